@@ -82,7 +82,7 @@ def connect(database: str | Path | None = None, *, policy: str | Path | None = N
     policy      the policy file; by default, dpsql.toml beside the database or in the current folder
     budget      the name of the budget to spend from; needed where the policy has several
     analyst     the analyst who asks; by default, the login name of the user
-    epsilon, delta, rho   the price of a statement that states none; by default, the policy's per_statement
+    epsilon, delta, rho   the price of a statement that names none; by default, the policy's per_statement
     confidence  of the intervals
     ledger      the ledger file; by default, where the policy says, or beside it
 

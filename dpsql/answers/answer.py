@@ -17,12 +17,14 @@ from numpy.typing import NDArray
 from dpsql.answers.columns import ColumnData, joined, of_rows, told, typed, unpacked
 from dpsql.catalog.price import Price
 from dpsql.estimates import Estimate, constant
-from dpsql.questions.question import Question
+from dpsql.questions.all_aggregates import Kind
+from dpsql.questions.question import AggregateCall, Question
 from dpsql.questions.rules.modes import candidates
+from dpsql.questions.rules.one_column import range_of
+from dpsql.questions.rules.regression import PAIRS
 from dpsql.questions.rules.substitute import as_columns, held
 from dpsql.sql.binding.domains import Scratch
 from dpsql.trusted.cached import cached_property
-from dpsql.trusted.plan.aggregate_calls import AggregateCall
 from dpsql.trusted.plan.cells import Cells, column_of
 from dpsql.trusted.plan.expr.nodes import Call, Cast, Expr, Literal, Placeholder, Ref, Value, columns
 from dpsql.types import ANY_NUMBER, Type
@@ -301,7 +303,7 @@ class _ValueTable:
         (values,) = self.values([expr])
         read = [name for name in sorted(columns(expr)) if name in self._calls]
         noisy = bool(columns(expr) & self._noisy)
-        chosen = any(self._calls[name].function == "mode" for name in read)
+        chosen = any(self._calls[name].aggregate.kind is Kind.MODE for name in read)
         if not read or chosen or not (expr.type.numeric or expr.type is Type.DATE):
             return NoisyColumn(values=values, noisy=noisy, estimate=None)
         estimate = self._symbolic(expr)
@@ -337,7 +339,8 @@ class _ValueTable:
         if own is None or all_ is None or own.over is not None or all_.over is None or all_.over.order is not None or (
                 all_.over.mean or (own.function, own.columns, own.when) != (all_.function, all_.columns, all_.when)):
             return -math.inf, math.inf
-        if own.function != "count" and not (own.function == "sum" and self._declared[own.id].low >= 0):
+        total = own.aggregate.kind is Kind.TOTAL and self._declared[own.id].low >= 0
+        if own.aggregate.kind is not Kind.COUNT and not total:
             return -math.inf, math.inf
         return min(0.0, factor), max(0.0, factor)
 
@@ -393,44 +396,26 @@ def _factor(expr: Expr) -> tuple[float, Expr]:
 
 def _range(call: AggregateCall, question: Question) -> tuple[float, float]:
     """The range that the true value of an aggregate lies in, whatever the rows are."""
-    if call.function in ("count", "count_distinct"):
+    if call.aggregate.counts:
         return 0.0, math.inf
-    if call.function in ("corr", "regr_r2"):
-        return (-1.0 if call.function == "corr" else 0.0), 1.0
-    ends = question.view.field(call.columns[0]).facts.declared if call.columns else ANY_NUMBER
+    ends, *others = (question.view.field(column).facts.declared for column in call.columns[:2])
+    if call.aggregate.kind is Kind.PAIR:
+        return PAIRS[call.function].range(ends, *others)
     if not ends.finite or call.over is not None:
         return -math.inf, math.inf
-    if call.function in ("covar_pop", "covar_samp"):
-        return _range_of_covariance(call, question)
-    low, high = float(ends.low), float(ends.high)
-    match call.function:
-        case "avg" | "min" | "max" | "quantile":
-            return low, high
-        case "geomean":  # of logarithms
-            return math.exp(low), math.exp(high)
-        case "sum":
-            return (0.0 if low >= 0 else -math.inf), (0.0 if high <= 0 else math.inf)
-        case "var_pop":
-            return 0.0, (high - low) ** 2 / 4  # Popoviciu's inequality; twice that for two rows, divided by one less
-        case "var_samp":
-            return 0.0, (high - low) ** 2 / 2
-        case "stddev_pop":
-            return 0.0, (high - low) / 2
-        case "stddev_samp":
-            return 0.0, (high - low) / math.sqrt(2)
+    match call.aggregate.kind:
+        case Kind.RANK:
+            return float(ends.low), float(ends.high)
+        case Kind.TOTAL:
+            return (0.0 if ends.low >= 0 else -math.inf), (0.0 if ends.high <= 0 else math.inf)
+        case Kind.MEAN | Kind.SPREAD:
+            return range_of(call.function, ends)
     return -math.inf, math.inf
 
 
-def _range_of_covariance(call: AggregateCall, question: Question) -> tuple[float, float]:
-    """By Cauchy and Schwarz, that of the root of the product of the largest variances."""
-    y, x = (question.view.field(column).facts.declared for column in call.columns[:2])
-    most = math.prod(float(ends.high) - float(ends.low) for ends in (y, x)) / (2 if call.function == "covar_samp" else 4)
-    return -most, most
-
-
 def _told(call: AggregateCall, estimate: Estimate) -> Sequence[Value]:
-    """The values of an aggregate; for a mode, the values that its estimate's numbers stand for."""
-    if call.function != "mode":
+    """The values of an aggregate; of a mode, those that the numbers of its estimate stand for."""
+    if call.aggregate.kind is not Kind.MODE:
         return values_of(call, estimate)
     values = candidates(call)
     return [values[round(place)] for place in estimate.values.tolist()]
@@ -439,7 +424,7 @@ def _told(call: AggregateCall, estimate: Estimate) -> Sequence[Value]:
 def values_of(call: AggregateCall, estimate: Estimate) -> list[Value]:
     """The values of an aggregate in its own type; NULL if it has none."""
     if call.type is Type.BIGINT:
-        most = MOST_COUNT if call.function in ("count", "count_distinct") else MOST_SUM
+        most = MOST_COUNT if call.aggregate.counts else MOST_SUM
         if (np.abs(estimate.values) <= MOST_COUNT).all():
             return list[Value](np.rint(estimate.values).astype(np.int64).tolist())
         return [None if math.isnan(x) else round(min(max(x, -most), most)) for x in estimate.values.tolist()]

@@ -14,6 +14,7 @@ from itertools import chain
 from dpsql.answers.answer import Answer, AnswerColumn
 from dpsql.answers.columns import ColumnData
 from dpsql.answers.row_identity import moved
+from dpsql.questions.all_aggregates import Kind
 from dpsql.questions.question import Question
 from dpsql.questions.rules.substitute import has_placeholders
 from dpsql.sql.binding.around_released import AroundReleased
@@ -59,7 +60,7 @@ def columns_of(listed: Iterable[tuple[str, Type]]) -> tuple[DescribedColumn, ...
 def of_question(question: Question) -> tuple[DescribedColumn, ...]:
     """The columns of the answer to a question: see `answer.compose`."""
     calls = {call.id for call in question.aggregates}
-    wide = {call.id for call in question.aggregates if call.function == "sum" and not all(
+    wide = {call.id for call in question.aggregates if call.aggregate.kind is Kind.TOTAL and not all(
         _is_small(question.view.env[column]) for column in call.columns)}
     return tuple(DescribedColumn(
         name=output.name, type=output.expr.type, wide=output.expr.type is Type.BIGINT and bool(columns(output.expr) & wide),

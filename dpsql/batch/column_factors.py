@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.errors import Unsupported
-from dpsql.trusted.plan.aggregate_calls import OverGroups
+from dpsql.questions.question import OverGroups
 from dpsql.trusted.plan.cells import sort_key
 from dpsql.trusted.plan.expr.nodes import Value
 from dpsql.workload.factors import Array, Dense, Factor, Identity, Ranges, Total, intervals

@@ -28,8 +28,6 @@ from dpsql.sql.text.statement import Goal, Option
 from dpsql.trusted.plan.expr.nodes import Ref, columns
 from dpsql.workload.factors import Array
 
-LINEAR = ("count", "sum")
-
 
 def slopes(one: LinearStatement, recipe: Recipe) -> Array:
     """The absolute derivative of an aggregate with respect to its sum, for each cell."""
@@ -162,9 +160,9 @@ def _aggregate(question: Question, output: Output, goal: Goal) -> str:
     calls = {call.id: call for call in question.aggregates}
     for name in sorted(columns(output.expr) & set(calls)):
         call = calls[name]
-        if call.function not in LINEAR:
+        if not call.aggregate.linear:
             text = call.text or call.function.upper()
-            ratio = call.function == "avg"
+            ratio = call.aggregate.average
             raise Unsupported(f"how accurate {text} is depends on the data", code="accuracy", span=call.span or goal.span,
                               subject=text, try_="SUM and COUNT, each with an accuracy; their ratio is the average" if ratio else
                               "OPTIONS (epsilon = 0.5), or COUNT and SUM, whose errors are known beforehand")

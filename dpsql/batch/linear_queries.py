@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 
 from dpsql.errors import Unsupported
 from dpsql.planning.groups import not_listed
+from dpsql.questions.all_aggregates import Kind
 from dpsql.questions.chosen_grids import quantizer
-from dpsql.questions.question import Question
+from dpsql.questions.question import AggregateCall, OverGroups, Question
 from dpsql.questions.rules.flatten import lowered
-from dpsql.trusted.plan.aggregate_calls import AggregateCall, OverGroups
 from dpsql.trusted.plan.expr.facts import Facts, facts
 from dpsql.trusted.plan.expr.nodes import Case, Expr, Literal, Ref, columns, conjuncts, walk
 from dpsql.trusted.plan.node import Node
@@ -99,17 +99,15 @@ class _Reader:
 
     def read(self, call: AggregateCall) -> Recipe:
         value = _known(self.exprs[call.columns[0]]) if call.columns else None
-        match call.function:
-            case "count":
-                return Recipe(call=call, sums=(self._count(call, value),))
-            case "sum":
-                assert value is not None
-                return Recipe(call=call, sums=(self._sum(call, value),))
-            case "avg":
-                assert value is not None
-                ends = self.view.field(call.columns[0]).facts.declared
-                return Recipe(call=call, sums=(self._sum(call, value), self._count(call, value)), among=ends)
-        raise _not_linear(call.text or call.function.upper(), call.span)
+        if not call.aggregate.plain:
+            raise _not_linear(call.text or call.function.upper(), call.span)
+        if call.aggregate.kind is Kind.COUNT:
+            return Recipe(call=call, sums=(self._count(call, value),))
+        assert value is not None
+        if call.aggregate.kind is Kind.TOTAL:
+            return Recipe(call=call, sums=(self._sum(call, value),))
+        ends = self.view.field(call.columns[0]).facts.declared
+        return Recipe(call=call, sums=(self._sum(call, value), self._count(call, value)), among=ends)
 
     def _count(self, call: AggregateCall, value: Expr | None) -> int:
         """A count of rows; with a value, of those where it is not NULL."""

@@ -24,18 +24,16 @@ from dpsql.catalog.model import Catalog
 from dpsql.errors import OptionError, Unsupported
 from dpsql.estimates import Estimate, NoiseTerm
 from dpsql.mechanisms.begun import begun
-from dpsql.planning.groups import cells_over, kept_keys, possible_places
+from dpsql.planning.groups import cells_over, check_values, kept_keys, possible_places
 from dpsql.planning.left_out import held, ownerless, rows_kept, undeclared
 from dpsql.planning.options import Options
-from dpsql.planning.program import check_values
 from dpsql.progress import working
-from dpsql.questions.question import Question
+from dpsql.questions.question import OverGroups, Question
 from dpsql.sql.binding.domains import Scratch
 from dpsql.strategies import clock
 from dpsql.trusted.accounting.cost import Cost
 from dpsql.trusted.cached import cached_property
 from dpsql.trusted.measurements.reading.request import Request
-from dpsql.trusted.plan.aggregate_calls import OverGroups
 from dpsql.trusted.plan.cells import Cells
 from dpsql.trusted.plan.node import Node, PublicFacts
 from dpsql.types import Span

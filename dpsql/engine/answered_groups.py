@@ -16,6 +16,7 @@ from dpsql.engine.single import SingleStatement, bound_to, compiled
 from dpsql.errors import Error
 from dpsql.models.noisy_marginals import MarginalMeasurement
 from dpsql.planning.bounded_view import limited_view
+from dpsql.questions.all_aggregates import Kind
 from dpsql.questions.question import Question
 from dpsql.sql.text.parse import parse
 from dpsql.sql.text.places import span_of
@@ -71,8 +72,8 @@ def _whole(question: Question) -> bool:
 def _marginal(found: AnsweredGroups, counted: CountedKeys, names: Mapping[str, str]) -> MarginalMeasurement | None:
     question, answer = found.question, found.answer
     shown = {output.expr: at for at, output in enumerate(question.outputs)}
-    counts = [call.id for call in question.aggregates if call.function == "count" and not call.columns and call.when is None
-              and call.over is None]
+    counts = [call.id for call in question.aggregates if call.aggregate.kind is Kind.COUNT and not call.columns
+              and call.when is None and call.over is None]
     at = next((at for expr, at in shown.items() if _named(expr) in counts), None)
     places = [next((at for expr, at in shown.items() if _named(expr) == key.column), None) for key in question.keys]
     mine = [next((name for name, own in counted.keys.items() if own == found.keys.keys.get(key.column)), None)

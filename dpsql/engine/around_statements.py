@@ -25,6 +25,7 @@ from dpsql.planning.left_out import left_out
 from dpsql.planning.options import Options, read_options
 from dpsql.planning.program import Program
 from dpsql.planning.script import parts_released
+from dpsql.questions.all_aggregates import AGGREGATES, Kind
 from dpsql.questions.identity import digest
 from dpsql.questions.question import Output, Question, Scalar
 from dpsql.questions.released_rows import GroupsOfReleased
@@ -80,7 +81,7 @@ def meant(around: AroundReleased) -> bool:
             read = {scan.table.name for scan in bottom_up(node) if isinstance(scan, Scan)}
             if read & selected or any(key in below and node.env[key].type.numeric for key in node.keys):
                 return False
-            if node.calls and all(call.function == "count" and call.id not in above for call in node.calls):
+            if node.calls and all(AGGREGATES[call.function].kind is Kind.COUNT and call.id not in above for call in node.calls):
                 return False
     return True
 

@@ -20,7 +20,6 @@ from dpsql.engine.session import Session
 from dpsql.engine.single import SingleStatement, bound_to, compiled
 from dpsql.errors import OptionError, ProgrammingError, SqlError, Unsupported
 from dpsql.planning.bounded_view import limited_view
-from dpsql.planning.contribution_bound import PLAIN
 from dpsql.planning.options import Options
 from dpsql.planning.script import declared_cells
 from dpsql.questions.question import Question
@@ -181,7 +180,7 @@ def _needs_separate_sets(question: Question, known: Stability, options: Options)
     """Whether a question with grouping sets is to be released set by set."""
     several = known.rows is None and known.owner is None and bool(known.owners)
     undeclared = any(key.domain is None for key in question.keys)
-    by_itself = several or undeclared or any(call.function not in PLAIN for call in question.aggregates)
+    by_itself = several or undeclared or any(not call.aggregate.plain for call in question.aggregates)
     plain = options.strategy is None and options.consistency == "none" and all(call.over is None for call in question.aggregates)
     return by_itself and plain and not known.public
 

@@ -33,6 +33,7 @@ from dpsql.planning.explain import Expected, Explanation
 from dpsql.planning.options import Options
 from dpsql.planning.public import exact
 from dpsql.planning.script import Released
+from dpsql.questions.all_aggregates import Kind
 from dpsql.questions.question import Question
 from dpsql.sql.text.parse import parse
 from dpsql.sql.text.places import span_of
@@ -118,7 +119,7 @@ def _holding(model: OnlineModel, inside: Columns, session: Session) -> Session:
 def _check(question: Question, query: Query) -> None:
     """Raise Unsupported, located, for what is no count of rows."""
     for call in question.aggregates:
-        if call.function != "count" or call.over is not None:
+        if call.aggregate.kind is not Kind.COUNT or call.over is not None:
             raise Unsupported("an online model answers counts of rows", code="online", span=call.span, subject=call.text,
                               try_="COUNT(*), with FILTER (WHERE ...) if need be, or a synthetic table")
     group = query.tree.args.get("group")

@@ -15,9 +15,10 @@ from dpsql.engine.session import Session
 from dpsql.mechanisms.all_mechanisms import NAMES
 from dpsql.mechanisms.select.undeclared_keys import RULES
 from dpsql.planning.bounded_view import limited_view
+from dpsql.planning.compilation import compile_question
 from dpsql.planning.left_out import left_out
 from dpsql.planning.options import Options, read_options
-from dpsql.planning.program import Program, compile_question
+from dpsql.planning.program import Program
 from dpsql.planning.script import script
 from dpsql.questions.identity import digest
 from dpsql.questions.question import Question, Scalar

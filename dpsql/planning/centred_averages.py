@@ -31,14 +31,13 @@ from fractions import Fraction
 from itertools import count
 
 from dpsql.mechanisms.truncation.histogram import LearnedLimit
-from dpsql.questions.parts import Decomposition, Sums
-from dpsql.questions.question import Question
+from dpsql.questions.parts import Decomposition, Sums, total_of
+from dpsql.questions.question import AggregateCall, Question
 from dpsql.questions.rules.decompose import mean_of
-from dpsql.trusted.plan.aggregate_calls import AggregateCall
 from dpsql.trusted.plan.expr.nodes import Call, Cast, Expr, real
 from dpsql.trusted.plan.node import Node
 from dpsql.trusted.plan.operators.project import Project
-from dpsql.trusted.plan.operators.summands import Count, GridSum
+from dpsql.trusted.plan.operators.summands import Count
 from dpsql.types import Type
 
 UNSURE = 0.5  # the largest relative error of a centre that is used
@@ -69,7 +68,7 @@ class AverageCentre:
 
 def averages_of(question: Question, parts: Decomposition) -> list[Average]:
     """The averages computed from two parts."""
-    both = [(call, parts.uses[call.id]) for call in question.aggregates if call.function == "avg"]
+    both = [(call, parts.uses[call.id]) for call in question.aggregates if call.aggregate.average]
     return [Average(call=call, total=used[0], count=used[1]) for call, used in both if len(used) == 2]
 
 
@@ -78,14 +77,13 @@ def centres_of(question: Question, parts: Decomposition, found: Mapping[int, Lea
     centres = []
     for average in averages_of(question, parts):
         total, rows = found[average.total], found[average.count]
-        part = parts.parts[average.total]
-        assert isinstance(part, Sums) and isinstance(part.summand, GridSum)
-        if question.keys or not average.alone(parts) or part.summand.grid.least < 0 or min(total.total, rows.total) <= 0:
+        grid = parts.total(average.total).grid
+        if question.keys or not average.alone(parts) or grid.least < 0 or min(total.total, rows.total) <= 0:
             continue
         off = max(total.deviation / total.total, rows.deviation / rows.total) + MIDDLES
         place = round(total.total / rows.total)
-        if off <= UNSURE and 0 < place < part.summand.grid.most:
-            centres.append(AverageCentre(average=average, value=float(place * part.summand.grid.step), off=off))
+        if off <= UNSURE and 0 < place < grid.most:
+            centres.append(AverageCentre(average=average, value=float(place * grid.step), off=off))
     return centres
 
 
@@ -93,9 +91,7 @@ def middles_of(question: Question, parts: Decomposition) -> list[AverageCentre]:
     """The averages computed from two parts, centred at the middle of their column's bounds."""
     found = []
     for average in averages_of(question, parts):
-        part = parts.parts[average.total]
-        assert isinstance(part, Sums) and isinstance(part.summand, GridSum)
-        grid = part.summand.grid
+        grid = parts.total(average.total).grid
         found.append(AverageCentre(average=average, value=float((grid.least + grid.most) // 2 * grid.step), off=1.0))
     return found
 
@@ -108,17 +104,16 @@ def centred(question: Question, parts: Decomposition, view: Node, centres: Seque
     new, recipes, taken = list(parts.parts), dict(parts.recipes), set(view.names)
     for number, centre in enumerate(centres):
         average = centre.average
-        part, rows = new[average.total], new[average.count]
-        assert isinstance(part, Sums) and isinstance(part.summand, GridSum)
+        summand, rows = total_of(new[average.total]), new[average.count]
         assert isinstance(rows, Sums) and isinstance(rows.summand, Count)
-        grid, known = part.summand.grid, view.field(part.summand.column)
+        grid, known = summand.grid, view.field(summand.column)
         value = known.ref if known.facts.type is Type.DOUBLE else Cast(input=known.ref, target="DOUBLE", type=Type.DOUBLE)
         column = next(name for n in count(number) if (name := f"centred_{n}") not in taken)
         taken.add(column)
         columns.append((column, f"{known.name} - {centre.value:g}",
                         Call(function="-", args=(value, real(centre.value)), type=Type.DOUBLE)))
         shifted = replace(grid, low=grid.low - centre.value, high=grid.high - centre.value)
-        new[average.total] = Sums(summand=replace(part.summand, column=column, grid=shifted))
+        new[average.total] = Sums(summand=replace(summand, column=column, grid=shifted))
         ends = question.view.field(average.call.columns[0]).facts.declared
         recipes[average.call.id] = mean_of(average.total, Fraction(grid.step), average.count, ends, cut=cut, centre=centre.value)
     return replace(parts, parts=tuple(new), recipes=recipes), Project(input=view, columns=tuple(columns))

@@ -16,15 +16,11 @@ from dpsql.planning.declared_rows import declared_rows
 from dpsql.planning.groups import not_listed
 from dpsql.planning.options import Options
 from dpsql.planning.slack_ranges import is_difference
-from dpsql.questions.question import Question
-from dpsql.questions.rules.decompose import DEGREES
+from dpsql.questions.all_aggregates import Kind
+from dpsql.questions.question import AggregateCall, Question
 from dpsql.questions.rules.modes import candidates
-from dpsql.questions.rules.squares import POWERS
-from dpsql.trusted.plan.aggregate_calls import AggregateCall
 from dpsql.trusted.plan.node import Stability
 
-PLAIN = ("count", "sum", "avg")
-SUMS = ("count", *DEGREES)
 TOTALS = ("clip", "reservoir", "bands")
 MANY_ROWS = 16  # if the policy allows an entity this many rows, sums and quantiles learn a smaller limit
 MOST_CELLS = 1000  # for bounds that solve a problem of its own for every cell
@@ -71,7 +67,7 @@ def decided(question: Question, options: Options, known: Stability, searched: Se
         raise OptionError(f"bound = '{found.bound.name}' computes every group by itself, and {not_listed(question, hidden[0])}",
                           code="bound", subject="bound", span=hidden[0].span,
                           try_="values = [...] for the column in the policy; or bound = 'clip' where rows have one owner")
-    cells *= max((len(candidates(call)) for call in question.aggregates if call.function == "mode"), default=1) or 1
+    cells *= max((len(candidates(call)) for call in question.aggregates if call.aggregate.kind is Kind.MODE), default=1) or 1
     if found.bound.mechanism is not None and cells > MOST_CELLS:
         raise OptionError(f"bound = '{found.bound.name}' computes every group by itself, and there are {cells}, more than "
                           f"{MOST_CELLS}", code="too-many-groups", subject="bound", span=question.keys[-1].span,
@@ -105,7 +101,7 @@ def _automatic(question: Question, options: Options, known: Stability, searched:
     if others or searched:
         what = told(others[0]) if others else "a search for bounds"
         return ContributionBound(bound=BY_NAME["rows"], because=f"{what} needs a limit on rows")
-    if not any(call.function in SUMS for call in question.aggregates):
+    if not any(call.aggregate.summed for call in question.aggregates):
         return ContributionBound(bound=BY_NAME["rows"], because="each entity counts once")
     if _of_one(question, known):
         return ContributionBound(bound=BY_NAME["rows"], because="each group is one entity, whose total is what is asked for")
@@ -117,7 +113,7 @@ def _automatic(question: Question, options: Options, known: Stability, searched:
 def _is_heavy(question: Question, options: Options, known: Stability, searched: Sequence[str]) -> bool:
     """Whether the policy allows an entity so many rows, each at its bound, that hardly any entity has such a total."""
     many = known.owner is not None and (known.rows or 0) >= MANY_ROWS and options.max_rows is None
-    summed = any(call.function in ("sum", "avg") for call in question.aggregates)
+    summed = any(_adds_values(call) for call in question.aggregates)
     return many and summed and not (searched or _others(question, known) or _of_one(question, known))
 
 
@@ -125,7 +121,12 @@ def _is_slack(question: Question, options: Options, known: Stability, searched: 
     """Whether the statement asks only for totals, of columns whose declared range is likely far wider than their values."""
     return known.owner is not None and options.max_rows is None and not searched and not _of_one(question, known) and (
         all(key.domain is not None for key in question.keys)) and bool(question.aggregates) and all(
-        call.function in ("sum", "avg") and is_difference(question.view, call.columns[0]) for call in question.aggregates)
+        _adds_values(call) and is_difference(question.view, call.columns[0]) for call in question.aggregates)
+
+
+def _adds_values(call: AggregateCall) -> bool:
+    """Whether it is SUM or AVG."""
+    return call.aggregate.kind is Kind.TOTAL or call.aggregate.average
 
 
 def _summed(question: Question) -> bool:
@@ -135,13 +136,13 @@ def _summed(question: Question) -> bool:
     its share of the price. A level chosen privately does better: for variances and covariances of values with a heavy tail the
     error is a third to an eighth.
     """
-    return any(call.function == "sum" or call.function in POWERS for call in question.aggregates)
+    return any(call.aggregate.kind is Kind.TOTAL or call.aggregate.squared for call in question.aggregates)
 
 
 def _others(question: Question, known: Stability) -> list[AggregateCall]:
     """The aggregates that need a limit of rows: all but sums and the number of entities."""
-    return [call for call in question.aggregates if call.function not in SUMS and not (
-        call.function == "count_distinct" and call.columns == (known.owner,) and not question.keys)]
+    return [call for call in question.aggregates if not call.aggregate.summed and not (
+        call.aggregate.counts and call.columns == (known.owner,) and not question.keys)]
 
 
 def _of_one(question: Question, known: Stability) -> bool:
@@ -193,10 +194,13 @@ def check_options(bound: Bound, options: Options, met: Sequence[str] = ()) -> No
 def _check_aggregates(bound: Bound, calls: Sequence[AggregateCall], *, shared: bool) -> None:
     """Raises OptionError for aggregates that are not made of sums of one number per row. Where rows belong to several entities,
     squares and products are such numbers too."""
-    plain = (*PLAIN, "geomean", "mode", *POWERS) if shared else PLAIN
+    def fits(call: AggregateCall) -> bool:
+        return call.aggregate.plain or (shared and call.aggregate.kind in (Kind.MEAN, Kind.SPREAD, Kind.PAIR, Kind.MODE))
+
     for call in calls:
-        if call.function not in (*plain, "count_entities"):
-            fine = list(dict.fromkeys(told(other) for other in calls if other.function in plain))
+        entities = call.aggregate.kind is Kind.DISTINCT and not call.columns  # which the policy asks for
+        if not fits(call) and not entities:
+            fine = list(dict.fromkeys(told(other) for other in calls if fits(other)))
             also = f"; it bounds {', '.join(fine)}" if fine else ""
             kinds = "COUNT, SUM, AVG and what follows from them" if shared else "COUNT, SUM and AVG"
             raise OptionError(f"{told(call)} is not bounded by bound = '{bound.name}', which is for {kinds}{also}",

@@ -20,11 +20,11 @@ from itertools import pairwise
 from dpsql.planning.contribution_bound import told
 from dpsql.planning.declared_rows import declared_rows
 from dpsql.planning.degree_questions import DegreeQuestion
+from dpsql.planning.matching_parts import is_matched
 from dpsql.planning.options import Options
 from dpsql.planning.program import Program
-from dpsql.questions.parts import Matchings
-from dpsql.questions.question import Question
-from dpsql.trusted.plan.aggregate_calls import AggregateCall
+from dpsql.questions.all_aggregates import Kind
+from dpsql.questions.question import AggregateCall, Question
 from dpsql.trusted.plan.node import Node, Stability
 from dpsql.trusted.plan.operators.filter import Filter
 from dpsql.trusted.plan.operators.groupby import GroupBy
@@ -32,11 +32,7 @@ from dpsql.trusted.plan.operators.join import Join
 from dpsql.trusted.plan.operators.lookup import Lookup
 from dpsql.trusted.plan.operators.set_operation import SetOperation
 from dpsql.trusted.plan.operators.window import Window
-from dpsql.types import ANY_NUMBER
 
-RISING = {"count": 1, "count_distinct": 1, "count_entities": 1, "max": 1, "min": -1}
-UNBOUNDED = ("count", "count_distinct", "mode", "min", "max", "quantile")
-"""Functions that need no bounds, or whose own intervals end at bounds that were searched for."""
 EITHER = (math.inf, math.inf)
 
 
@@ -44,9 +40,10 @@ def open_ends(program: Program, call: AggregateCall) -> tuple[float, float]:
     """How far the truth of an aggregate may lie below and above that of the rows kept: 0 or infinity each."""
     if program.degrees is not None:
         return _of_degrees(program.degrees, program, call)
-    if call.function not in UNBOUNDED and set(call.columns) & set(program.searched):
-        return EITHER
-    if _is_matched(program, call):
+    kind = call.aggregate.kind
+    if call.aggregate.bounded and kind is not Kind.RANK and set(call.columns) & set(program.searched):
+        return EITHER  # the intervals of a RANK end at bounds that were searched for
+    if is_matched(call, program.decomposition):
         return 0.0, math.inf
     if not cuts_off(program) or _all_ranked(program, call):
         return 0.0, 0.0
@@ -55,7 +52,7 @@ def open_ends(program: Program, call: AggregateCall) -> tuple[float, float]:
 
 def _all_ranked(program: Program, call: AggregateCall) -> bool:
     """Whether a quantile uses as many rows of each entity as the policy declares, whatever the limit for sums is."""
-    return (call.function in ("min", "max", "quantile") and program.bound.each and program.options.clip is None
+    return (call.aggregate.kind is Kind.RANK and program.bound.each and program.options.clip is None
             and declared_rows(program.view) is not None)
 
 
@@ -76,9 +73,9 @@ def limits_rows(options: Options, known: Stability) -> bool:
 
 def _sign(question: Question, call: AggregateCall) -> int:
     """1 for what no additional row lowers, -1 for what none raises, 0 for what may be moved either way."""
-    if call.function in RISING:
-        return RISING[call.function]
-    ends = question.view.field(call.columns[0]).facts.declared if call.function == "sum" else ANY_NUMBER
+    if call.aggregate.kind is not Kind.TOTAL:
+        return call.aggregate.rising
+    ends = question.view.field(call.columns[0]).facts.declared
     return 1 if ends.low >= 0 else -1 if ends.high <= 0 else 0
 
 
@@ -92,22 +89,7 @@ def _of_degrees(degrees: DegreeQuestion, program: Program, call: AggregateCall) 
                  for before, after in pairwise(values))
     whole = not program.question.keys and call.when is None and not any(
         isinstance(node, Filter) for node in _nodes(degrees.graph.view, degrees.graph.groups))
-    return (0.0 if whole and rising and call.function in ("count", "sum", "avg") else math.inf), math.inf
-
-
-def _is_matched(program: Program, call: AggregateCall) -> bool:
-    """Whether an aggregate is the size of a matching (`planning.matchings`), which may be less than what was asked for."""
-    parts = program.decomposition
-    return any(isinstance(parts.parts[at], Matchings) for at in parts.uses[call.id])
-
-
-def unmatched(program: Program) -> Iterator[str]:
-    """Notes on numbers of distinct values that are sizes of matchings."""
-    far = ("entities stand for them, each for one" if program.known.owner is None else
-           "entities stand for them, each for at most a number chosen privately")
-    for call in program.question.aggregates:
-        if call.function == "count_distinct" and _is_matched(program, call):
-            yield f"{told(call)} counts values as far as {far}; there may be more"
+    return (0.0 if whole and rising and call.aggregate.plain else math.inf), math.inf
 
 
 def uncovered(program: Program) -> str:

@@ -18,22 +18,24 @@ from dpsql.estimates import Estimate, released
 from dpsql.mechanisms.additive_noise import Gaussian, Laplace, estimates
 from dpsql.mechanisms.mechanism import Estimates, Linear, Yes
 from dpsql.mechanisms.select.shown_counts import noise_of
+from dpsql.planning.account_choice import expected
+from dpsql.planning.all_part_kinds import KINDS
 from dpsql.planning.bounded_view import for_subquery
 from dpsql.planning.centred_averages import averages_of
 from dpsql.planning.choose import Choice
 from dpsql.planning.frequency_limits import with_limits
+from dpsql.planning.groups import cells_declared
 from dpsql.planning.left_out import kept_by
-from dpsql.planning.program import Program, cells_declared, expected
+from dpsql.planning.program import Program
 from dpsql.planning.public import check_exact
 from dpsql.planning.shared_centres import to_centre
-from dpsql.questions.labels import label, summand_label
-from dpsql.questions.parts import Decomposition, Distincts, Matchings, Modes, Quantiles, Sums
+from dpsql.questions.all_aggregates import Kind
+from dpsql.questions.labels import label
+from dpsql.questions.parts import Decomposition
 from dpsql.questions.question import Question
-from dpsql.questions.rules import regression
 from dpsql.trusted.plan.certificate import splits, stabilities
 from dpsql.trusted.plan.node import Node, PublicFacts, SplitBy, Stability
 from dpsql.trusted.plan.operators.join import Join
-from dpsql.trusted.plan.operators.summands import GridSum
 from dpsql.trusted.plan.operators.truncate import Truncate
 from dpsql.trusted.plan.operators.truncate_keys import TruncateKeys
 
@@ -226,7 +228,7 @@ def _rewrites(program: Program, entity: str, public: PublicFacts) -> list[str]:
 
 def _bound(program: Program, entity: str) -> str:
     """The line about the bound on sums: what it does, its limit, and the reason for it; empty if nothing is summed."""
-    if not any(isinstance(part, Sums) for part in program.decomposition.parts):
+    if not program.decomposition.sums:
         return ""
     bound, clip = program.bound, program.options.clip
     limit = f" ({short(clip)})" if clip is not None else " (which is learned)" if program.learn is not None else ""
@@ -256,29 +258,8 @@ def _stages(program: Program) -> list[str]:
 
 
 def _what(program: Program, i: int) -> str:
-    part, names = program.decomposition.parts[i], dict(program.view.names)
-    match part:
-        case Sums(summand=GridSum(column=column) as summand) if column in _products(program):
-            return f"sums of products of {summand_label(summand, names)} (of deviations from the midpoints of ranges)"
-        case Sums():
-            return f"sums of {summand_label(part.summand, names)}"
-        case Distincts():
-            return f"distinct {'entities' if part.entities else 'values of ' + names[part.column]}"
-        case Modes():
-            return f"rows with each of the {len(part.values)} values of {names[part.column]}"
-        case Quantiles():
-            fractions = ", ".join(f"{float(fraction):g}" for fraction in part.fractions)
-            return f"quantiles {fractions} of {names[part.column]} in [{part.grid.low:g}, {part.grid.high:g}]"
-        case Matchings(column=column):
-            if column is None:
-                return "entities, as far as each has a row of its own"
-            far = ", as far as entities stand for them, each for one" if program.known.owner is None else ""
-            return f"distinct values of {names[column]}{far}"
-
-
-def _products(program: Program) -> frozenset[str]:
-    """The columns that are products of two others."""
-    return frozenset(call.columns[2] for call in program.question.aggregates if call.function in regression.DEGREES)
+    part = program.decomposition.parts[i]
+    return KINDS[type(part)].words(part, program)
 
 
 def _measurements(program: Program, choices: Sequence[Choice | None]) -> list[Measurement]:
@@ -310,16 +291,12 @@ def _expected(program: Program, choices: Sequence[Choice | None]) -> list[Expect
         given |= {at: (released((at, 0), np.zeros(1), noise_of(program.rule.rule)),) for at in program.counted}
     found = []
     for call in program.question.aggregates:
-        estimate = _recipe(program.decomposition, call.id, given) if call.function != "mode" else None
+        estimate = _recipe(program.decomposition, call.id, given) if call.aggregate.kind is not Kind.MODE else None
         error = None
         if estimate is not None and estimate.linear and program.learn is None and not program.searched:
             error = float(estimate.deviations[0])
-        named = "the value with the most rows, by noisy counts" if call.function == "mode" else ""
-        if call.function == "count_distinct":
-            part = program.decomposition.parts[program.decomposition.uses[call.id][0]]
-            named = "distinct entities" if isinstance(part, Distincts) and part.entities else "distinct values of all entities"
-            if isinstance(part, Matchings) and program.known.owner is None:
-                named = "distinct values that entities stand for"
+        part = program.decomposition.parts[program.decomposition.uses[call.id][0]]
+        named = KINDS[type(part)].counted(part, program)
         found.append(Expected(aggregate=call.text or call.function, error=error, named=named))
     return found
 

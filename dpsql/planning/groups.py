@@ -8,6 +8,7 @@ from itertools import chain, product
 from typing import TypeAlias
 
 from dpsql.catalog.model import Catalog
+from dpsql.errors import Unsupported
 from dpsql.questions.question import Key, Question
 from dpsql.sql.binding.domains import MOST_NUMBERS
 from dpsql.trusted.plan.cells import MOST_CELLS, Cells, Grid
@@ -128,3 +129,28 @@ def _of_long_range(name: str, size: int) -> str:
 def _is_computed(view: Node, column: str) -> bool:
     return any(name == column and not isinstance(expr, Ref) for node in bottom_up(view) if isinstance(node, Project)
                for name, _, expr in node.columns)
+
+
+def cells_declared(question: Question) -> int:
+    """The number of combinations of the values of keys with declared values, including NULL, that there can be."""
+    if question.combinations:
+        return math.prod(len(rows) for _, rows in axes_of(question, [
+            i for i, key in enumerate(question.keys) if key.domain is not None]))
+    return math.prod(len(key.domain) + key.nullable for key in question.keys if key.domain is not None)
+
+
+def check_cells(question: Question, most: int = MOST_CELLS) -> None:
+    """Raises Unsupported, located, if declared values make more than `most` groups, or none."""
+    cells = cells_declared(question)
+    if cells > most:
+        raise Unsupported(f"the declared values of the keys make {cells} groups, more than {most}", code="too-many-groups",
+                          span=question.keys[-1].span, try_="fewer or coarser keys")
+    check_values(question)
+
+
+def check_values(question: Question) -> None:
+    """Raises Unsupported, located, if conditions leave no value of a key with declared values."""
+    for key in question.keys:
+        if key.domain is not None and not key.values:
+            raise Unsupported(f"no value of {key.name} is left, so there are no groups", code="no-groups", span=key.span,
+                              subject=key.name, try_="conditions that some of its declared values satisfy")

@@ -14,9 +14,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from dpsql.catalog.model import Catalog
+from dpsql.planning.distinct_parts import are_listed
 from dpsql.planning.frequency_limits import Unknown, with_limits
 from dpsql.planning.groups import too_long
-from dpsql.planning.program import Program, are_listed
+from dpsql.planning.program import Program
 from dpsql.questions.parts import Distincts
 from dpsql.questions.question import Key, Question
 from dpsql.questions.shown_expressions import show
@@ -117,7 +118,7 @@ def held(questions: Sequence[Question]) -> Iterator[str]:
     found: dict[str, None] = {}
     for question in questions:
         origins = _Origins(question.view)
-        logarithms = {column for call in question.aggregates if call.function == "geomean" for column in call.columns}
+        logarithms = {column for call in question.aggregates if call.aggregate.logarithms for column in call.columns}
         for node, column, name in _added_up(question, origins):
             known = node.env[column]
             if known.declared.finite and not known.returned.inside(known.declared) and not origins.written(column, known):
@@ -130,7 +131,7 @@ def held(questions: Sequence[Question]) -> Iterator[str]:
 def _added_up(question: Question, origins: _Origins) -> Iterator[tuple[Node, str, str]]:
     """The columns that are summed or ranked, each with its relation and display name; also those of GROUP BY inside the view."""
     for call in question.aggregates:
-        if call.columns and call.function not in ("count", "count_distinct", "mode"):
+        if call.aggregate.bounded:
             for column in call.columns[:2]:  # the third is a product of these
                 yield question.view, column, question.view.names[column]
     for node in (node for node in bottom_up(question.view) if isinstance(node, GroupBy)):
@@ -180,7 +181,7 @@ def uncounted(asked: Sequence[Program]) -> Iterator[str]:
     """A note that only declared values are counted as distinct values."""
     names = dict.fromkeys(
         one.question.view.names[part.column] for one in asked for part in one.decomposition.parts
-        if isinstance(part, Distincts) and part.values is not None and are_listed(part, one.known, one.question, one.options)
+        if isinstance(part, Distincts) and part.values is not None and are_listed(part, one)
         and not _complete(one.question, _Origins(one.question.view), part.column, part.values, part.values.values))
     if names:
         yield f"undeclared values of {' or '.join(names)} are not counted"

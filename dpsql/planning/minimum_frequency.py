@@ -22,8 +22,7 @@ from dataclasses import replace
 
 from dpsql.catalog.model import Entity
 from dpsql.errors import Unsupported
-from dpsql.questions.question import MinimumFrequency, Question
-from dpsql.trusted.plan.aggregate_calls import AggregateCall
+from dpsql.questions.question import AggregateCall, MinimumFrequency, Question
 from dpsql.trusted.plan.node import Stability
 from dpsql.types import Type
 

@@ -10,6 +10,7 @@ import numpy as np
 from dpsql.errors import Unsupported
 from dpsql.estimates import Estimate, constant
 from dpsql.planning.groups import kept_keys, levels_of
+from dpsql.questions.all_aggregates import Kind
 from dpsql.questions.question import Question
 from dpsql.sql.binding.binding_context import PublicTables
 from dpsql.trusted.plan.cells import Cells, sort_key
@@ -21,9 +22,10 @@ from dpsql.trusted.plan.operators.statistics import Statistics
 def exact(question: Question, view: Node, public: PublicTables) -> tuple[Cells, dict[str, Estimate]]:
     """The groups of a public view, and for each aggregate its exact values by group. Raises Unsupported as `check_exact` does."""
     check_exact(question)
+    calls = tuple(call.exact for call in question.aggregates)
     keys, cells, rows = tuple(key.column for key in question.keys), list[tuple[Value, ...]](), list[tuple[Value, ...]]()
     for kept in kept_keys(question):
-        here = public.public_rows(Statistics(input=view, keys=tuple(keys[i] for i in kept), calls=question.aggregates))
+        here = public.public_rows(Statistics(input=view, keys=tuple(keys[i] for i in kept), calls=calls))
         here.sort(key=lambda row, size=len(kept): sort_key(row[:size]))  # type: ignore[misc]
         for row in here:
             own = dict(zip(kept, row, strict=False))
@@ -40,7 +42,7 @@ def check_exact(question: Question) -> None:
         if call.over is not None:
             raise Unsupported("aggregates over groups are for private tables only", code="window-here", span=call.span,
                               try_="the aggregate without OVER")
-        if call.function == "mode":
+        if call.aggregate.kind is Kind.MODE:
             raise Unsupported(f"{call.text} is for private tables only", code="no-bounds", span=call.span,
                               try_="a SELECT of x and COUNT(*) with GROUP BY x ORDER BY 2 DESC LIMIT 1")
 

@@ -22,26 +22,32 @@ from dpsql.mechanisms.select.undeclared_keys import found_keys
 from dpsql.mechanisms.truncation.frequencies import learned_frequency
 from dpsql.mechanisms.truncation.graph_degrees import learned_degree
 from dpsql.mechanisms.truncation.histogram import Deviation, LearnedLimit, deviation_of, drawn, learned, norms_of, rows_of
+from dpsql.planning.account_choice import assign, tasks_of
+from dpsql.planning.all_part_kinds import KINDS
 from dpsql.planning.centred_averages import AverageCentre, averages_of, centred, centres_of
 from dpsql.planning.choose import Choice, shares_of_averages
+from dpsql.planning.compilation import parts_of, with_values
 from dpsql.planning.contribution_bound import told as told_of
-from dpsql.planning.cut_off import cuts_off, open_ends, uncovered, unmatched
+from dpsql.planning.cut_off import cuts_off, open_ends, uncovered
 from dpsql.planning.frequency_limits import with_limits
-from dpsql.planning.groups import axes_of, combined, groups_of
-from dpsql.planning.program import Program, assign, cells_declared, parts_of, rules_of, tasks_of, with_values
+from dpsql.planning.groups import axes_of, cells_declared, combined, groups_of
+from dpsql.planning.matching_parts import unmatched
+from dpsql.planning.mode_parts import shortfalls
+from dpsql.planning.program import Program
+from dpsql.planning.program_keys import rules_of
 from dpsql.planning.public import exact
+from dpsql.planning.quantile_parts import open_at_found_bounds, too_fine
 from dpsql.planning.shared_centres import searched_centres
-from dpsql.planning.tasks import base_of, contributions
+from dpsql.planning.sum_parts import base_of, contributions
+from dpsql.questions.all_aggregates import Kind
 from dpsql.questions.labels import summand_label
-from dpsql.questions.parts import Decomposition, Modes, Part, Quantiles, Sums
+from dpsql.questions.parts import Decomposition
 from dpsql.questions.question import Scalar
-from dpsql.questions.rules import modes, regression
 from dpsql.questions.rules.limit_rows import keep_rows
-from dpsql.questions.rules.squares import POWERS, with_squares
+from dpsql.questions.rules.squares import with_squares
 from dpsql.sql.binding.binding_context import PublicTables
 from dpsql.sql.binding.domains import Scratch
 from dpsql.trusted.measurements.reading.request import Request
-from dpsql.trusted.plan.aggregate_calls import AggregateCall
 from dpsql.trusted.plan.cells import Cells, sort_key
 from dpsql.trusted.plan.certificate import stability
 from dpsql.trusted.plan.expr.nodes import Value
@@ -50,11 +56,8 @@ from dpsql.trusted.plan.operators.contributions import MOST
 from dpsql.trusted.plan.operators.summands import Count, GridSum
 from dpsql.types import Interval
 
-RANKED = ("min", "max", "quantile")
-COUNTS = ("count", "count_distinct")  # which need no bounds of what they count
 MOST_ROWS = 2**20  # the largest limit on rows of one entity that may be learned
 OF_VALUES = 4  # a limit on totals of values gets this multiple of the price of a limit on numbers of rows
-MANY_PLACES = 2**12  # of a quantile's grid: with fewer places, values that many rows share are close to each other on it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,66 +136,25 @@ def _asked(program: Program, public: PublicTables) -> Generator[Request, Any, Re
         notes.append(f"each entity's contribution {program.bound.does}{cut}")
     elif program.options.clip is not None and program.bound.name in ("clip", "reservoir"):
         notes.append(f"each entity's total is limited to clip = {float(program.options.clip):g}{uncovered(program)}")
-    notes += unmatched(program)
+    notes += unmatched(program, program.decomposition)
     setting = Setting(keys=program.keys, cells=cells, confidence=program.options.confidence)
     estimates = counted | (yield from _measured(choices, parts, setting))
     aggregates = {name: recipe(estimates) for name, recipe in parts.recipes.items()}
     for call in program.question.aggregates:
         below, above = open_ends(program, call)
-        aggregates[call.id] = _past_found(call, program, parts, aggregates[call.id]).beyond(below, above)
-        if call.function not in COUNTS and not unknown.isdisjoint(call.columns):
+        aggregates[call.id] = open_at_found_bounds(call, program.searched, parts, aggregates[call.id]).beyond(below, above)
+        if not call.aggregate.counts and not unknown.isdisjoint(call.columns):
             aggregates[call.id] = aggregates[call.id].where(np.zeros(len(cells), dtype=np.bool_))
-    notes += [*(() if program.bound.each else _too_fine(parts, view)), *_not_told(program, aggregates),
-              *_chosen_values(program, parts, estimates)]
+    notes += [*(() if program.bound.each else too_fine(parts, view)), *_not_told(program, aggregates),
+              *shortfalls(program.question, parts, estimates, float(program.options.confidence), kept=cuts_off(program))]
     return Released(cells=cells, choices=choices, notes=tuple(notes), aggregates=aggregates)
-
-
-def _past_found(call: AggregateCall, program: Program, parts: Decomposition, estimate: Estimate) -> Estimate:
-    """Open the interval of a quantile within bounds that were searched for, if it ends at one: the truth may lie beyond it."""
-    grid = next((part.grid for part in parts.parts if isinstance(part, Quantiles) and part.column in (
-        set(program.searched) & set(call.columns)) and call.function in RANKED), None)
-    return estimate if grid is None else estimate.open_at(*map(float, (grid.low, grid.low + grid.most * grid.step)))
-
-
-def _too_fine(parts: Decomposition, view: Node) -> Iterator[str]:
-    """Notes on quantiles whose grid has far more places than values need.
-
-    The probability of selecting a place between two values that many rows share grows with the number of such places. So if the
-    quantile is among the last rows with its value (within as many scales as the logarithm of the number of places), both the
-    estimate and an end of its interval may be selected there.
-    """
-    fine = dict.fromkeys(part.column for part in parts.parts if isinstance(part, Quantiles) and part.grid.most > MANY_PLACES)
-    for column in fine:
-        yield (f"intervals of quantiles of {view.names[column]} may be too narrow where many rows share a value, as with round "
-               "numbers; decimals or power_of_two in the policy, as coarse as the values, help")
 
 
 def _not_told(program: Program, aggregates: Mapping[str, Estimate]) -> Iterator[str]:
     """Notes on statistics of two columns that are NULL in some cell."""
     for call in program.question.aggregates:
-        if call.function in regression.DEGREES and np.isnan(aggregates[call.id].values).any():
-            yield f"{told_of(call)} is NULL for groups with too few rows or with a column that does not vary, by the noisy sums"
-
-
-def _chosen_values(program: Program, parts: Decomposition, estimates: Mapping[int, Estimates]) -> Iterator[str]:
-    """Notes on the confidence of most frequent values, which have no standard error."""
-    confidence = float(program.options.confidence)
-    for call in program.question.aggregates:
-        for part in (parts.uses[call.id] if call.function == "mode" else ()):
-            found = parts.parts[part]
-            assert isinstance(found, Modes)
-            rows = modes.shortfall(estimates[part][0], len(found.values), confidence)
-            kept = "of the rows that are kept, " if cuts_off(program) else ""
-            yield (f"{told_of(call)}: {kept}with {100 * confidence:g} % confidence, no declared value has over "
-                   f"{math.ceil(rows):,} rows more than the one shown, in each group")
-
-
-def _with_values(part: Part, setting: Setting) -> Setting:
-    """The cells that a part is measured over: those of the answer; for a mode, each of them with each of the values."""
-    if not isinstance(part, Modes):
-        return setting
-    return replace(setting, keys=(*setting.keys, part.column), cells=tuple(
-        (*cell, value) for cell in setting.cells for value in part.values))
+        if call.aggregate.kind is Kind.PAIR and np.isnan(aggregates[call.id].values).any():
+            yield f"{told_of(call)} is NULL where, by the noisy sums, there are too few rows or a column does not vary"
 
 
 def _with_degrees(program: Program, notes: list[str]) -> Generator[Request, Any, Program]:
@@ -280,8 +242,7 @@ def _with_bounds(program: Program, view: Node, public: PublicFacts,
         notes.append(f"values of {name} were clamped to {ends}, bounds that were found privately" if ends is not None else
                      f"no bounds of {name} were found privately, so what is computed of it is NULL: at this price that takes "
                      f"about {rows_to_find(rows, share):,} values of the same size")
-    parts = parts_of(program.question, program.known, {column: ends or Interval(0, 1) for column, ends in found.items()},
-                     program.bound, program.options)
+    parts = parts_of(program, {column: ends or Interval(0, 1) for column, ends in found.items()})
     return parts, frozenset(column for column, ends in found.items() if ends is None)
 
 
@@ -346,7 +307,7 @@ def _totals(program: Program, parts: Decomposition, view: Node, cells: int,
 
     If a histogram shows no limit, a limit on rows takes its place, with every row at its bound.
     """
-    sums = {i: part.summand for i, part in enumerate(parts.parts) if isinstance(part, Sums)}
+    sums = parts.sums
     measured = {i: summand if isinstance(summand, GridSum | Count) else Count(when=summand.when) for i, summand in sums.items()}
     different: list[GridSum | Count] = list(dict.fromkeys(measured.values()))
     shares = [OF_VALUES if isinstance(summand, GridSum) else 1 for summand in different]
@@ -403,9 +364,9 @@ def _with_centres(program: Program, parts: Decomposition, view: Node,
                                         program.stages["limits"])
     if found.columns:
         question, view = with_squares(program.question, view, found.columns)
-        parts = parts_of(question, program.known, {}, program.bound, program.options, found.columns)
+        parts = parts_of(replace(program, question=question), {}, found.columns)
     for column, value in found.columns.items():
-        calls = [told_of(call) for call in program.question.aggregates if column in call.columns and call.function in POWERS]
+        calls = [told_of(call) for call in program.question.aggregates if column in call.columns and call.aggregate.squared]
         notes.append(f"{', '.join(dict.fromkeys(calls))}: measured by deviations of {program.view.names[column]} from "
                      f"{value:.6g}")
     for centre in found.averages:
@@ -426,7 +387,8 @@ def _measured(choices: Sequence[Choice], parts: Decomposition,
               setting: Setting) -> Generator[Request, Any, dict[int, Estimates]]:
     """Each mechanism answers all of its tasks at once, except those of modes, which have more cells. Estimates by part."""
     scripts: list[tuple[list[Choice], Generator[Request, Any, Sequence[Estimates]]]] = []
-    settings = [_with_values(parts.parts[choice.task.at], setting) for choice in choices]
+    measured = [parts.parts[choice.task.at] for choice in choices]
+    settings = [KINDS[type(part)].setting(part, setting) for part in measured]
     for mechanism, own in dict.fromkeys((choice.mechanism, own) for choice, own in zip(choices, settings, strict=True)):
         mine = [choice for choice, other in zip(choices, settings, strict=True) if choice.mechanism is mechanism and other == own]
         scripts.append((mine, begun(mechanism.run([(choice.task, choice.allotted) for choice in mine], own))))

@@ -27,7 +27,7 @@ from dpsql.mechanisms.mechanism import Setting, SharedRanks
 from dpsql.mechanisms.named_bounds import Bound
 from dpsql.mechanisms.select.threshold_search import ThresholdSearch
 from dpsql.planning.centred_averages import Average, AverageCentre, averages_of
-from dpsql.questions.parts import Decomposition, Quantiles, Sums
+from dpsql.questions.parts import Decomposition, Quantiles
 from dpsql.questions.question import Question
 from dpsql.questions.rules.squares import centre_of, distance_of, measured_columns
 from dpsql.trusted.accounting.cost import Cost
@@ -67,14 +67,11 @@ def searched_centres(question: Question, parts: Decomposition, bound: Bound, vie
     price = price.part(Fraction(1, len(averages) + len(measured)))
     found, columns = [], {}
     for average in averages:
-        part = parts.parts[average.total]
-        assert isinstance(part, Sums) and isinstance(part.summand, GridSum)
-        grid = part.summand.grid
-        value = yield from _searched(average.total, part.summand.column, part.summand.when, grid, view, owners, price)
+        summand = parts.total(average.total)
+        value = yield from _searched(average.total, summand.column, summand.when, summand.grid, view, owners, price)
         found.append(AverageCentre(average=average, value=value))
     for column, when in measured.items():
-        grids = {part.summand.column: part.summand.grid for part in parts.parts
-                 if isinstance(part, Sums) and isinstance(part.summand, GridSum)}
+        grids = {summand.column: summand.grid for summand in parts.sums.values() if isinstance(summand, GridSum)}
         distance = distance_of(column)
         moved = yield from _searched(0, distance, when, grids[distance], view, owners, price)
         columns[column] = centre_of(question.view.field(column).facts, column, {}) + moved
@@ -97,8 +94,7 @@ def weights_of(question: Question, parts: Decomposition, bound: Bound) -> list[f
     counts, centred = {average.count for average in averages}, {average.call.id for average in averages}
     centred |= {call.id for call in question.aggregates if call.columns and call.columns[0] in measured}
     beside = set(map(distance_of, measured))
-    for i, part in enumerate(parts.parts):
-        if isinstance(part, Sums) and measured and (isinstance(part.summand, Count) or set(part.summand.columns) & beside):
-            counts.add(i)
+    counts |= {i for i, summand in parts.sums.items()
+               if measured and (isinstance(summand, Count) or set(summand.columns) & beside)}
     return [sum(OF_COUNTS if i in counts and name in centred else 1.0 for name, used in parts.uses.items() if i in used)
             for i in range(len(parts.parts))]

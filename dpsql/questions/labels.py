@@ -13,7 +13,7 @@ from dpsql.trusted.plan.operators.constants import Constants
 from dpsql.trusted.plan.operators.contributions import Contributions
 from dpsql.trusted.plan.operators.distinct import Distinct
 from dpsql.trusted.plan.operators.filter import Filter
-from dpsql.trusted.plan.operators.groupby import GroupBy
+from dpsql.trusted.plan.operators.groupby import FOLDS, GroupBy
 from dpsql.trusted.plan.operators.grouped_sums import GroupedSums
 from dpsql.trusted.plan.operators.join import Join
 from dpsql.trusted.plan.operators.join_sum import JoinSum
@@ -33,7 +33,7 @@ from dpsql.trusted.plan.operators.summands import Clipped, Count, GridSum, Momen
 from dpsql.trusted.plan.operators.truncate import Truncate
 from dpsql.trusted.plan.operators.truncate_keys import TruncateKeys
 from dpsql.trusted.plan.operators.union import UnionAll
-from dpsql.trusted.plan.operators.window import ENDS, FOLDS, SHIFTS, Frame, Window, WindowFunction
+from dpsql.trusted.plan.operators.window import ENDS, SHIFTS, Frame, Window, WindowFunction
 
 
 @singledispatch
@@ -164,7 +164,7 @@ def _(node: SetOperation) -> str:
 
 @label.register
 def _(node: Statistics) -> str:
-    return "Exact " + ", ".join(call.text or call.function for call in node.calls)
+    return "Exact " + ", ".join(call.name or call.function for call in node.calls)
 
 
 @label.register

@@ -11,7 +11,7 @@ from dpsql.estimates import Estimate
 from dpsql.trusted.declarations.tables import Domain
 from dpsql.trusted.plan.expr.nodes import Value
 from dpsql.trusted.plan.operators.quantizer import Quantizer
-from dpsql.trusted.plan.operators.summands import Summand
+from dpsql.trusted.plan.operators.summands import GridSum, Summand
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,3 +79,18 @@ class Decomposition:
     weights: tuple[int, ...]
     recipes: Mapping[str, Recipe]
     uses: Mapping[str, tuple[int, ...]]
+
+    @property
+    def sums(self) -> dict[int, Summand]:
+        """The summands of the parts that are sums, by their position."""
+        return {i: part.summand for i, part in enumerate(self.parts) if isinstance(part, Sums)}
+
+    def total(self, at: int) -> GridSum:
+        """The summand of a part that is a sum of values."""
+        return total_of(self.parts[at])
+
+
+def total_of(part: Part) -> GridSum:
+    """The summand of a part that is a sum of values."""
+    assert isinstance(part, Sums) and isinstance(part.summand, GridSum)
+    return part.summand

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from fractions import Fraction
 
+from dpsql.questions.all_aggregates import AGGREGATES, Aggregate
 from dpsql.trusted.declarations.tables import Domain
-from dpsql.trusted.plan.aggregate_calls import AggregateCall
 from dpsql.trusted.plan.expr.nodes import Expr, Placeholder, Value
 from dpsql.trusted.plan.node import Node
+from dpsql.trusted.plan.operators.statistics import ExactAggregate
 from dpsql.types import Span, Type
 
 
@@ -48,6 +50,69 @@ class GroupingLevel:
 
     id: str
     keys: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OverGroups:
+    """Which groups an aggregate is added up over: those with the same values of the keys `within` whose value of the key `order`,
+    if there is one, lies in a frame.
+
+    rows         ends count groups in this order, and else distances from the group's own value, where 0 is that value
+    start, end   of the frame, after the group itself; None for no end
+    mean         divided by the number of these groups
+    """
+
+    within: tuple[str, ...]
+    order: str | None = None
+    descending: bool = False
+    nulls_first: bool = False
+    rows: bool = False
+    start: float | None = None
+    end: float | None = None
+    mean: bool = False
+
+    @property
+    def by_number(self) -> bool:
+        """Whether an end of the frame is so many groups away. It then depends on which groups there are, and all combinations of
+        the values of keys are groups."""
+        return self.rows and bool(self.start or self.end)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AggregateCall:
+    """One aggregate over the view, named `id` in outputs. `column` and `when` name columns of the view.
+
+    function   a name in `AGGREGATES`
+    columns    the arguments, or their logarithms; none for COUNT(*); of two columns, the product of their distances from the
+               middles too
+    fraction   of a quantile
+    discrete   a quantile is one of the values
+    values     of count_distinct and mode: all values that there can be, but for NULL; None where the policy does not tell
+    over       the groups that it is added up over; None: its own
+    """
+
+    id: str
+    function: str
+    columns: tuple[str, ...] = ()
+    when: str | None = None
+    fraction: Fraction | None = None
+    discrete: bool = False
+    values: Domain | None = None
+    over: OverGroups | None = None
+    type: Type = Type.DOUBLE
+    span: Span | None = None
+    text: str = ""
+
+    @property
+    def aggregate(self) -> Aggregate:
+        """The row of the table."""
+        return AGGREGATES[self.function]
+
+    @property
+    def exact(self) -> ExactAggregate:
+        """The same over a public view; the product of two columns is not needed there."""
+        return ExactAggregate(id=self.id, name=self.text or self.function, function=self.function, columns=self.columns[:2],
+                              when=self.when, fraction=self.fraction, discrete=self.discrete, type=self.type)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from dpsql.questions.all_aggregates import AGGREGATES
 from dpsql.trusted.cached import cached_property
-from dpsql.trusted.plan.aggregate_calls import AggregateCall
 from dpsql.trusted.plan.expr.facts import Facts
 from dpsql.trusted.plan.expr.functions import SAFE_INTEGERS
 from dpsql.trusted.plan.expr.printing import quote
 from dpsql.trusted.plan.node import Field
-from dpsql.trusted.plan.operators.statistics import Statistics
+from dpsql.trusted.plan.operators.statistics import ExactAggregate, Statistics
 from dpsql.trusted.plan.operators.window import Window, WindowFunction, over_facts
 from dpsql.types import ANY_NUMBER, Interval, Type
 
@@ -33,12 +33,12 @@ class GroupsOfReleased(Statistics):
     @cached_property
     def fields(self) -> tuple[Field, ...]:
         return (*(self.input.field(key) for key in self.keys),
-                *(Field(id=call.id, name=call.text or call.function, facts=self._facts(call)) for call in self.calls))
+                *(Field(id=call.id, name=call.name, facts=self._facts(call)) for call in self.calls))
 
-    def _facts(self, call: AggregateCall) -> Facts:
-        if call.function in ("min", "max"):
+    def _facts(self, call: ExactAggregate) -> Facts:
+        if AGGREGATES[call.function].place is not None:
             return replace(self.input.field(call.columns[0]).facts, nullable=True)
-        ends = MOST_COUNTS if call.function in ("count", "count_distinct") else SAFE_INTEGERS
+        ends = MOST_COUNTS if AGGREGATES[call.function].counts else SAFE_INTEGERS
         whole = call.type is Type.BIGINT
         return Facts(type=call.type, whole=whole, physical=ends if whole else ANY_NUMBER)
 

@@ -22,11 +22,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from dpsql.errors import Unsupported
-from dpsql.planning.tasks import clip_of, distinct_values
+from dpsql.planning.distinct_parts import distinct_values
+from dpsql.planning.sum_parts import clip_of
+from dpsql.questions.all_aggregates import Kind
 from dpsql.questions.chosen_grids import quantizer
 from dpsql.questions.parts import Distincts
+from dpsql.questions.question import AggregateCall
 from dpsql.trusted.measurements.flip_distance import FARTHEST_END, DistinctWithin, ExtensionWithin, Form, Test, Within
-from dpsql.trusted.plan.aggregate_calls import AggregateCall
 from dpsql.trusted.plan.cells import Cells
 from dpsql.trusted.plan.expr.nodes import Call, Case, Cast, Expr, Literal, Ref, Value, predicate, real, whole
 from dpsql.trusted.plan.node import Field, Node
@@ -65,7 +67,7 @@ class CheckedAggregate:
     def held(self) -> bool:
         """Whether a Lipschitz extension is needed: the rows of an entity are not limited, and it is not entities that are
         counted."""
-        counts = self.call.function == "count_distinct" and self.call.columns == self.owners and not self.keys
+        counts = self.call.aggregate.kind is Kind.DISTINCT and self.call.columns == self.owners and not self.keys
         return self.rows is None and not counts
 
 
@@ -73,16 +75,16 @@ def within(asked: CheckedAggregate) -> Test:
     """Whether all answers lie within their intervals. Raises Unsupported, located, for an aggregate that is no such sum."""
     if asked.held:
         return held_to(asked, _level(asked))
-    match asked.call.function:
-        case "count":
+    match asked.call.aggregate.kind:
+        case Kind.COUNT:
             return _counted(asked, asked.view, Count(column=next(iter(asked.call.columns), None), when=asked.call.when))
-        case "count_distinct":
+        case Kind.DISTINCT:
             return _distinct(asked)
-        case "sum":
+        case Kind.TOTAL:
             return _summed(asked)
-        case "avg":
+        case Kind.MEAN if asked.call.aggregate.average:
             return _averaged(asked)
-        case "quantile" if asked.call.fraction not in (0, 1):
+        case Kind.RANK if asked.call.fraction not in (None, 0, 1):
             return _ranked(asked)
     name = asked.call.text or asked.call.function.upper()
     raise Unsupported(f"{name} cannot be checked: it is not a sum over rows", code="validate", span=asked.call.span, subject=name,
@@ -99,13 +101,13 @@ def shares_of(asked: CheckedAggregate) -> OwnerSets:
     """The rows of a held sum, by the entities that they name. Raises Unsupported, located, if it is not held."""
     call, limit = asked.call, "OPTIONS (max_rows = 10), or rows_per_entity in the policy"
     name = call.text or call.function.upper()
-    if call.function not in ("count", "sum"):
+    if not call.aggregate.linear:
         raise Unsupported(f"{name} can only be checked if the rows of an entity are limited, and here they are not",
                           code="no-limit", span=call.span, subject=name, try_=limit)
     if asked.keys:
         raise Unsupported("groups can only be checked if the rows of an entity are limited, and here they are not",
                           code="no-limit", span=call.span, subject=name, try_=f"a query for each group, or {limit}")
-    if call.function == "count":
+    if call.aggregate.kind is Kind.COUNT:
         return OwnerSets(input=asked.view, owners=asked.owners, summand=Count(column=next(iter(call.columns), None),
                                                                               when=call.when))
     column = column_of(asked)
@@ -170,7 +172,7 @@ def bounded(column: Field, call: AggregateCall) -> Quantizer:
 
 def held(view: Node, call: AggregateCall) -> Node:
     """The view with a summed or averaged column held to its declared bounds, as it is where private rows are summed."""
-    if call.function not in ("sum", "avg"):
+    if not call.aggregate.average and call.aggregate.kind is not Kind.TOTAL:
         return view
     column = view.field(call.columns[0])
     grid = bounded(column, call)

@@ -14,10 +14,10 @@ from sqlglot import exp
 from dpsql.catalog.model import Catalog
 from dpsql.errors import Error, OptionError, SqlError, Unsupported
 from dpsql.planning.bounded_view import limited_view
-from dpsql.planning.groups import not_listed
+from dpsql.planning.groups import check_cells, not_listed
 from dpsql.planning.options import Options
-from dpsql.planning.program import check_cells
 from dpsql.planning.public import exact
+from dpsql.questions.all_aggregates import Kind
 from dpsql.questions.question import Question
 from dpsql.sql.binding.bind import bind
 from dpsql.sql.binding.binding_context import PublicTables
@@ -34,7 +34,6 @@ from dpsql.validation.ranges import Range, around
 from dpsql.validation.synthetic import Substitution
 
 MOST_CELLS = 100_000
-EMPTY_IS_ZERO = ("count", "count_distinct", "sum")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,17 +118,17 @@ def _prepared(check: CheckedQuery, side: Side, stand: Substitution, parameters: 
 def _unit(asked: CheckedAggregate) -> float | None:
     """The most that an entity moves the answer."""
     rows = asked.rows or 1
-    if asked.call.function == "sum":
+    if asked.call.aggregate.kind is Kind.TOTAL:
         grid = bounded(column_of(asked), asked.call)
         return float(grid.largest * grid.step * rows)
-    return float(rows) if asked.call.function in ("count", "count_distinct") else None
+    return float(rows) if asked.call.aggregate.counts else None
 
 
 def _even(asked: CheckedAggregate) -> tuple[bool, bool]:
     """See `Finding.even`: an answer can be lowered, and raised, by a whole unit with a row that comes."""
-    if asked.held or asked.call.function not in ("sum", "count_distinct"):
+    if asked.held or asked.call.aggregate.kind not in (Kind.TOTAL, Kind.DISTINCT):
         return True, True
-    if asked.call.function == "count_distinct":
+    if asked.call.aggregate.kind is Kind.DISTINCT:
         return asked.call.columns == asked.owners, True
     grid = bounded(column_of(asked), asked.call)
     return -grid.least >= grid.largest, grid.most >= grid.largest
@@ -188,11 +187,11 @@ def _synthetic(query: Query, cells: Sequence[tuple[Value, ...]], private: Questi
             raise OptionError(f"the synthetic table has no column {fault.subject}", code="synthetic", span=fault.span,
                               subject=fault.subject, try_="a table that has it, or a query without it") from None
         raise
-    calls = tuple(replace(call, discrete=True) if call.function == "quantile" else call for call in question.aggregates)
+    calls = tuple(replace(call, discrete=True) if call.fraction is not None else call for call in question.aggregates)
     question = replace(question, aggregates=calls)
     shown, aggregates = exact(question, held(question.view, calls[0]), stand.public)
     found = dict(zip(shown, aggregates[calls[0].id].values, strict=True))
-    missing = Fraction(0) if calls[0].function in EMPTY_IS_ZERO else None
+    missing = Fraction(0) if calls[0].aggregate.counts or calls[0].aggregate.linear else None
     values = []
     for cell in cells:
         value = found.get(cell)

@@ -24,7 +24,6 @@ from dpsql.trusted.kernel.checker import Checked, Known
 from dpsql.trusted.kernel.claims import Claims, Disagreement
 from dpsql.trusted.kernel.shapes import ColumnShape, Malformed, columns_of, reach
 from dpsql.trusted.kernel.split_by_entity import split_by_entity
-from dpsql.trusted.plan.aggregate_calls import AggregateCall
 from dpsql.trusted.plan.certificate import Certificate, Sensitivity, certify
 from dpsql.trusted.plan.expr.nodes import Call, Case, Cast, Expr, Placeholder, Ref
 from dpsql.trusted.plan.node import Node, Norm, Printing, SplitBy, Stability
@@ -44,7 +43,7 @@ from dpsql.trusted.plan.operators.project import Project
 from dpsql.trusted.plan.operators.quantizer import Quantizer
 from dpsql.trusted.plan.operators.ranks import Ranks
 from dpsql.trusted.plan.operators.set_operation import SetOperation
-from dpsql.trusted.plan.operators.statistics import Statistics
+from dpsql.trusted.plan.operators.statistics import ExactAggregate, Statistics
 from dpsql.trusted.plan.operators.summands import Clipped, Count, GridSum, Moments, Summand
 from dpsql.trusted.plan.operators.truncate import Truncate
 from dpsql.trusted.plan.operators.truncate_keys import TruncateKeys
@@ -431,7 +430,7 @@ def test_values_that_differ_stay_different_in_groups() -> None:
 
 def test_exact_statistics_are_of_known_functions_and_columns() -> None:
     below = {"a": NUMBER, "b": NUMBER, "t": ColumnShape(type=Type.BOOLEAN)}
-    call = AggregateCall(id="n", function="sum", columns=("a",), type=Type.BIGINT)
+    call = ExactAggregate(id="n", function="sum", columns=("a",), type=Type.BIGINT)
     node = Statistics(input=P, keys=("b",), calls=(call,))
     half = replace(call, function="quantile", fraction=Fraction(1, 2))
     for calls in ((call,), (replace(call, when="t"),), (call, half), (replace(call, function="corr", columns=("a", "b"), when="t"),)):

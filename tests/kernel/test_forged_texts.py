@@ -9,13 +9,12 @@ import pytest
 from support.sessions import session_of
 
 from dpsql.engine.session import Session
-from dpsql.trusted.plan.aggregate_calls import AggregateCall
 from dpsql.trusted.plan.expr.nodes import Cast, Expr, Literal
 from dpsql.trusted.plan.expr.printing import to_sql
 from dpsql.trusted.plan.operators.project import Project
 from dpsql.trusted.plan.operators.scan import Scan
 from dpsql.trusted.plan.operators.set_operation import SetOperation
-from dpsql.trusted.plan.operators.statistics import Statistics
+from dpsql.trusted.plan.operators.statistics import ExactAggregate, Statistics
 from dpsql.trusted.plan.operators.window import Frame, Window, WindowFunction
 from dpsql.types import Type
 
@@ -45,7 +44,7 @@ def forged(kind: str, below: Scan) -> Any:
             word = f"union all select 'x', {OTHER} union all"
             return SetOperation(left=below, right=below, kind=word, all=False, columns=(("x", "x"), ("y", "y")))  # type: ignore[arg-type]
         case "aggregate":
-            return Statistics(input=below, keys=(), calls=(AggregateCall(id="n", function=f"{OTHER} + COUNT", columns=("b",)),))
+            return Statistics(input=below, keys=(), calls=(ExactAggregate(id="n", function=f"{OTHER} + COUNT", columns=("b",)),))
         case "window":
             part = WindowFunction(id="w", name="w", function=f"row_number() OVER () + {OTHER} + rank", column=None)  # type: ignore[arg-type]
             return Window(input=below, partition=(), order=(), ties=(), functions=(part,))
@@ -70,7 +69,7 @@ def test_a_forged_text_is_never_printed(kind: str, session: Session) -> None:
 
 def test_public_rows_of_known_forms_are_read(session: Session) -> None:
     below = scan(session)
-    made = Statistics(input=below, keys=("c",), calls=(AggregateCall(id="n", function="sum", columns=("b",), type=Type.BIGINT),))
+    made = Statistics(input=below, keys=("c",), calls=(ExactAggregate(id="n", function="sum", columns=("b",), type=Type.BIGINT),))
     assert sorted(session.kernel.public_rows(made)) == [("a", 10), ("b", 20), ("c", 5), ("d", None)]
     assert session.kernel.public_rows(Project(input=below, columns=(("x", "x", cast("DECIMAL(9,2)")),))) == [(1.0,)] * 4
 

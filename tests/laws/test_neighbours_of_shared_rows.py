@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,8 @@ from dpsql.engine.set_by_set import SetBySet
 from dpsql.engine.single import SingleStatement
 from dpsql.mechanisms.mechanism import Setting, Shared
 from dpsql.mechanisms.truncation.extension_sums import shares
-from dpsql.planning.program import parts_of, tasks_of
+from dpsql.planning.account_choice import tasks_of
+from dpsql.planning.compilation import parts_of
 from dpsql.planning.script import declared_cells
 from dpsql.questions.rules.squares import measured_columns, with_squares
 from dpsql.sql.text.parse import parse
@@ -51,7 +53,7 @@ def plans(text: str, folder: Path) -> Iterator[tuple[Shared, OwnerSets, int]]:
         setting, question = Setting(keys=program.keys, cells=declared_cells(program)), program.question
         centres = {column: float(question.view.field(column).facts.declared.high) - 1.5 for column in measured_columns(question)}
         extended, moved = with_squares(question, program.view, centres)
-        other = parts_of(extended, program.known, {}, program.bound, program.options, centres)
+        other = parts_of(replace(program, question=extended), {}, centres)
         for parts, rows in ((program.decomposition, program.view), (other, moved)):
             for task in tasks_of(program, parts, rows, at.kernel, {}):
                 assert isinstance(task, Shared)

@@ -123,7 +123,7 @@ def a_scale_that_is_too_small(patch: pytest.MonkeyPatch) -> None:
 
 
 def the_whole_price_for_each_aggregate(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("dpsql.planning.program.split_budget", lambda weights, *, pure: [Fraction(1)] * len(weights))
+    patch.setattr("dpsql.planning.account_choice.split_budget", lambda weights, *, pure: [Fraction(1)] * len(weights))
 
 
 def a_script_that_asks_twice(patch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,5 @@
-"""What the files of `grammar/` say of functions, as the rows of `plan/expr/functions.py` have it: `python -m tests.support.function_table`
-writes it. Tests compare.
+"""What the files of `grammar/` say of functions, as the rows of `plan/expr/functions.py` have it, and of aggregates, as those of
+`plan/all_aggregates.py` do: `python -m tests.support.function_table` writes it. Tests compare.
 
 Of `expr.lark` these are the terminals that list words: which one a word belongs to follows from the types of the arguments. Of
 `README.md` it is the table of functions.
@@ -11,7 +11,8 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from dpsql.sql.text.syntax import PARTS, calls_of
+from dpsql.questions.all_aggregates import AGGREGATES, Kind
+from dpsql.sql.text.syntax import OF_ONE, PARTS, calls_of
 from dpsql.trusted.plan.expr.functions import MEMBERSHIP, TABLE, UNITS, Function, Overload
 from dpsql.types import Type
 
@@ -40,7 +41,14 @@ def terminals() -> dict[str, list[str]]:
         for word, count in calls_of(row):
             if word not in APART:
                 found[_terminal(word, row, count)].append(word)
-    return found | {"PART": list(PARTS), "UNIT": list(UNITS)}
+    return found | {"PART": list(PARTS), "UNIT": list(UNITS), **aggregates()}
+
+
+def aggregates() -> dict[str, list[str]]:
+    """The words of the aggregates of one column and of two."""
+    words = {pair: [way.partition("(")[0] for row in AGGREGATES.values() if (row.kind is Kind.PAIR) is pair for way in row.written]
+             for pair in (False, True)}
+    return {"STATISTIC": [*words[False], "median", "mode"], "PAIR": [*words[True], *(kind.sql_name() for kind in OF_ONE)]}
 
 
 def _terminal(word: str, row: Function, count: int) -> str:

@@ -13,17 +13,16 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from types import MappingProxyType
 
-import numpy as np
-
 from dpsql.errors import Unsupported
 from dpsql.estimates import Estimate
+from dpsql.questions.all_aggregates import Kind
 from dpsql.questions.chosen_grids import quantizer
 from dpsql.questions.parts import Decomposition, Distincts, Matchings, Modes, Part, Quantiles, Recipe, Released, Sums
-from dpsql.questions.question import Question
-from dpsql.questions.rules import modes, regression
-from dpsql.questions.rules.regression import ColumnSums
-from dpsql.questions.rules.squares import SPREADS, centre_of, distance_of, product_of, square_of
-from dpsql.trusted.plan.aggregate_calls import AggregateCall
+from dpsql.questions.question import AggregateCall, Question
+from dpsql.questions.rules import modes
+from dpsql.questions.rules.one_column import MEANS, from_moments, rows_of, spread
+from dpsql.questions.rules.regression import ColumnSums, statistic
+from dpsql.questions.rules.squares import centre_of, distance_of, powers_of, product_of, square_of
 from dpsql.trusted.plan.node import Field, Node
 from dpsql.trusted.plan.operators.owner_sets import UNIT, slack
 from dpsql.trusted.plan.operators.quantizer import Quantizer
@@ -31,8 +30,6 @@ from dpsql.trusted.plan.operators.scan import Scan
 from dpsql.trusted.plan.operators.summands import Count, GridSum, Moments
 from dpsql.types import Interval, Span, Type
 
-DEGREES = {"sum": 0, "avg": 1, "var_pop": 2, "var_samp": 2, "stddev_pop": 2, "stddev_samp": 2,
-           "geomean": 1}
 SLACK = slack(1, 3) / UNIT  # how far a matching may exceed its exact value
 FEW_NUMBERS = 1000  # width of a range of whole numbers up to which averages use moments, though totals have limits of their own
 MOST_SHARED_STEPS = 2**16  # so that the total weight of very many rows stays below the largest that is allowed
@@ -91,24 +88,19 @@ class _Decomposer:
     # -- first pass: what is needed of each column
 
     def _collect(self, call: AggregateCall) -> None:
-        if not call.columns or call.function in ("count_distinct", "mode"):
-            return
-        for column, degree in zip(call.columns, regression.DEGREES.get(call.function, ()), strict=False):
+        for column, degree in zip(call.columns, powers_of(call), strict=False):
             asked = self._asked.setdefault((column, call.when), _Column())
             asked.degree = max(asked.degree, degree)
-        if call.function in regression.DEGREES:
-            return
-        asked = self._asked.setdefault((call.columns[0], call.when), _Column())
-        if call.function in DEGREES:
-            asked.degree = max(asked.degree, DEGREES[call.function])
-        elif call.function == "count":
-            asked.counted = True
-        else:
-            asked.fractions.add({"min": Fraction(0), "max": Fraction(1)}.get(call.function, call.fraction or Fraction(0)))
+        if call.columns and call.aggregate.kind in (Kind.COUNT, Kind.RANK):
+            asked = self._asked.setdefault((call.columns[0], call.when), _Column())
+            if call.aggregate.kind is Kind.COUNT:
+                asked.counted = True
+            else:
+                asked.fractions.add(_fraction(call))
 
     def _share_counts(self, calls: Sequence[AggregateCall]) -> None:
         """A count beside a sum costs nothing more if both come from moments of degree one."""
-        plain = {call.when for call in calls if call.function == "count" and not call.columns}
+        plain = {call.when for call in calls if call.aggregate.kind is Kind.COUNT and not call.columns}
         for (_, when), asked in self._asked.items():
             if asked.degree == 0 and (asked.counted or when in plain):
                 asked.degree = 1
@@ -126,7 +118,8 @@ class _Decomposer:
         known, degree = self._view.field(column), self._asked[column, when].degree
         grid = self._grid(known, from_low=True, most_steps=MOST_SQUARED_STEPS if degree == 2 else 2**30)
         first = next(key for key, asked in self._asked.items() if key[1] == when and asked.degree >= 1) == (column, when)
-        wanted = any(call.function == "count" and not call.columns and call.when == when for call in self._question.aggregates)
+        wanted = any(call.aggregate.kind is Kind.COUNT and not call.columns and call.when == when
+                     for call in self._question.aggregates)
         return self._add(Sums(summand=Moments(column=column, when=when, grid=grid, degree=max(1, degree),
                                               missing=first and wanted and known.facts.nullable)))
 
@@ -160,18 +153,18 @@ class _Decomposer:
     # -- recipes
 
     def _recipe(self, call: AggregateCall) -> tuple[Recipe, tuple[int, ...]]:
-        match call.function:
-            case "count":
+        match call.aggregate.kind:
+            case Kind.COUNT:
                 return self._count(call)
-            case "count_distinct":
+            case Kind.DISTINCT:
                 part = self._add(Distincts(column=call.columns[0], when=call.when, entities=call.columns[0] == self._owner,
                                            values=call.values))
                 return _component(part, 0), (part,)
-            case "min" | "max" | "quantile":
+            case Kind.RANK:
                 return self._place(call)
-            case "mode":
+            case Kind.MODE:
                 return self._mode(call)
-            case name if name in regression.DEGREES:
+            case Kind.PAIR:
                 return self._of_two(call)
             case _:
                 return self._statistic(call)
@@ -183,10 +176,10 @@ class _Decomposer:
         with_moments = [key for key, asked in self._asked.items() if asked.degree >= 1 and key[1] == call.when]
         if call.columns and (call.columns[0], call.when) in with_moments:
             part = self._moments(call.columns[0], call.when)
-            return _rows_of(part, self._summand(part), missing=column is None), (part,)
+            return rows_of(part, self._summand(part), missing=column is None), (part,)
         if not call.columns and with_moments:
             part = self._moments(*with_moments[0])
-            return _rows_of(part, self._summand(part), missing=True), (part,)
+            return rows_of(part, self._summand(part), missing=True), (part,)
         part = self._add(Sums(summand=Count(column=column, when=call.when)))
         return _component(part, 0), (part,)
 
@@ -200,10 +193,9 @@ class _Decomposer:
         fractions = tuple(sorted(self._asked[column, call.when].fractions))
         part = self._add(Quantiles(column=column, when=call.when, fractions=fractions,
                                    grid=self._grid(self._view.field(column), from_low=True)))
-        wanted = {"min": Fraction(0), "max": Fraction(1)}.get(call.function, call.fraction or Fraction(0))
         found = self._parts[part]
         assert isinstance(found, Quantiles)
-        step, low, place = float(found.grid.step), float(found.grid.low), fractions.index(wanted)
+        step, low, place = float(found.grid.step), float(found.grid.low), fractions.index(_fraction(call))
         ends = self._ends(self._view.field(column))  # the grid of a single value has a second one
         return (lambda released: (released[part][place] * step + low).within(float(ends.low), float(ends.high))), (part,)
 
@@ -215,8 +207,7 @@ class _Decomposer:
             step = float(grid.step)
             return (lambda released: released[part][0] * step), (part,)
         part = self._moments(column, call.when)
-        return _from_moments(call.function, part, self._summand(part), self._ends(self._view.field(column))), (part,)
-
+        return from_moments(call.function, part, self._summand(part), self._ends(self._view.field(column))), (part,)
 
     def _mode(self, call: AggregateCall) -> tuple[Recipe, tuple[int, ...]]:
         known = self._view.field(call.columns[0])
@@ -240,7 +231,7 @@ class _Decomposer:
         def recipe(released: Released) -> Estimate:
             of_y, of_x = (ColumnSums.of(self._summand(part), known, released[part])
                           for part, known in zip(parts, ends, strict=True))
-            return regression.statistic(call.function, of_y, of_x, released[product][0] * step)
+            return statistic(call.function, of_y, of_x, released[product][0] * step)
 
         return recipe, tuple(dict.fromkeys((*parts, product)))
 
@@ -263,8 +254,7 @@ class _LearnedDecomposer(_ApartDecomposer):
 
     def _share_counts(self, calls: Sequence[AggregateCall]) -> None:
         self._means: set[tuple[str, str | None]] = set()
-        plain = ("sum", "avg", "count")
-        others = {(column, call.when) for call in calls if call.function not in plain for column in call.columns}
+        others = {(column, call.when) for call in calls if not call.aggregate.plain for column in call.columns}
         for key, asked in self._asked.items():
             known = self._view.field(key[0]).facts
             few = known.whole and known.declared.finite and known.declared.high - known.declared.low <= FEW_NUMBERS
@@ -273,7 +263,7 @@ class _LearnedDecomposer(_ApartDecomposer):
                 self._means.add(key)
 
     def _recipe(self, call: AggregateCall) -> tuple[Recipe, tuple[int, ...]]:
-        apart = call.function == "avg" and (call.columns[0], call.when) in self._means
+        apart = call.aggregate.average and (call.columns[0], call.when) in self._means
         return self._mean(call) if apart else super()._recipe(call)
 
     def _mean(self, call: AggregateCall) -> tuple[Recipe, tuple[int, ...]]:
@@ -304,7 +294,7 @@ class _CountedDecomposer(_LearnedDecomposer):
 
     def _share_counts(self, calls: Sequence[AggregateCall]) -> None:
         self._means = {(call.columns[0], None) for call in calls
-                       if call.function == "avg" and call.when is None and self._is_alone(call.columns[0], calls)}
+                       if call.aggregate.average and call.when is None and self._is_alone(call.columns[0], calls)}
         for key in self._means:
             self._asked[key].degree = 0
         _ApartDecomposer._share_counts(self, calls)
@@ -312,7 +302,7 @@ class _CountedDecomposer(_LearnedDecomposer):
     def _is_alone(self, column: str, calls: Sequence[AggregateCall]) -> bool:
         known = self._view.field(column).facts
         return not known.nullable and known.type.numeric and all(
-            call.function in ("avg", "count") for call in calls if column in call.columns)
+            call.aggregate.average or call.aggregate.kind is Kind.COUNT for call in calls if column in call.columns)
 
 
 class _EachDecomposer(_LearnedDecomposer):
@@ -324,14 +314,11 @@ class _EachDecomposer(_LearnedDecomposer):
     cut = False  # sums and counts have the same level
 
     def _recipe(self, call: AggregateCall) -> tuple[Recipe, tuple[int, ...]]:
-        match call.function:
-            case "count":
-                part = self._add(Sums(summand=Count(column=self._counted(call), when=call.when)))
-                return _component(part, 0), (part,)
-            case "sum":
-                return self._total(call)
-            case "avg":
-                return self._mean(call)
+        if call.aggregate.kind is Kind.COUNT:
+            part = self._add(Sums(summand=Count(column=self._counted(call), when=call.when)))
+            return _component(part, 0), (part,)
+        if call.aggregate.plain:
+            return self._total(call) if call.aggregate.linear else self._mean(call)
         name, tables = call.text or call.function.upper(), " and ".join(_private_tables(self._view))
         raise Unsupported(f"{name} is not answered where a row belongs to several entities, as those of {tables} do here",
                           code="several-owners", span=call.span, subject=tables,
@@ -355,31 +342,30 @@ class _SeveralDecomposer(_EachDecomposer):
     """
 
     def _recipe(self, call: AggregateCall) -> tuple[Recipe, tuple[int, ...]]:
-        match call.function:
-            case name if name in SPREADS:
+        match call.aggregate.kind:
+            case Kind.SPREAD:
                 return self._spread(call)
-            case name if name in regression.DEGREES:
+            case Kind.PAIR:
                 return self._of_two(call)
-            case "avg" if self._asked[call.columns[0], call.when].degree == 2:
-                return self._mean_beside(call)
-            case "geomean":
-                mean, parts = self._mean(call)
-                return (lambda released: mean(released).exponential()), parts
-            case "count_entities":
-                part = self._add(Matchings(column=None, when=None))
-                return (lambda released: released[part][0] + -SLACK), (part,)
-            case "count_distinct":
+            case Kind.MEAN:
+                beside = call.aggregate.average and self._asked[call.columns[0], call.when].degree == 2
+                mean, parts = self._mean_beside(call) if beside else self._mean(call)
+                return (lambda released: MEANS[call.function].finish(mean(released))), parts
+            case Kind.DISTINCT if call.columns:
                 part = self._add(Matchings(column=call.columns[0], when=call.when))
                 return _component(part, 0), (part,)
-            case "min" | "max" | "quantile":
+            case Kind.DISTINCT:
+                part = self._add(Matchings(column=None, when=None))
+                return (lambda released: released[part][0] + -SLACK), (part,)
+            case Kind.RANK:
                 return self._place(call)
-            case "mode":
+            case Kind.MODE:
                 return self._mode(call)
         return super()._recipe(call)
 
     def _spread(self, call: AggregateCall) -> tuple[Recipe, tuple[int, ...]]:
         made, parts = self._column_sums(call.columns[0], call, 2)
-        return (lambda released: regression.spread(call.function, made(released))), parts
+        return (lambda released: spread(call.function, made(released))), parts
 
     def _mean_beside(self, call: AggregateCall) -> tuple[Recipe, tuple[int, ...]]:
         column = call.columns[0]
@@ -392,11 +378,11 @@ class _SeveralDecomposer(_EachDecomposer):
     def _of_two(self, call: AggregateCall) -> tuple[Recipe, tuple[int, ...]]:
         y, x, _ = call.columns
         (of_y, parts_of_y), (of_x, parts_of_x) = (self._column_sums(column, call, degree) for column, degree in zip(
-            (y, x), regression.DEGREES[call.function], strict=True))
+            (y, x), powers_of(call), strict=True))
         product, step = self._sum(product_of(y, x), call.when)
 
         def recipe(released: Released) -> Estimate:
-            return regression.statistic(call.function, of_y(released), of_x(released), released[product][0] * step)
+            return statistic(call.function, of_y(released), of_x(released), released[product][0] * step)
 
         return recipe, tuple(dict.fromkeys((*parts_of_y, *parts_of_x, product)))
 
@@ -429,48 +415,13 @@ def mean_of(total: int, step: Fraction, count: int, ends: Interval, *, cut: bool
     return mean
 
 
+def _fraction(call: AggregateCall) -> Fraction:
+    """The place of a RANK among the values."""
+    return call.fraction or call.aggregate.place or Fraction(0)
+
+
 def _component(part: int, index: int) -> Recipe:
     return lambda released: released[part][index]
-
-
-def _rows_of(part: int, summand: Moments, *, missing: bool) -> Recipe:
-    """The number of rows, from moments: the components add up to M^degree for each row."""
-
-    def recipe(released: Released) -> Estimate:
-        parts = released[part][: summand.degree + 1 + (summand.missing and missing)]
-        total = parts[0]
-        for other in parts[1:]:
-            total = total + other
-        return total / summand.total
-
-    return recipe
-
-
-def _from_moments(function: str, part: int, summand: Moments, ends: Interval) -> Recipe:
-    """SUM, AVG, VAR and STDDEV of a column with this range from Bernstein sums; see `summands.Moments`."""
-    top, step, low = summand.grid.most, float(summand.grid.step), float(summand.grid.low)
-    count = _rows_of(part, summand, missing=False)
-
-    def first(released: Released) -> Estimate:
-        """The sum of n = (x - low) / step."""
-        parts = released[part]
-        return parts[0] if summand.degree == 1 else (parts[0] + parts[1] * 0.5) / top
-
-    def recipe(released: Released) -> Estimate:
-        rows, total = count(released), first(released)
-        if function == "sum":
-            return total * step + rows * low
-        mean = total / rows
-        if function in ("avg", "geomean"):
-            mean = (mean * step + low).within(float(ends.low), float(ends.high)).where(rows.values > 0)
-            return mean.exponential() if function == "geomean" else mean
-        variance = (released[part][0] / rows - mean * mean) * step**2
-        if function.endswith("_samp"):
-            variance = (variance * rows / (rows + -1.0)).where(rows.values > 1)
-        variance = variance.within(0, np.inf).where(rows.values > 0)
-        return variance.root() if function.startswith("stddev") else variance
-
-    return recipe
 
 
 def _beside(end: float, kind: Type) -> float:

@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from dpsql.estimates import Estimate, margin
-from dpsql.trusted.plan.aggregate_calls import AggregateCall
+from dpsql.questions.question import AggregateCall
 from dpsql.trusted.plan.expr.nodes import Value
 
 MOST_VALUES = 1000

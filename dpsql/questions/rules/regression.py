@@ -15,6 +15,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 
@@ -23,9 +24,6 @@ from dpsql.questions.rules.correlation import correlation_ends
 from dpsql.trusted.plan.operators.summands import Moments
 from dpsql.types import Interval
 
-DEGREES = {"covar_pop": (1, 1), "covar_samp": (1, 1), "regr_slope": (1, 2), "regr_intercept": (1, 2), "regr_r2": (2, 2),
-           "corr": (2, 2)}
-"""For each statistic, the highest power of the first and of the second column that is summed."""
 LEAST_ROWS = 2.0  # intervals are informative only where there are surely as many rows
 
 
@@ -67,19 +65,12 @@ def _mixed(parts: Sequence[Estimate], factors: Sequence[float]) -> Estimate:
 
 
 def statistic(function: str, y: ColumnSums, x: ColumnSums, products: Estimate) -> Estimate:
-    """One of the statistics in `DEGREES`, for each cell; NULL where there are too few rows or a column does not vary.
+    """One of the statistics in `PAIRS`, for each cell; NULL where there are too few rows or a column does not vary.
 
-    `products` is the sum of the products of the deviations from the centres. Raises ValueError for another function.
+    `products` is the sum of the products of the deviations from the centres.
     """
     with np.errstate(all="ignore"):
-        return _Pair(y=y, x=x, products=products).statistic(function)
-
-
-def spread(function: str, x: ColumnSums) -> Estimate:
-    """A variance (the covariance of a column with itself) or a standard deviation; NULL where there are too few rows."""
-    assert x.second is not None
-    variance = statistic("covar_samp" if function.endswith("_samp") else "covar_pop", x, x, x.second).within(0.0, math.inf)
-    return variance.root() if function.startswith("stddev") else variance
+        return PAIRS[function].finish(_Pair(y=y, x=x, products=products))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,20 +78,6 @@ class _Pair:
     y: ColumnSums
     x: ColumnSums
     products: Estimate
-
-    def statistic(self, function: str) -> Estimate:
-        match function:
-            case "covar_pop" | "covar_samp":
-                return self._covariance(sample=function == "covar_samp")
-            case "regr_slope":
-                return self._over_spread(self._joint)
-            case "regr_intercept":
-                return self._intercept()
-            case "corr":
-                return self._correlation()
-            case "regr_r2":
-                return self._explained()
-        raise ValueError(f"{function} is no statistic of two columns")
 
     @property
     def _rows(self) -> Estimate:
@@ -115,7 +92,7 @@ class _Pair:
         assert column.second is not None
         return self._rows * column.second - column.first * column.first
 
-    def _covariance(self, *, sample: bool) -> Estimate:
+    def covariance(self, *, sample: bool) -> Estimate:
         rows = self._rows
         under = rows * (rows + -1.0 if sample else rows)
         widths = [float(column.ends.high) - float(column.ends.low) for column in (self.y, self.x)]
@@ -123,27 +100,30 @@ class _Pair:
         made = self._told(self._joint / under, lambda confidence: fieller(self._joint, under, confidence), -most, most)
         return made.where(rows.values > (1 if sample else 0))
 
+    def slope(self) -> Estimate:
+        return self._over_spread(self._joint)
+
     def _over_spread(self, above: Estimate) -> Estimate:
         """A quotient by U, the spread of x; NULL if this is not positive."""
         spread = self._spread(self.x)
         made = self._told(above / spread, lambda confidence: fieller(above, spread, confidence), -math.inf, math.inf)
         return made.where((spread.values > 0) & (self._rows.values > 1))
 
-    def _intercept(self) -> Estimate:
+    def intercept(self) -> Estimate:
         """The intercept of the line: (sum(v) sum(u^2) - sum(u) sum(uv)) / U for the deviations, moved to where x is 0."""
         assert self.x.second is not None
         here = self.y.first * self.x.second - self.x.first * self.products
         return self._over_spread(here - self._joint * self.x.centre) + self.y.centre
 
-    def _correlation(self) -> Estimate:
+    def correlation(self) -> Estimate:
         joint, spreads = self._joint, (self._spread(self.x), self._spread(self.y))
         made = self._told(joint / (spreads[0] * spreads[1]).root(),
                           lambda confidence: correlation_ends(joint, *spreads, confidence), -1.0, 1.0)
         return made.where((spreads[0].values > 0) & (spreads[1].values > 0) & (self._rows.values > 1))
 
-    def _explained(self) -> Estimate:
+    def explained(self) -> Estimate:
         """The square of the correlation."""
-        root = self._correlation()
+        root = self.correlation()
 
         def ends(confidence: float) -> Ends:
             low, high = root.ends(confidence)
@@ -162,3 +142,34 @@ class _Pair:
             return np.where(unsure, low, np.clip(lows, low, high)), np.where(unsure, high, np.clip(highs, low, high))
 
         return replace(made, linear=False, drawn=guarded).within(low, high)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfPair:
+    """The mathematics of one row of `plan.all_aggregates`.
+
+    powers  the highest power of the first and of the second column that is summed
+    range   the range of the statistic, whatever the rows are, from those of the columns
+    """
+
+    powers: tuple[int, int]
+    finish: Callable[[_Pair], Estimate]
+    range: Callable[[Interval, Interval], tuple[float, float]] = lambda y, x: (-math.inf, math.inf)
+
+
+def _covariances(divisor: int, y: Interval, x: Interval) -> tuple[float, float]:
+    """By Cauchy and Schwarz, up to the root of the product of the largest variances, which are squared widths over `divisor`."""
+    if not y.finite:
+        return -math.inf, math.inf
+    most = math.prod(float(ends.high) - float(ends.low) for ends in (y, x)) / divisor
+    return -most, most
+
+
+PAIRS = {
+    "covar_pop": OfPair(powers=(1, 1), finish=lambda pair: pair.covariance(sample=False), range=partial(_covariances, 4)),
+    "covar_samp": OfPair(powers=(1, 1), finish=lambda pair: pair.covariance(sample=True), range=partial(_covariances, 2)),
+    "regr_slope": OfPair(powers=(1, 2), finish=_Pair.slope),
+    "regr_intercept": OfPair(powers=(1, 2), finish=_Pair.intercept),
+    "regr_r2": OfPair(powers=(2, 2), finish=_Pair.explained, range=lambda y, x: (0.0, 1.0)),
+    "corr": OfPair(powers=(2, 2), finish=_Pair.correlation, range=lambda y, x: (-1.0, 1.0)),
+}

@@ -12,18 +12,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
-from dpsql.questions.question import Question
-from dpsql.questions.rules import regression
-from dpsql.questions.rules.regression import middle
+from dpsql.questions.all_aggregates import Kind
+from dpsql.questions.question import AggregateCall, Question
+from dpsql.questions.rules.regression import PAIRS, middle
 from dpsql.trusted.plan.expr.facts import Facts
 from dpsql.trusted.plan.expr.nodes import Call, Case, Cast, Expr, Literal, has_value, real
 from dpsql.trusted.plan.node import Field, Node
 from dpsql.trusted.plan.operators.project import Project
 from dpsql.types import Type
 
-SPREADS = ("var_pop", "var_samp", "stddev_pop", "stddev_samp")
-POWERS: dict[str, tuple[int, ...]] = {**dict.fromkeys(SPREADS, (2,)), **regression.DEGREES}
-"""For each statistic, the highest power of each of its columns that is summed."""
+POWERS = {Kind.TOTAL: (0,), Kind.MEAN: (1,), Kind.SPREAD: (2,)}
+
+
+def powers_of(call: AggregateCall) -> tuple[int, ...]:
+    """For each column of an aggregate, the highest power of its values that is summed beside the number of rows."""
+    if call.aggregate.kind is Kind.PAIR:
+        return PAIRS[call.function].powers
+    return POWERS.get(call.aggregate.kind, ())
 
 
 def distance_of(column: str) -> str:
@@ -45,7 +50,7 @@ def measured_columns(question: Question) -> dict[str, str | None]:
     """The columns whose deviations are needed, each with the condition of the first aggregate that needs them."""
     found: dict[str, str | None] = {}
     for call in question.aggregates:
-        for column, _ in zip(call.columns, POWERS.get(call.function, ()), strict=False):
+        for column in call.columns[:2] if call.aggregate.squared else ():  # the third is their product
             if question.view.field(column).facts.declared.finite:
                 found.setdefault(column, call.when)
     return found
@@ -71,7 +76,7 @@ def _extended(view: Node, question: Question, centres: Mapping[str, float]) -> P
         distances[column] = distance_of(column), name, _where_present([known], distance)
         size = Call(function="abs", args=(distance,), type=Type.DOUBLE)
         squares.append((square_of(column), f"({name}) squared", _where_present([known], _times(size, size))))
-    pairs = sorted({(call.columns[0], call.columns[1]) for call in question.aggregates if call.function in regression.DEGREES})
+    pairs = sorted({(call.columns[0], call.columns[1]) for call in question.aggregates if call.aggregate.kind is Kind.PAIR})
     products = [_product(view.field(y), view.field(x), centres) for y, x in pairs if {y, x} <= set(distances)]
     added = [*distances.values(), *squares, *products]
     kept = [field for field in view.fields if field.id not in {column for column, _, _ in added}]

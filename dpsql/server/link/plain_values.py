@@ -30,8 +30,7 @@ from dpsql.catalog.days import Days
 from dpsql.trusted.accounting.cost import Cost
 from dpsql.trusted.declarations.tables import Column, Domain, Table
 from dpsql.trusted.kernel.taken import FIELDS, MADE
-from dpsql.trusted.plan.aggregate_calls import AggregateCall
-from dpsql.trusted.plan.operators.statistics import Statistics
+from dpsql.trusted.plan.operators.statistics import ExactAggregate, Statistics
 from dpsql.types import Type
 
 MOST_BYTES = 2**28  # of a message
@@ -48,7 +47,7 @@ WRITTEN = {float, int, str, bool, type(None)}
 CLASSES: Mapping[str, tuple[type, tuple[str, ...]]] = {
     **{kind.__name__: (kind, FIELDS[kind]) for kind in MADE},
     **{kind.__name__: (kind, tuple(item.name for item in dataclasses.fields(kind)))
-       for kind in (Column, Statistics, AggregateCall, Cost)}}
+       for kind in (Column, Statistics, ExactAggregate, Cost)}}
 NAMES = {kind: name for name, (kind, _) in CLASSES.items()}
 
 

@@ -8,24 +8,20 @@ from fractions import Fraction
 from sqlglot import exp
 
 from dpsql.errors import SqlError, Unsupported
+from dpsql.questions.all_aggregates import AGGREGATES, Aggregate, Kind
+from dpsql.questions.question import OverGroups
 from dpsql.sql.binding import typing
 from dpsql.sql.binding.expressions import Binder
-from dpsql.sql.binding.pairs import OF_ONE, STATISTICS, paired
+from dpsql.sql.binding.pairs import paired
 from dpsql.sql.binding.present_values import present, where
 from dpsql.sql.text.equivalents import WRITTEN
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.refusals import REASONS
-from dpsql.sql.text.syntax import NAMED_AGGREGATES
+from dpsql.sql.text.syntax import AGGREGATE_NODES, NAMED_AGGREGATES, OF_ONE
 from dpsql.sql.text.trees import has_aggregate, is_aggregate
-from dpsql.trusted.plan.aggregate_calls import OverGroups
 from dpsql.trusted.plan.expr.facts import facts
 from dpsql.trusted.plan.expr.nodes import Case, Expr, Literal
 from dpsql.types import Span, Type
-
-NAMES: dict[type[exp.Expr], str] = {
-    exp.Sum: "sum", exp.Avg: "avg", exp.Min: "min", exp.Max: "max", exp.Variance: "var_samp", exp.VariancePop: "var_pop",
-    exp.Stddev: "stddev_samp", exp.StddevSamp: "stddev_samp", exp.StddevPop: "stddev_pop",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +37,11 @@ class Aggregated:
     type: Type
     span: Span | None
     over: OverGroups | None = None
+
+    @property
+    def aggregate(self) -> Aggregate:
+        """The row of the table."""
+        return AGGREGATES[self.function]
 
     def same(self, other: Aggregated) -> bool:
         return (self.function, self.args, self.when, self.fraction, self.discrete, self.over) == (
@@ -74,7 +75,7 @@ class AggregateReader:
             case exp.Mode():
                 return self._mode(node.this, when, span)
             case exp.CountIf():
-                return self._make("count", (_one_where(self._rows.condition(node.this, "COUNT_IF")),), when, span, Type.BIGINT)
+                return self._make("count", (_one_where(self._rows.condition(node.this, "COUNT_IF")),), when, span)
             case exp.Median():
                 return self._quantile(node.this, Fraction(1, 2), False, when, span)
             case exp.PercentileCont() | exp.PercentileDisc() | exp.Quantile() | exp.ApproxQuantile():
@@ -83,25 +84,24 @@ class AggregateReader:
                     raise SqlError(f"{_written(node)} needs a fraction between 0 and 1", code="quantile", span=span,
                                    try_="quantile_cont(x, 0.5), or percentile_cont(0.5) WITHIN GROUP (ORDER BY x)")
                 return self._quantile(node.this, self._fraction(place), not isinstance(node, exp.PercentileCont), when, span)
-        if type(node) in STATISTICS or type(node) in OF_ONE:
-            return self._of_two(node, when, span)
-        return self._of_column(node, when, span)
+        if type(node) in OF_ONE:
+            return self._of_two(node, *OF_ONE[type(node)], when, span)
+        name = NAMED_AGGREGATES[str(node.this).lower()] if isinstance(node, exp.Anonymous) else AGGREGATE_NODES[type(node)]
+        if AGGREGATES[name].kind is Kind.PAIR:
+            return self._of_two(node, name, None, when, span)
+        return self._of_column(node, name, when, span)
 
-    def _of_two(self, node: exp.Expr, when: Expr | None, span: Span | None) -> Aggregated:
-        """CORR, COVAR and REGR."""
-        name, place = OF_ONE[type(node)] if type(node) in OF_ONE else (STATISTICS[type(node)], None)
+    def _of_two(self, node: exp.Expr, name: str, place: int | None, when: Expr | None, span: Span | None) -> Aggregated:
+        """CORR, COVAR and REGR; `place` says of which of the two columns the aggregate is, if it is of one."""
         y, x = (self._argument(part, _written(node), span) for part in (node.this, node.args.get("expression")))
         for part in (y, x):
             self._check_number(part, _written(node), span)
         args = paired(y, x, self._rows.env, span)
-        kind = Type.BIGINT if name == "count" else Type.DOUBLE
-        return self._make(name, args if place is None else (args[place],), when, span, kind)
+        return self._make(name, args if place is None else (args[place],), when, span)
 
-    def _of_column(self, node: exp.Expr, when: Expr | None, span: Span | None) -> Aggregated:
-        """SUM, AVG, MIN, MAX, VAR, STDDEV and GEOMEAN."""
-        anonymous = isinstance(node, exp.Anonymous)
-        name = NAMED_AGGREGATES[str(node.this).lower()] if anonymous else NAMES[type(node)]
-        given = node.expressions if anonymous else [node.this]
+    def _of_column(self, node: exp.Expr, name: str, when: Expr | None, span: Span | None) -> Aggregated:
+        """SUM, AVG, MIN, MAX, VAR, STDDEV and their like."""
+        given = node.expressions if isinstance(node, exp.Anonymous) else [node.this]
         if not self._exact and WRITTEN in node.meta:
             reason, try_ = REASONS[node.meta[WRITTEN]]
             raise Unsupported(reason, code="aggregate-here", span=span, try_=try_)
@@ -111,16 +111,14 @@ class AggregateReader:
             raise Unsupported(f"{name.upper()}(DISTINCT ...) is not answered", code="distinct-aggregate", span=span,
                               try_=f"SELECT {name.upper()}(x) FROM (SELECT DISTINCT x FROM t) AS d")
         expr = self._argument(given[0], name.upper(), span)
-        if name in ("min", "max"):
+        if AGGREGATES[name].kind is Kind.RANK:
             if not (self._exact or expr.type.numeric or expr.type is Type.DATE):
                 raise Unsupported(f"{name.upper()} of {expr.type.value} is not answered", code="type", span=span,
                                   try_=f"{name.upper()}(CAST(x AS DATE))" if expr.type is Type.TIMESTAMP else
                                   "COUNT(*) with GROUP BY, which shows which values occur")
-            return self._make(name, (expr,), when, span, expr.type)
+            return self._make(name, (expr,), when, span)
         self._check_number(expr, name.upper(), span)
-        if name == "geomean":
-            return self._make(name, (self._logarithm(expr, span),), when, span, Type.DOUBLE)
-        return self._make(name, (expr,), when, span, expr.type if name == "sum" else Type.DOUBLE)
+        return self._make(name, (self._logarithm(expr, span) if AGGREGATES[name].logarithms else expr,), when, span)
 
     def _logarithm(self, expr: Expr, span: Span | None) -> Expr:
         """The logarithm of a number, raised first to the lower end of its range where it is below that. NULL stays NULL."""
@@ -140,10 +138,11 @@ class AggregateReader:
                 expr.type, "MIN or MAX, or year(x)")
             raise SqlError(f"{name} needs numbers, and this is {expr.type.value}", code="type", span=expr.span or span, try_=hint)
 
-    def _make(self, function: str, args: tuple[Expr, ...], when: Expr | None, span: Span | None, kind: Type,
+    def _make(self, function: str, args: tuple[Expr, ...], when: Expr | None, span: Span | None,
               fraction: Fraction | None = None, *, discrete: bool = False) -> Aggregated:
-        return Aggregated(id=self._id, function=function, args=args, when=when, fraction=fraction, discrete=discrete, type=kind,
-                          span=span)
+        result = None if discrete else AGGREGATES[function].result
+        return Aggregated(id=self._id, function=function, args=args, when=when, fraction=fraction, discrete=discrete,
+                          type=result or args[0].type, span=span)
 
     def _argument(self, node: exp.Expr | None, name: str, span: Span | None) -> Expr:
         if node is None or isinstance(node, exp.Star):
@@ -158,13 +157,13 @@ class AggregateReader:
             if len(given) != 1 or isinstance(given[0], exp.Star | exp.Tuple):
                 raise Unsupported("COUNT(DISTINCT ...) takes one expression", code="distinct-aggregate", span=span,
                                   try_="SELECT COUNT(*) FROM (SELECT DISTINCT a, b FROM t) AS d")
-            return self._make("count_distinct", (self._rows.bind(given[0]),), when, span, Type.BIGINT)
+            return self._make("count_distinct", (self._rows.bind(given[0]),), when, span)
         if argument is None or isinstance(argument, exp.Star):
-            return self._make("count", (), when, span, Type.BIGINT)
+            return self._make("count", (), when, span)
         expr = self._rows.bind(argument)
         if isinstance(expr, Literal) and expr.value is not None:  # COUNT(1)
-            return self._make("count", (), when, span, Type.BIGINT)
-        return self._make("count", (expr,), when, span, Type.BIGINT)
+            return self._make("count", (), when, span)
+        return self._make("count", (expr,), when, span)
 
     def _within_group(self, node: exp.Expr, when: Expr | None, span: Span | None) -> Aggregated:
         inner, order = node.this, node.expression
@@ -183,7 +182,7 @@ class AggregateReader:
 
     def _mode(self, node: exp.Expr | None, when: Expr | None, span: Span | None) -> Aggregated:
         expr = self._argument(node, "MODE", span)
-        return self._make("mode", (expr,), when, span, expr.type)
+        return self._make("mode", (expr,), when, span)
 
     def _fraction(self, node: exp.Expr) -> Fraction:
         span = span_of(node)
@@ -201,8 +200,7 @@ class AggregateReader:
         if not expr.type.numeric and not (discrete and expr.type is Type.DATE):
             raise Unsupported(f"quantiles of {expr.type.value} are not answered", code="type", span=expr.span or span,
                               try_="quantile_disc(x, 0.5)" if expr.type is Type.DATE else "a number")
-        kind = expr.type if discrete else Type.DOUBLE
-        return self._make("quantile", (expr,), when, span, kind, fraction, discrete=discrete)
+        return self._make("quantile", (expr,), when, span, fraction, discrete=discrete)
 
 
 def _one_where(condition: Expr) -> Expr:

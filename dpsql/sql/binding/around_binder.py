@@ -26,7 +26,6 @@ from dpsql.sql.binding.sources import bind_from, one_row
 from dpsql.sql.binding.windows import Windows, read_qualify
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.trees import aliases_of, has_aggregate, item_name, position_of, refuse_windows
-from dpsql.trusted.plan.aggregate_calls import AggregateCall
 from dpsql.trusted.plan.expr.facts import Facts
 from dpsql.trusted.plan.expr.nodes import Case, Expr, Literal, all_of
 from dpsql.trusted.plan.node import Field, Node
@@ -34,6 +33,7 @@ from dpsql.trusted.plan.operators.filter import Filter
 from dpsql.trusted.plan.operators.ordering import Term
 from dpsql.trusted.plan.operators.project import Project
 from dpsql.trusted.plan.operators.quantizer import Quantizer
+from dpsql.trusted.plan.operators.statistics import ExactAggregate
 from dpsql.trusted.plan.operators.window import Window, WindowFunction
 from dpsql.types import Type
 
@@ -224,7 +224,7 @@ def _groups(select: exp.Select, terms: Sequence[exp.Expr], host: SelectBinder) -
     if not columns:
         columns.append((context.fresh.column(), "one", Literal(value=1, type=Type.BIGINT)))
     if not grouping.keys and not calls:
-        calls = (AggregateCall(id=context.fresh.column(), function="count", type=Type.BIGINT),)
+        calls = (ExactAggregate(id=context.fresh.column(), name="count", function="count", type=Type.BIGINT),)
     node: Node = GroupsOfReleased(input=Project(input=host.node, columns=tuple(columns)),
                                   keys=tuple(key.id for key in grouping.keys), calls=calls)
     if having is not None:
@@ -232,10 +232,11 @@ def _groups(select: exp.Select, terms: Sequence[exp.Expr], host: SelectBinder) -
     return BoundSelect(node=node, items=items, terms=ordered)
 
 
-def _call(found: Aggregated, carried: Mapping[Expr, str]) -> AggregateCall:
-    return AggregateCall(id=found.id, function=found.function, columns=tuple(carried[expr] for expr in found.args),
-                         when=carried[found.when] if found.when is not None else None, fraction=found.fraction,
-                         discrete=found.discrete, type=found.type, span=found.span)
+def _call(found: Aggregated, carried: Mapping[Expr, str]) -> ExactAggregate:
+    columns = tuple(carried[expr] for expr in found.args[:2])  # the product of two columns is not needed
+    return ExactAggregate(id=found.id, name=found.function, function=found.function, columns=columns,
+                          when=carried[found.when] if found.when is not None else None, fraction=found.fraction,
+                          discrete=found.discrete, type=found.type)
 
 
 class WindowsOverReleased(Windows):

@@ -46,7 +46,7 @@ def total(host: SelectHost, select: exp.Select, names: Names, span: Span | None)
     keys = [grouping.add_key(_named(theirs, inner), theirs).id for _, theirs in links]
     node = replace(grouped(grouping, inner), span=span)
     joined = _joined(host, inner, node, list(zip([ours for ours, _ in links], keys, strict=True)), links, span)
-    counts = {found.id for found in grouping.aggregates if found.function in ("count", "count_distinct")}
+    counts = {found.id for found in grouping.aggregates if found.aggregate.counts}
 
     def change(part: Expr) -> Expr | None:
         if not isinstance(part, Ref) or part.column not in counts:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from dpsql.errors import Error, SqlError, Unsupported
+from dpsql.questions.all_aggregates import Kind
 from dpsql.questions.question import GroupingLevel
 from dpsql.sql.binding.aggregates import Aggregated, AggregateReader
 from dpsql.sql.binding.binding_context import SelectHost
@@ -97,7 +98,7 @@ class Grouping(Binder):
             raise Unsupported("an aggregate over groups of several grouping sets is not answered", code="window-here",
                               span=span_of(node), try_="one statement for each grouping set")
         read = AggregateReader(self._host, self._fresh.column(), exact=False).read(inner_of_over(node))
-        if read.function not in ("count", "sum"):
+        if not read.aggregate.linear:
             raise not_here(node)
         over = read_over(node, self._key_of, self._host.bind, len(self.keys))
         return self._known_as(replace(read, over=over, span=span_of(node), type=Type.DOUBLE if over.mean else read.type))
@@ -247,14 +248,14 @@ class Grouping(Binder):
 
 def exact_facts(found: Aggregated, env: Mapping[str, Facts]) -> Facts:
     """Facts about an exact aggregate: only those that `GroupBy` states."""
-    return facts(found.args[0], env) if found.function in ("min", "max") else released_facts(found, env)
+    return facts(found.args[0], env) if found.aggregate.place is not None else released_facts(found, env)
 
 
 def released_facts(found: Aggregated, env: Mapping[str, Facts]) -> Facts:
     """Facts about a noisy aggregate."""
-    if found.function in ("count", "count_distinct"):
+    if found.aggregate.counts:
         return Facts(type=Type.BIGINT, nullable=False, physical=RELEASED_COUNTS, whole=True)
-    among = found.function in ("min", "max", "avg", "quantile")  # in the range of the values
+    among = found.aggregate.average or found.aggregate.kind is Kind.RANK  # in the range of the values
     declared = facts(found.args[0], env).declared if among else ANY_NUMBER
     if found.type is Type.BIGINT:
         return Facts(type=Type.BIGINT, physical=SAFE_INTEGERS, declared=declared, whole=True)

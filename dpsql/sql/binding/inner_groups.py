@@ -20,12 +20,10 @@ from dpsql.trusted.plan.expr.facts import Facts, facts
 from dpsql.trusted.plan.expr.nodes import Case, Expr, Literal, Ref
 from dpsql.trusted.plan.node import Node
 from dpsql.trusted.plan.operators.filter import Filter
-from dpsql.trusted.plan.operators.groupby import Fold, GroupBy
+from dpsql.trusted.plan.operators.groupby import FOLDS, Fold, GroupBy
 from dpsql.trusted.plan.operators.project import Project
 from dpsql.trusted.plan.operators.quantizer import Quantizer
 from dpsql.types import Type
-
-FUNCTIONS = ("count", "count_distinct", "sum", "avg", "min", "max")
 
 
 def bind_groups(select: exp.Expr, host: SelectHost) -> tuple[list[tuple[str, Expr]], Node, Mapping[str, Origin]]:
@@ -99,8 +97,8 @@ def _fold(found: Aggregated, carried: list[tuple[str, str, Expr]], host: SelectH
 
 
 def exact_argument(found: Aggregated, env: Mapping[str, Facts]) -> tuple[Expr | None, Quantizer | None]:
-    """The argument of an exact aggregate, NULL if its FILTER is not true; and the grid that its values are rounded to."""
-    if found.function not in FUNCTIONS:
+    """The argument of an exact aggregate, NULL where its FILTER is not true; and the grid that its values are rounded to."""
+    if found.function not in FOLDS:
         raise Unsupported(f"{found.function} inside a query is not answered", code="inner-aggregate", span=found.span,
                           try_="COUNT, SUM, AVG, MIN or MAX inside, and the statistic outside")
     argument = found.args[0] if found.args else None

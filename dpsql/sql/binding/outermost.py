@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from sqlglot import exp
 
 from dpsql.errors import Unsupported
-from dpsql.questions.question import Key, Output, Question
+from dpsql.questions.all_aggregates import Kind
+from dpsql.questions.question import AggregateCall, Key, Output, Question
 from dpsql.questions.rules.keep_first import keep_first
 from dpsql.questions.rules.push_equalities import push_equalities
 from dpsql.sql.binding.aggregates import Aggregated
@@ -21,7 +22,6 @@ from dpsql.sql.binding.select_binder import SelectBinder
 from dpsql.sql.text.places import placed, span_of
 from dpsql.sql.text.trees import aliases_of, has_aggregate, inner_of, is_star, item_name
 from dpsql.trusted.declarations.tables import Domain
-from dpsql.trusted.plan.aggregate_calls import AggregateCall
 from dpsql.trusted.plan.cells import MOST_CELLS
 from dpsql.trusted.plan.expr.facts import Facts, facts
 from dpsql.trusted.plan.expr.nodes import Expr, Literal, Ref
@@ -178,7 +178,7 @@ class Outermost:
 
     def _values(self, found: Aggregated) -> Domain | None:
         """The declared values that COUNT(DISTINCT x) can count, or that MODE(x) can be; None if there are none."""
-        return self._declared(found.args[0], MOST_COMBINATIONS)[0] if found.function in ("count_distinct", "mode") else None
+        return self._declared(found.args[0], MOST_COMBINATIONS)[0] if found.aggregate.kind in (Kind.DISTINCT, Kind.MODE) else None
 
     def _declared(self, expr: Expr, most: int) -> tuple[Domain | None, bool]:
         """The declared values of an expression that the conditions allow, and whether NULL is possible; None where they are more

@@ -4,21 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sqlglot import exp
-
 from dpsql.questions.rules.regression import middle
 from dpsql.sql.binding import typing
 from dpsql.sql.binding.present_values import in_range, present, where
 from dpsql.trusted.plan.expr.facts import facts
 from dpsql.trusted.plan.expr.nodes import Expr, Literal
 from dpsql.types import Span, Type
-
-STATISTICS: dict[type[exp.Expr], str] = {
-    exp.Corr: "corr", exp.CovarPop: "covar_pop", exp.CovarSamp: "covar_samp", exp.RegrSlope: "regr_slope",
-    exp.RegrIntercept: "regr_intercept", exp.RegrR2: "regr_r2",
-}
-OF_ONE: dict[type[exp.Expr], tuple[str, int]] = {exp.RegrCount: ("count", 0), exp.RegrAvgy: ("avg", 0), exp.RegrAvgx: ("avg", 1)}
-"""Aggregates of one of the two columns: the aggregate, and which column."""
 
 
 def paired(y: Expr, x: Expr, env: typing.Env, span: Span | None) -> tuple[Expr, Expr, Expr]:

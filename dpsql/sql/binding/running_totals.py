@@ -11,11 +11,11 @@ from functools import partial
 from sqlglot import exp
 
 from dpsql.errors import SqlError, Unsupported
+from dpsql.questions.question import OverGroups
 from dpsql.sql.binding.frames import FORM as ROWS
 from dpsql.sql.binding.frames import read_frame
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.trees import not_here
-from dpsql.trusted.plan.aggregate_calls import OverGroups
 from dpsql.trusted.plan.expr.nodes import Expr, Literal
 from dpsql.types import Type
 

@@ -80,7 +80,7 @@ def _awaited(shown: Facts, context: BindingContext, span: Span | None) -> Placeh
 
 def _evaluated(question: Question, context: BindingContext) -> Value:
     """The value of a question about public tables."""
-    calls = question.aggregates
+    calls = tuple(call.exact for call in question.aggregates)
     (row,) = context.public.public_rows(Statistics(input=prune_columns(question.view), keys=(), calls=calls))
     columns = {call.id: (call.type, [value]) for call, value in zip(calls, row, strict=False)}
     shown = [question.outputs[0].expr, *([question.having] if question.having is not None else [])]

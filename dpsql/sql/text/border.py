@@ -10,10 +10,11 @@ from __future__ import annotations
 from sqlglot import exp
 
 from dpsql.errors import SqlError, Unsupported
+from dpsql.questions.all_aggregates import AGGREGATES, Kind
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.refusals import ARGUMENTS, OTHERS, REASONS
 from dpsql.sql.text.statement import PARAMETER
-from dpsql.sql.text.syntax import CALLS, RESERVED
+from dpsql.sql.text.syntax import AGGREGATE_NODES, CALLS, OF_ONE, RESERVED
 from dpsql.types import Span
 
 _BINARY = {"this", "expression"}
@@ -61,14 +62,11 @@ ACCEPTED: dict[type[exp.Expr], set[str]] = {
     exp.RegexpLike: {"this", "expression", "flag"}, exp.RegexpFullMatch: _BINARY, exp.Extract: _BINARY,
     exp.TimestampTrunc: {"this", "unit"}, exp.DateTrunc: {"this", "unit"},
     exp.DateDiff: {"this", "expression", "unit", "date_part_boundary"}, exp.Anonymous: {"this", "expressions"},
-    # aggregates
-    exp.Count: {"this", "big_int"}, exp.Sum: _UNARY, exp.Avg: _UNARY, exp.Min: _UNARY, exp.Max: _UNARY, exp.Median: _UNARY,
-    exp.Variance: _UNARY, exp.VariancePop: _UNARY, exp.Stddev: _UNARY, exp.StddevPop: _UNARY, exp.StddevSamp: _UNARY,
-    exp.PercentileCont: _BINARY, exp.PercentileDisc: _BINARY, exp.Quantile: {"this", "quantile"},
+    # aggregates that have a syntax of their own; the others of the table are added below
+    exp.Count: {"this", "big_int"}, exp.Median: _UNARY, exp.PercentileCont: _BINARY,
+    exp.PercentileDisc: _BINARY, exp.Quantile: {"this", "quantile"},
     exp.ApproxQuantile: {"this", "quantile"}, exp.WithinGroup: _BINARY,
     exp.CountIf: _UNARY, exp.Mode: _UNARY, exp.Filter: _BINARY,
-    exp.Corr: _BINARY, exp.CovarPop: _BINARY, exp.CovarSamp: _BINARY, exp.RegrSlope: _BINARY, exp.RegrIntercept: _BINARY,
-    exp.RegrR2: _BINARY, exp.RegrCount: _BINARY, exp.RegrAvgx: _BINARY, exp.RegrAvgy: _BINARY,
     # window functions
     exp.Window: {"this", "partition_by", "order", "spec", "alias", "over"},
     exp.WindowSpec: {"kind", "start", "start_side", "end", "end_side"}, exp.RowNumber: set(), exp.Rank: set(),
@@ -78,6 +76,8 @@ ACCEPTED: dict[type[exp.Expr], set[str]] = {
 
 ACCEPTED[exp.Union] = _SET_OPERATION | {"by_name"}
 ACCEPTED |= {kind: set(keys) for kind, (_, keys) in CALLS.items() if kind not in ACCEPTED}
+ACCEPTED |= {kind: _BINARY if AGGREGATES[name].kind is Kind.PAIR else _UNARY for kind, name in AGGREGATE_NODES.items()}
+ACCEPTED |= dict.fromkeys(OF_ONE, _BINARY)
 
 MAIN, PUBLIC = "main", "public"  # the schema that every table of a policy is in, as DuckDB and as PostgreSQL call it
 

@@ -7,15 +7,15 @@ import re
 from sqlglot import exp
 from sqlglot.dialects.duckdb import DuckDB
 
+from dpsql.questions.all_aggregates import AGGREGATES
 from dpsql.trusted.plan.expr.functions import TABLE, Function
 
-AGGREGATES = (exp.Count, exp.Sum, exp.Avg, exp.Min, exp.Max, exp.Median, exp.Variance, exp.VariancePop, exp.Stddev, exp.StddevPop,
-              exp.StddevSamp, exp.PercentileCont, exp.PercentileDisc, exp.Quantile, exp.ApproxQuantile, exp.WithinGroup,
-              exp.CountIf, exp.Filter, exp.Corr, exp.CovarPop, exp.CovarSamp, exp.RegrSlope, exp.RegrIntercept, exp.RegrR2,
-              exp.RegrCount, exp.RegrAvgx, exp.RegrAvgy, exp.Mode)
+# Aggregates of one of two columns over the rows where both have a value: the aggregate, and which column.
+OF_ONE: dict[type[exp.Expr], tuple[str, int]] = {exp.RegrCount: ("count", 0), exp.RegrAvgy: ("avg", 0), exp.RegrAvgx: ("avg", 1)}
 
-# Aggregates that sqlglot knows by name only, as ours.
-NAMED_AGGREGATES = {"mean": "avg", "geomean": "geomean", "geometric_mean": "geomean"}
+# Aggregates that have a syntax of their own, and what stands around aggregates.
+_READ_APART = (exp.Count, exp.CountIf, exp.Median, exp.PercentileCont, exp.PercentileDisc, exp.Quantile, exp.ApproxQuantile,
+               exp.Mode, exp.WithinGroup, exp.Filter)
 
 # Functions that are known only before OVER.
 WINDOWED = (exp.RowNumber, exp.Rank, exp.DenseRank, exp.Ntile, exp.Lag, exp.Lead, exp.FirstValue, exp.LastValue)
@@ -31,7 +31,7 @@ _OPERATORS: dict[type[exp.Expr], tuple[str, tuple[str, ...]]] = {
 
 # Functions that sqlglot knows by name only, and that are no row of the table.
 _UNLISTED = {"date_part": "date_part", "datepart": "date_part", "bin_floor": "bin_floor",
-             "date_sub": "date_sub", "datesub": "date_sub", **NAMED_AGGREGATES}
+             "date_sub": "date_sub", "datesub": "date_sub"}
 
 
 _CALL = re.compile(r"(\w+)\(({0}(?:, {0})*)\)".format(r"(?:\w+|'[^',]*')"))
@@ -76,9 +76,24 @@ def _keys(node: exp.Expr, count: int) -> tuple[str, ...] | None:
     return tuple(found[name] for name in _letters(count)) if len(held) == len(found) == count else None
 
 
+def _aggregates() -> tuple[dict[type[exp.Expr], str], dict[str, str]]:
+    """What sqlglot makes of the ways to write the aggregates of the table: nodes, and names of those that it does not know."""
+    ways = [(name, way) for name, row in AGGREGATES.items() for way in row.written]
+    (tree,) = DuckDB().parse("SELECT " + ", ".join(way for _, way in ways))
+    nodes, names = dict[type[exp.Expr], str](), dict[str, str]()
+    for (name, _), node in zip(ways, tree.expressions if tree is not None else (), strict=True):
+        if isinstance(node, exp.Anonymous):
+            names[str(node.this).lower()] = name
+        elif nodes.setdefault(type(node), name) != name:
+            raise ValueError(f"sqlglot reads {name}() as it reads {nodes[type(node)]}()")
+    return nodes, names
+
+
 CALLS, _NAMES = _called()
+AGGREGATE_NODES, NAMED_AGGREGATES = _aggregates()
+ALL_AGGREGATES = (*AGGREGATE_NODES, *OF_ONE, *_READ_APART)
 SIMPLE = {**CALLS, **_OPERATORS}  # functions and operators that a node says all about
-NAMED = {**_NAMES, **_UNLISTED}
+NAMED = {**_NAMES, **_UNLISTED, **NAMED_AGGREGATES}
 
 PARTS = {"YEAR": "year", "QUARTER": "quarter", "MONTH": "month", "WEEK": "week", "DAY": "day", "DOW": "dayofweek",
          "DAYOFWEEK": "dayofweek", "WEEKDAY": "dayofweek", "ISODOW": "isodow", "DOY": "dayofyear", "DAYOFYEAR": "dayofyear",
@@ -88,12 +103,10 @@ TYPES = {"INT": "INTEGER", "BIGINT": "BIGINT", "SMALLINT": "SMALLINT", "TINYINT"
          "USMALLINT": "USMALLINT", "UTINYINT": "UTINYINT", "DOUBLE": "DOUBLE", "FLOAT": "FLOAT", "TEXT": "VARCHAR",
          "VARCHAR": "VARCHAR", "DATE": "DATE", "TIMESTAMP": "TIMESTAMP", "TIMESTAMPNTZ": "TIMESTAMP", "BOOLEAN": "BOOLEAN"}
 
-# Words that a query may use as functions, for hints at mistyped ones.
+# Words that a query may use as functions, for hints at mistyped ones; those of the tables are added below.
 _OTHERS = """
-    if bin_floor count count_if sum avg mean geomean geometric_mean min max median var_pop var_samp variance stddev
-    stddev_pop stddev_samp quantile mode approx_quantile quantile_cont quantile_disc percentile_cont percentile_disc corr
-    covar_pop covar_samp regr_slope regr_intercept regr_r2 regr_count regr_avgx regr_avgy row_number dense_rank ntile
-    first_value last_value
+    if bin_floor count count_if median quantile mode approx_quantile quantile_cont quantile_disc percentile_cont percentile_disc
+    regr_count regr_avgx regr_avgy row_number dense_rank ntile first_value last_value
 """
 
 # Words that DuckDB does not take as names unless they are quoted (or follow AS).
@@ -106,5 +119,6 @@ _RESERVED = """
     NATURAL NOTNULL OUTER OVERLAPS POSITIONAL RIGHT SEMI SIMILAR TABLESAMPLE
 """
 WORDS = tuple(sorted({*_OTHERS.split(), *(
-    call[1] for row in TABLE.values() for way in row.written if (call := re.match(r"(\w+)\(", way)))}))
+    call[1] for table in (TABLE, AGGREGATES) for row in table.values() for way in row.written
+    if (call := re.match(r"(\w+)\(", way)))}))
 RESERVED = frozenset(_RESERVED.split())

@@ -11,13 +11,13 @@ from dpsql.sql.text.border import parameter_of
 from dpsql.sql.text.literals import whole_number
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.refusals import RELEASED_RANK
-from dpsql.sql.text.syntax import AGGREGATES, NAMED_AGGREGATES
+from dpsql.sql.text.syntax import ALL_AGGREGATES, NAMED_AGGREGATES
 from dpsql.types import Span
 
 
 def is_aggregate(node: exp.Expr) -> bool:
     """Whether a node is an aggregate, with its FILTER if it has one."""
-    return isinstance(node, AGGREGATES) or (isinstance(node, exp.Anonymous) and str(node.this).lower() in NAMED_AGGREGATES)
+    return isinstance(node, ALL_AGGREGATES) or (isinstance(node, exp.Anonymous) and str(node.this).lower() in NAMED_AGGREGATES)
 
 
 def has_aggregate(node: exp.Expr) -> bool:

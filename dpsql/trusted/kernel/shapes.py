@@ -27,7 +27,7 @@ from dpsql.trusted.plan.operators.constants import Constants
 from dpsql.trusted.plan.operators.contributions import Contributions
 from dpsql.trusted.plan.operators.distinct import Distinct
 from dpsql.trusted.plan.operators.filter import Filter
-from dpsql.trusted.plan.operators.groupby import Fold, GroupBy
+from dpsql.trusted.plan.operators.groupby import FOLDS, Fold, GroupBy
 from dpsql.trusted.plan.operators.grouped_sums import GroupedSums
 from dpsql.trusted.plan.operators.join import Join, Merged
 from dpsql.trusted.plan.operators.join_sum import JoinSum
@@ -43,7 +43,7 @@ from dpsql.trusted.plan.operators.quantizer import Quantizer
 from dpsql.trusted.plan.operators.ranks import Ranks
 from dpsql.trusted.plan.operators.scan import Scan
 from dpsql.trusted.plan.operators.set_operation import SetOperation
-from dpsql.trusted.plan.operators.statistics import Statistics
+from dpsql.trusted.plan.operators.statistics import EXACT, Statistics
 from dpsql.trusted.plan.operators.summands import Clipped, Count, GridSum, Moments, Summand
 from dpsql.trusted.plan.operators.truncate import Truncate
 from dpsql.trusted.plan.operators.truncate_keys import TruncateKeys
@@ -57,10 +57,7 @@ __all__ = [  # classes defined elsewhere for which `checker` has rules
     "UnionAll", "Window",
 ]
 NAME = re.compile("[A-Za-z_][A-Za-z0-9_]*")
-AGGREGATES = ("count", "count_distinct", "sum", "avg", "min", "max")
 PLACES, SHIFTS, ENDS = ("row_number", "rank", "dense_rank", "ntile"), ("lag", "lead"), ("first_value", "last_value")
-EXACT = {*AGGREGATES, "var_pop", "var_samp", "stddev_pop", "stddev_samp", "quantile", "geomean", "mode", "corr", "covar_pop",
-         "covar_samp", "regr_slope", "regr_intercept", "regr_r2"}
 LIMITS = {"<=": (None, 0), "<": (None, -1), ">=": (0, None), ">": (1, None), "=": (0, 0)}
 FLOATING = ("FLOAT", "DOUBLE")
 INNER = Fold, Frame, Term, Merged, Field, Summand
@@ -298,7 +295,7 @@ def equated(condition: Expr, left: Columns, right: Columns) -> dict[tuple[str, s
 
 
 def _aggregated(part: Fold, below: Columns) -> ColumnShape:
-    require(part.function in AGGREGATES and (part.column is None or part.column in below))
+    require(part.function in FOLDS and (part.column is None or part.column in below))
     require(part.grid is None or ends_of(part.grid))
     if part.function == "count" or (part.function == "count_distinct" and part.column is not None):
         return COUNTED

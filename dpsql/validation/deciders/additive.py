@@ -9,6 +9,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from dpsql.mechanisms.additive_noise import bought
+from dpsql.questions.all_aggregates import Kind
 from dpsql.trusted.accounting.cost import Cost
 from dpsql.trusted.measurements.noisy_sums import MeasuredSums, NoisySums
 from dpsql.trusted.plan.operators.grouped_sums import GroupedSums
@@ -26,9 +27,9 @@ class Additive:
     def judge(self, case: Check) -> str | None:
         if case.asked.held:
             return "the rows of an entity are not limited"
-        if case.asked.call.function not in ("count", "sum", "avg"):
+        if not case.asked.call.aggregate.plain:
             return "it adds noise to COUNT, SUM and AVG"
-        if case.asked.call.function != "count":
+        if case.asked.call.aggregate.kind is not Kind.COUNT:
             bounded(column_of(case.asked), case.asked.call)
         return None
 
@@ -48,7 +49,7 @@ class Additive:
         Propositions 4.3 and 5.2 of the paper have wrong decisions with a chance of at most w from ln(1 / (2 w)) / epsilon on. In
         the middle of the interval both tails count, so it is ln(1 / w) / epsilon.
         """
-        if case.asked.call.function == "avg":
+        if case.asked.call.aggregate.average:
             return None
         unit = self._summands(case)[0].l1 * case.rows
         return min(1.0, 2 * len(case.asked.cells) * tail(bought(unit, allotted), (distance - 1) * unit + 1))
@@ -58,17 +59,17 @@ class Additive:
         call = case.asked.call
         column = next(iter(call.columns), None)
         counted = Count(column=column, when=call.when)
-        if call.function == "count" or column is None:
+        if call.aggregate.kind is Kind.COUNT or column is None:
             return (counted,)
         total = GridSum(column=column, when=call.when, grid=bounded(column_of(case.asked), call))
-        return (total,) if call.function == "sum" else (total, counted)
+        return (total,) if call.aggregate.kind is Kind.TOTAL else (total, counted)
 
     @staticmethod
     def _answer(case: Check, totals: list[int]) -> Fraction | None:
         call = case.asked.call
-        if call.function == "count":
+        if call.aggregate.kind is Kind.COUNT:
             return Fraction(totals[0])
         total = totals[0] * bounded(column_of(case.asked), call).step
-        if call.function == "sum":
+        if call.aggregate.kind is Kind.TOTAL:
             return total
         return total / totals[1] if totals[1] > 0 else None

@@ -12,6 +12,7 @@ import math
 from fractions import Fraction
 
 from dpsql.mechanisms.additive_noise import scale_of
+from dpsql.questions.all_aggregates import Kind
 from dpsql.trusted.accounting.cost import Cost
 from dpsql.trusted.measurements.vote import MOST_VOTES, Vote, Voted
 from dpsql.trusted.plan.operators.grouped_sums import GroupedSums
@@ -28,7 +29,7 @@ class Coin:
     def judge(self, case: Check) -> str | None:
         if case.asked.held:
             return "the rows of an entity are not limited"
-        if case.asked.call.function != "count" or case.asked.keys:
+        if case.asked.call.aggregate.kind is not Kind.COUNT or case.asked.keys:
             return "it decides one COUNT, without groups"
         return None
 

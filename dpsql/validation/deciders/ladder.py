@@ -17,6 +17,7 @@ from fractions import Fraction
 from typing import Any
 
 from dpsql.mechanisms.additive_noise import scale_of
+from dpsql.questions.all_aggregates import Kind
 from dpsql.trusted.accounting.cost import Cost
 from dpsql.trusted.measurements.above_threshold import SUM_GRAIN, AboveThresholdOfSums, Rising, Stopped
 from dpsql.trusted.measurements.noisy_sums import MeasuredSums, NoisySums
@@ -76,7 +77,7 @@ def ladder_of(case: Check) -> Ladder:
 def _judge(case: Check) -> str | None:
     if case.asked.held:
         return "the rows of an entity are not limited"
-    if case.asked.call.function != "sum" or case.asked.keys:
+    if case.asked.call.aggregate.kind is not Kind.TOTAL or case.asked.keys:
         return "it decides one SUM, without groups"
     if bounded(column_of(case.asked), case.asked.call).least < 0:
         return "its levels limit sums only if values are not negative"

@@ -14,7 +14,7 @@ from support.joined_worlds import context_of
 from dpsql.backends.duckdb import DuckReader
 from dpsql.mechanisms.mechanism import Setting
 from dpsql.mechanisms.truncation.extension_sums import shares
-from dpsql.planning.matchings import matching_task
+from dpsql.planning.matching_parts import matching_task
 from dpsql.questions.parts import Matchings
 from dpsql.trusted.measurements.several.balanced_levels import Balance
 from dpsql.trusted.measurements.several.sets import read

@@ -9,7 +9,6 @@ from fractions import Fraction
 import pytest
 from support.small_tables import PEOPLE, TOWNS, TRUE, VISITS, Meets, equal, literal, people, ref, towns, visits
 
-from dpsql.trusted.plan.aggregate_calls import AggregateCall
 from dpsql.trusted.plan.certificate import stability
 from dpsql.trusted.plan.expr.facts import Facts
 from dpsql.trusted.plan.expr.nodes import Call, Expr, Literal, Ref, Value
@@ -35,7 +34,7 @@ from dpsql.trusted.plan.operators.quantizer import Quantizer
 from dpsql.trusted.plan.operators.ranks import Ranks
 from dpsql.trusted.plan.operators.scan import Scan
 from dpsql.trusted.plan.operators.set_operation import SetOperation
-from dpsql.trusted.plan.operators.statistics import Statistics
+from dpsql.trusted.plan.operators.statistics import ExactAggregate, Statistics
 from dpsql.trusted.plan.operators.summands import Clipped, Count, GridSum, Moments
 from dpsql.trusted.plan.operators.truncate import Truncate
 from dpsql.trusted.plan.operators.truncate_keys import TruncateKeys
@@ -217,8 +216,8 @@ INVALID: dict[str, Node] = {
     "ranks: a condition that is a number": Ranks(input=P, keys=(), column="p_x", grid=GRID, when="p_age"),
     "ranks: ties of more bits than there are": Ranks(input=P, keys=(), column="p_x", grid=GRID, ties=21),
     "ranks: ties of fewer bits than none": Ranks(input=P, keys=(), column="p_x", grid=GRID, ties=-1),
-    "statistics: an unknown column": Statistics(input=T, keys=(), calls=(AggregateCall(id="c1", function="sum", columns=("q",)),)),
-    "statistics: an unknown condition": Statistics(input=T, keys=(), calls=(AggregateCall(id="c1", function="count", when="q"),)),
+    "statistics: an unknown column": Statistics(input=T, keys=(), calls=(ExactAggregate(id="c1", function="sum", columns=("q",)),)),
+    "statistics: an unknown condition": Statistics(input=T, keys=(), calls=(ExactAggregate(id="c1", function="count", when="q"),)),
     "ranks: a key named as a result": Ranks(
         input=_project(("value", ref(P, "p_x")), ("c1", ref(P, "p_id"))), keys=("value",), column="c1", grid=GRID),
 }
@@ -243,7 +242,7 @@ def test_it_is_not_a_plan(case: str) -> None:
     GroupedSums(input=P, keys=("p_name", "p_x"), summands=(Count(when="p_active"), Moments(column="p_age", grid=GRID, degree=2))),
     GroupedSums(input=GIVEN, keys=(), summands=(Clipped(clipped=("e0_0",)),)),
     Ranks(input=P, keys=(), column="p_x", grid=GRID, ties=20), Statistics(
-        input=towns("t", "size"), keys=(), calls=(AggregateCall(id="c1", function="sum", columns=("t_size",), type=Type.BIGINT),)),
+        input=towns("t", "size"), keys=(), calls=(ExactAggregate(id="c1", function="sum", columns=("t_size",), type=Type.BIGINT),)),
 ])
 def test_it_is_one(node: Node) -> None:
     stability(node, Meets(2))

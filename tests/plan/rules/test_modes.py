@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from dpsql.estimates import NoiseTerm, constant, released
+from dpsql.questions.question import AggregateCall
 from dpsql.questions.rules.modes import MOST_VALUES, candidates, most_frequent, shortfall
 from dpsql.trusted.declarations.tables import Domain
-from dpsql.trusted.plan.aggregate_calls import AggregateCall
 
 
 def test_the_largest_count_of_each_cell_is_told() -> None:

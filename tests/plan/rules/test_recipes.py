@@ -14,9 +14,8 @@ from support.laws.family import Family, Row, printed
 from dpsql.errors import Unsupported
 from dpsql.estimates import constant
 from dpsql.questions.parts import Decomposition, Distincts, Quantiles, Sums
-from dpsql.questions.question import Question
+from dpsql.questions.question import AggregateCall, Question
 from dpsql.questions.rules.decompose import decompose
-from dpsql.trusted.plan.aggregate_calls import AggregateCall
 from dpsql.trusted.plan.expr.printing import quote
 from dpsql.trusted.plan.node import Node
 from dpsql.trusted.plan.operators.grouped_sums import GroupedSums

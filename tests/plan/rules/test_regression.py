@@ -10,7 +10,7 @@ import pytest
 
 from dpsql.estimates import Estimate, NoiseTerm, constant, released
 from dpsql.questions.rules import correlation
-from dpsql.questions.rules.regression import DEGREES, ColumnSums, statistic
+from dpsql.questions.rules.regression import PAIRS, ColumnSums, statistic
 from dpsql.trusted.plan.operators.quantizer import Quantizer
 from dpsql.trusted.plan.operators.summands import Moments
 from dpsql.types import Interval
@@ -46,7 +46,7 @@ class Sums:
                              [self.noisy(float(part.sum()), STEPS**degree) for part in parts])
 
     def statistic(self, function: str) -> Estimate:
-        y, x = (self.column(name, degree) for name, degree in zip("yx", DEGREES[function], strict=True))
+        y, x = (self.column(name, degree) for name, degree in zip("yx", PAIRS[function].powers, strict=True))
         unit = 1000 * 100 / 4 / PRODUCTS
         products = float(((self.values["y"] - 300) * (self.values["x"] - 50)).sum()) / unit
         return statistic(function, y, x, self.noisy(products, PRODUCTS, unit))
@@ -58,7 +58,7 @@ def rows(many: int, alike: float, spread: float) -> tuple[np.ndarray, np.ndarray
     return np.clip(0.4 + spread * (alike * a + math.sqrt(1 - alike**2) * b), 0, 1), np.clip(0.6 + spread * a, 0, 1)
 
 
-@pytest.mark.parametrize("function", DEGREES)
+@pytest.mark.parametrize("function", PAIRS)
 def test_without_noise_it_is_the_statistic(function: str) -> None:
     sums = Sums(*rows(40, 0.6, 0.2), noise=None)
     y, x = sums.values["y"], sums.values["x"]
@@ -73,7 +73,7 @@ def test_without_noise_it_is_the_statistic(function: str) -> None:
 
 @pytest.mark.parametrize(("many", "alike", "spread"), [(6, 0.5, 0.2), (60, -0.9, 0.2), (150, 0.995, 0.1), (3000, 0.0, 0.2)])
 @pytest.mark.parametrize("noise", ["laplace", "gaussian"])
-@pytest.mark.parametrize("function", DEGREES)
+@pytest.mark.parametrize("function", PAIRS)
 def test_intervals_cover_in_small_groups_and_in_large_ones(function: str, noise: str, many: int, alike: float, spread: float) -> None:
     y, x = rows(many, alike, spread)
     truth = Sums(y, x, None).statistic(function).values[0]

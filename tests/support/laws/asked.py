@@ -9,9 +9,9 @@ from support.laws.family import Family, catalog
 from dpsql.backends.scratch import DuckScratch
 from dpsql.mechanisms.mechanism import Occurrences
 from dpsql.mechanisms.select.declared_values import shares_of
+from dpsql.planning.distinct_parts import distinct_values
 from dpsql.planning.frequency_limits import with_limits
 from dpsql.planning.options import Options
-from dpsql.planning.tasks import distinct_values
 from dpsql.questions.parts import Distincts, Modes, Quantiles, Sums
 from dpsql.questions.question import Question
 from dpsql.questions.rules.decompose import decompose

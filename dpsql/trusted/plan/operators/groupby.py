@@ -16,12 +16,13 @@ from dpsql.trusted.plan.operators.quantizer import Quantizer
 from dpsql.trusted.plan.operators.summands import value_or_null
 from dpsql.types import ANY_NUMBER, Interval, Span, Type
 
+FOLDS = ("count", "count_distinct", "sum", "avg", "min", "max")
 MOST_ROWS = 2**50  # no relation has more, so that integer arithmetic on counts is safe
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fold:
-    """One aggregate of a GROUP BY: `function` is count, count_distinct, sum, avg, min or max.
+    """One aggregate of a GROUP BY: `function` is one of `FOLDS`.
 
     Sums and averages of DOUBLE run over a `grid`, as integers, so that they do not depend on the order of rows.
     """

@@ -4,14 +4,44 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 
 from dpsql.trusted.cached import cached_property
-from dpsql.trusted.plan.aggregate_calls import AggregateCall
 from dpsql.trusted.plan.expr.facts import Facts
 from dpsql.trusted.plan.expr.printing import quote, readable, settled
 from dpsql.trusted.plan.node import Field, InvalidPlan, Printing, Summary, columns_of
 from dpsql.trusted.plan.operators.grouped_sums import only_readable, saturated
 from dpsql.types import Type
+
+# The SQL of each aggregate. It is run over public relations alone; nothing else about an aggregate is trusted.
+_AS_IN_SQL = "CAST({name}({columns}){when} AS {type})"
+EXACT = {
+    "count": "COUNT({columns}){when}", "count_distinct": "COUNT(DISTINCT {columns}){when}", "sum": "SUM({columns}){when}",
+    "geomean": "exp(AVG({columns}){when})",  # of logarithms
+    "quantile": "CAST(quantile_{form}({columns}, {fraction}){when} AS {type})",
+    **dict.fromkeys((
+        "avg", "var_pop", "var_samp", "stddev_pop", "stddev_samp", "min", "max", "mode",
+        "corr", "covar_pop", "covar_samp", "regr_slope", "regr_intercept", "regr_r2",
+    ), _AS_IN_SQL),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExactAggregate:
+    """One aggregate over a public relation: the value of `EXACT[function]` for its columns, over the rows where the column `when`
+    holds.
+
+    fraction, discrete   of a quantile: its place among the values, and whether it is one of them
+    """
+
+    id: str
+    function: str
+    columns: tuple[str, ...] = ()
+    when: str | None = None
+    fraction: Fraction | None = None
+    discrete: bool = False
+    type: Type = Type.DOUBLE
+    name: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,7 +54,7 @@ class Statistics(Summary):
     """
 
     keys: tuple[str, ...]
-    calls: tuple[AggregateCall, ...]
+    calls: tuple[ExactAggregate, ...]
 
     @cached_property
     def fields(self) -> tuple[Field, ...]:
@@ -32,7 +62,7 @@ class Statistics(Summary):
             if not {*call.columns, *([call.when] if call.when is not None else [])} <= set(self.input.env):
                 raise InvalidPlan("an aggregate reads an unknown column")
         return (*(self.input.field(key) for key in self.keys),
-                *(Field(id=call.id, name=call.text or call.function, facts=Facts(type=call.type)) for call in self.calls))
+                *(Field(id=call.id, name=call.name, facts=Facts(type=call.type)) for call in self.calls))
 
     @cached_property
     def max_frequencies(self) -> Mapping[frozenset[str], int]:
@@ -46,26 +76,16 @@ class Statistics(Summary):
         group = f" GROUP BY {', '.join(keys.values())}" if keys else ""
         return f"SELECT {', '.join(parts) or '1'} FROM ({below[0]}) AS t0{only_readable(self.input, self.keys)}{group}"
 
-    def _readable(self, call: AggregateCall, names: dict[str, str]) -> str:
+    def _readable(self, call: ExactAggregate, names: dict[str, str]) -> str:
         found = self._aggregate(call, names)
         test = readable(found, call.type)
         return f"(CASE WHEN {test} THEN {found} END)" if test else found
 
-    def _aggregate(self, call: AggregateCall, names: dict[str, str]) -> str:
+    def _aggregate(self, call: ExactAggregate, names: dict[str, str]) -> str:
         when = f" FILTER (WHERE {names[call.when]})" if call.when is not None else ""
-        column = ", ".join(names[one] for one in call.columns[:2]) or "*"  # a third one is made of two
-        match call.function:
-            case "count":
-                return f"COUNT({column}){when}"
-            case "count_distinct":
-                return f"COUNT(DISTINCT {column}){when}"
-            case "sum":
-                total = f"SUM({column}){when}"
-                return f"(CASE WHEN {total} IS NOT NULL THEN {saturated(total)} END)" if call.type is Type.BIGINT else total
-            case "quantile" if call.fraction is not None:
-                kind = "quantile_disc" if call.discrete else "quantile_cont"
-                return f"CAST({kind}({column}, {float(call.fraction)!r}){when} AS {call.type.value})"
-            case "geomean":
-                return f"exp(AVG({column}){when})"
-            case name:
-                return f"CAST({name.upper()}({column}){when} AS {call.type.value})"
+        column = ", ".join(names[one] for one in call.columns) or "*"
+        found = EXACT[call.function].format(
+            name=call.function.upper(), columns=column, when=when, type=call.type.value,
+            form="disc" if call.discrete else "cont", fraction=repr(float(call.fraction or 0)))
+        whole = call.function == "sum" and call.type is Type.BIGINT
+        return f"(CASE WHEN {found} IS NOT NULL THEN {saturated(found)} END)" if whole else found

@@ -11,14 +11,13 @@ from dpsql.trusted.declarations.tables import Domain
 from dpsql.trusted.plan.expr.facts import Facts, either
 from dpsql.trusted.plan.expr.printing import quote
 from dpsql.trusted.plan.node import Field, InvalidPlan, Node, Printing, PublicFacts, Stability, columns_of, least
-from dpsql.trusted.plan.operators.groupby import MOST_ROWS, Fold, fold_facts, fold_sql
+from dpsql.trusted.plan.operators.groupby import FOLDS, MOST_ROWS, Fold, fold_facts, fold_sql
 from dpsql.trusted.plan.operators.ordering import Term, same, tied
 from dpsql.types import Interval, Span, Type
 
 RANKS = ("row_number", "rank", "dense_rank", "ntile")
 SHIFTS = ("lag", "lead")
 ENDS = ("first_value", "last_value")
-FOLDS = ("count", "count_distinct", "sum", "avg", "min", "max")
 MOST_OFFSET = 2**31
 MOST_PLACES = 100  # as many can be shown as groups, those that nobody has too
 

@@ -22,17 +22,47 @@ each.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from dpsql.errors import Unsupported
 from dpsql.mechanisms.mechanism import Shared
+from dpsql.planning.bounded_question import BoundedQuestion
+from dpsql.planning.contribution_bound import told
+from dpsql.planning.part_kind import USUAL_MOST_ROWS, LimitedRows, PartKind, Reach
 from dpsql.questions.parts import Decomposition, Matchings
-from dpsql.questions.question import Question
+from dpsql.questions.question import AggregateCall, Question
 from dpsql.trusted.plan.expr.nodes import Ref, predicate
 from dpsql.trusted.plan.node import Node
 from dpsql.trusted.plan.operators.filter import Filter
 from dpsql.trusted.plan.operators.summands import Count
 from dpsql.types import Type
+
+
+class MatchingsKind(PartKind[Matchings]):
+    """Numbers of values for which entities vouch, and of entities that have a row of their own."""
+
+    def task(self, at: int, part: Matchings, asked: BoundedQuestion, rows: LimitedRows) -> Shared:
+        return vouched_task(at, part, rows.view, asked.owner, asked.known.rows or USUAL_MOST_ROWS)
+
+    def shared_task(self, at: int, part: Matchings, asked: BoundedQuestion, view: Node, reach: Reach | None = None) -> Shared:
+        return matching_task(at, part, view, asked.known.owners)
+
+    def sample(self, at: int, part: Matchings, asked: BoundedQuestion) -> Shared:
+        return vouched_task(at, part, asked.view, asked.owner, 1)
+
+    def words(self, part: Matchings, asked: BoundedQuestion) -> str:
+        if part.column is None:
+            return "entities, as far as each has a row of its own"
+        far = ", as far as entities stand for them, each for one" if asked.known.owner is None else ""
+        return f"distinct values of {asked.view.names[part.column]}{far}"
+
+    def counted(self, part: Matchings, asked: BoundedQuestion) -> str:
+        if part.column is None:
+            return ""
+        return "distinct values that entities stand for" if asked.known.owner is None else "distinct values of all entities"
+
+    def counts_once(self, part: Matchings, asked: BoundedQuestion) -> bool:
+        return True
 
 
 def vouched_task(at: int, part: Matchings, view: Node, owner: str, most: int) -> Shared:
@@ -64,3 +94,17 @@ def check_matchings(question: Question, parts: Decomposition, owners: Sequence[s
                 raise Unsupported(f"{name} names entities, which may all share their rows with one other, so that it could "
                                   "change their number without limit", code="several-owners", span=call.span, subject=name,
                                   try_="COUNT(*), in which each entity is limited to a level")
+
+
+def is_matched(call: AggregateCall, parts: Decomposition) -> bool:
+    """Whether an aggregate is the size of a matching, which may be less than what was asked for."""
+    return any(isinstance(parts.parts[at], Matchings) for at in parts.uses[call.id])
+
+
+def unmatched(asked: BoundedQuestion, parts: Decomposition) -> Iterator[str]:
+    """Notes on numbers of distinct values that are sizes of matchings."""
+    far = ("entities stand for them, each for one" if asked.known.owner is None else
+           "entities stand for them, each for at most a number chosen privately")
+    for call in asked.question.aggregates:
+        if call.columns and is_matched(call, parts):
+            yield f"{told(call)} counts values as far as {far}; there may be more"

@@ -1,0 +1,120 @@
+"""Whether a price is spent as a pure epsilon or as rho, how it is shared out among questions and their parts, and which mechanism
+answers each part."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from fractions import Fraction
+
+from dpsql.budgets.allotment import budgets_by_account
+from dpsql.catalog.price import Price
+from dpsql.mechanisms.mechanism import Ordered, Task
+from dpsql.mechanisms.select.shown_counts import noise_of
+from dpsql.planning.all_part_kinds import KINDS
+from dpsql.planning.choose import Choice, choose, split_budget, weight_of
+from dpsql.planning.groups import cells_declared
+from dpsql.planning.part_kind import LimitedRows
+from dpsql.planning.program import Program, questions
+from dpsql.planning.program_keys import with_rules
+from dpsql.planning.shared_centres import weights_of
+from dpsql.planning.unused_mechanisms import unused
+from dpsql.questions.parts import Decomposition, Part
+from dpsql.questions.rules.limit_rows import keep_rows
+from dpsql.trusted.accounting.cost import Cost
+from dpsql.trusted.plan.node import Node, PublicFacts
+
+
+def with_account(program: Program, price: Price, public: PublicFacts) -> tuple[Program, list[list[Choice | None]]]:
+    """The program with its price as a pure epsilon or as rho, whichever gives the smaller expected error; and the choices for
+    the parts of each of its questions."""
+    tasks: dict[tuple[int, int | None], list[Task]] = {}
+
+    def assigned(place: int, below: Program) -> list[Choice | None]:
+        account = place, below.order if below.bound.name == "clip" else None
+        if account not in tasks:
+            tasks[account] = _expected_tasks(below, public)
+        return _assigned(below, tasks[account])
+
+    held = [with_rules(_shared_out(program, given)) for given in budgets_by_account(price)]
+    tried = [(candidate, [assigned(place, below) for place, below in enumerate(questions(candidate))]) for candidate in held]
+    return min(tried, key=lambda each: (len(unused(each[0])), sum(map(_expected_size, questions(each[0]), each[1]))))
+
+
+def _shared_out(program: Program, whole: Cost) -> Program:
+    """The program with a price that is divided among its questions, in proportion to how many things each measures.
+
+    So all measurements are about equally accurate.
+    """
+    if not program.first:
+        return replace(program, allotted=whole, whole=whole)
+    programs = [program, *(below for _, below in program.first)]
+    shares_ = [len(below.decomposition.parts) + bool(below.hidden) for below in programs]
+    takers = max(1, sum(below.may_fail for below in programs))
+    outer, *inner = (replace(below, allotted=whole.part(Fraction(share, sum(shares_) or 1),
+                                                        delta=whole.delta * below.may_fail / takers))
+                     for below, share in zip(programs, shares_, strict=True))
+    return replace(outer, whole=whole, first=tuple(
+        (scalar, below) for (scalar, _), below in zip(program.first, inner, strict=True)))
+
+
+def _expected_size(program: Program, choices: Sequence[Choice | None]) -> float:
+    """The weighted sum of the logarithms of expected errors, by which accounts are compared."""
+    weights = program.decomposition.weights
+    sizes = [weights[choice.task.at] * math.log(max(choice.yes.error, 1e-9)) for choice in choices
+             if choice is not None and math.isfinite(choice.yes.error)]
+    if program.rule is None:
+        return sum(sizes)
+    counted = sum(weights[at] for at in program.counted)
+    of_counts = counted * math.log(max(noise_of(program.rule.rule).scale, 1e-9)) if counted else 0.0
+    return sum(sizes) + math.log(program.rule.half) + of_counts
+
+
+def expected(program: Program, public: PublicFacts) -> list[Choice | None]:
+    """The expected choices for the parts that are measured; what is learned first may change them."""
+    return _assigned(program, _expected_tasks(program, public))
+
+
+def _assigned(program: Program, tasks: Sequence[Task]) -> list[Choice | None]:
+    return assign(program, tasks, cells_declared(program.question))
+
+
+def _expected_tasks(program: Program, public: PublicFacts) -> list[Task]:
+    """The tasks of the parts that are measured, with limits that are still to be learned set to 1. They depend on the account
+    only by the norm of a clip."""
+    if program.learn == "degrees" and program.degrees is not None:
+        program = replace(program, degrees=program.degrees.at_most(1))
+    view = program.view if program.learn != "rows" else keep_rows(program.view, 1, program.owner)
+    learned = dict.fromkeys(range(len(program.decomposition.parts)), 1) if program.learn == "totals" else {}
+    return tasks_of(program, program.decomposition, view, public, learned)
+
+
+def tasks_of(program: Program, parts: Decomposition, view: Node, public: PublicFacts, learned: Mapping[int, int]) -> list[Task]:
+    """The tasks of all parts that are measured, over the view with its limits; `learned` has limits on totals, by part."""
+    counted = program.counted
+    return [_task(program, i, part, view, public, learned.get(i)) for i, part in enumerate(parts.parts) if i not in counted]
+
+
+def _task(program: Program, at: int, part: Part, view: Node, public: PublicFacts, learned: int | None) -> Task:
+    if program.degrees is not None:
+        return program.degrees.task(at, part, program.keys, program.bound.name)
+    kind = KINDS[type(part)]
+    if program.bound.mechanism is not None:
+        return kind.shared_task(at, part, program, view)
+    return kind.task(at, part, program, LimitedRows(view=view, public=public, order=program.order, total=learned))
+
+
+def assign(program: Program, tasks: Sequence[Task], cells: int, given: Sequence[float] = ()) -> list[Choice | None]:
+    """Divide the cost of the parts, by how many aggregates use each or by the weights `given`, and choose each task's
+    mechanism."""
+    allotted_ = program.parts_allotted
+    if program.learn == "centres":
+        given = weights_of(program.question, program.decomposition, program.bound)
+    weights = [weight_of(task, (given or program.decomposition.weights)[task.at]) for task in tasks]
+    found = []
+    for task, share in zip(tasks, split_budget(weights, pure=allotted_.epsilon is not None), strict=True):
+        smooth = isinstance(task, Ordered) and "smooth_sensitivity" in program.options.mechanisms
+        part = allotted_.part(share, delta=program.allotted.delta / program.delta_takers if smooth else Fraction(0))
+        found.append(choose(task, part, cells, program.options.mechanisms))
+    return found

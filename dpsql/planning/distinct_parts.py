@@ -1,0 +1,115 @@
+"""Numbers of distinct values: of entities, of declared values that are tested one by one, or of all values by their entities.
+
+If neither is possible and entities may vouch for values (`planning.matching_parts`), `as_matching` says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dpsql.mechanisms.mechanism import Linear, Occurrences, Shared
+from dpsql.planning.bounded_question import BoundedQuestion
+from dpsql.planning.contribution_bound import MANY_ROWS
+from dpsql.planning.groups import cells_declared
+from dpsql.planning.part_kind import LimitedRows, PartKind, Reach, linear_task
+from dpsql.planning.sum_parts import sample_sum
+from dpsql.questions.parts import Distincts, Matchings, Part
+from dpsql.trusted.plan.certificate import stability
+from dpsql.trusted.plan.expr.nodes import Ref
+from dpsql.trusted.plan.node import Node, PublicFacts
+from dpsql.trusted.plan.operators.distinct import Distinct
+from dpsql.trusted.plan.operators.filter import Filter
+from dpsql.trusted.plan.operators.project import Project
+from dpsql.trusted.plan.operators.summands import Count
+from dpsql.types import Type
+
+FEW_VALUES, MOST_VALUES, VALUES_OF_A_ROW = 64, 256, 16  # values tested one by one: in any case, at most, per row of an entity
+MOST_LISTED = 2**14  # such values in all declared groups together
+MOST_VOUCHED = 4  # groups up to which entities vouch for values: all rows of an entity may be in each of them
+
+
+class DistinctsKind(PartKind[Distincts]):
+    """Numbers of distinct values of one column."""
+
+    def task(self, at: int, part: Distincts, asked: BoundedQuestion, rows: LimitedRows) -> Linear | Occurrences:
+        known = stability(rows.view, rows.public)
+        if not are_listed(part, asked) or part.values is None or known.owner is None:
+            return _number_of_values(at, part, asked, rows.view, rows.public)
+        total = _number_of_values(at, part, asked, rows.view, rows.public) if known.rows is not None else None
+        return Occurrences(at=at, input=distinct_values(rows.view, part, (known.owner, *asked.keys)), owner=known.owner,
+                           column=part.column, values=tuple(part.values.values), total=total)
+
+    def shared_task(self, at: int, part: Distincts, asked: BoundedQuestion, view: Node, reach: Reach | None = None) -> Shared:
+        """Raises TypeError: such bounds measure matchings in place of numbers of values."""
+        raise TypeError("the mechanism of a bound counts matchings, and no distinct values")
+
+    def sample(self, at: int, part: Distincts, asked: BoundedQuestion) -> Linear | Occurrences:
+        if part.values is None or not are_listed(part, asked):
+            return sample_sum(at, Count(), asked)
+        return Occurrences(at=at, input=asked.view, owner=asked.owner, column=part.column, values=tuple(part.values.values),
+                           total=None)
+
+    def words(self, part: Distincts, asked: BoundedQuestion) -> str:
+        return f"distinct {'entities' if part.entities else 'values of ' + asked.view.names[part.column]}"
+
+    def counted(self, part: Distincts, asked: BoundedQuestion) -> str:
+        return "distinct entities" if part.entities else "distinct values of all entities"
+
+    def counts_once(self, part: Distincts, asked: BoundedQuestion) -> bool:
+        return (part.entities and not asked.question.keys) or are_listed(part, asked)
+
+    def counts_entities(self, part: Distincts) -> bool:
+        return part.entities
+
+    def told_by_keys(self, part: Distincts, *, rows: bool, entities: bool) -> bool:
+        return entities and part.entities and part.when is None
+
+
+def as_matching(part: Part, asked: BoundedQuestion) -> Part:
+    """Distinct values that are not tested one by one as a matching with entities, if these may vouch for them; other parts
+    unchanged."""
+    if isinstance(part, Distincts) and not are_listed(part, asked) and _may_vouch(part, asked):
+        return Matchings(column=part.column, when=part.when)
+    return part
+
+
+def are_listed(part: Part, asked: BoundedQuestion) -> bool:
+    """Whether the distinct values of a column are tested one by one: if so few are declared that noise on their number could be
+    about as large as the number, and no additive mechanism is named in the options. If there are more values,
+    some are likely to be rare and would be lost, so it is better that entities vouch for them, if they can."""
+    if not isinstance(part, Distincts) or part.values is None or part.entities or asked.known.owner is None:
+        return False
+    many, rows = len(part.values), asked.known.rows
+    if many > FEW_VALUES and _may_vouch(part, asked):
+        return False
+    few = 0 < many <= (MOST_VALUES if rows is None else min(MOST_VALUES, max(FEW_VALUES, VALUES_OF_A_ROW * rows)))
+    return (few and many * max(1, cells_declared(asked.question)) <= MOST_LISTED
+            and not {part.column, asked.owner} & set(asked.keys) and not _is_additive(asked))
+
+
+def _may_vouch(part: Distincts, asked: BoundedQuestion) -> bool:
+    """Whether entities may vouch for values: rows have one owner, an entity may have many rows, there are few groups, and no
+    additive mechanism is named in the options."""
+    if part.entities or asked.known.owner is None:
+        return False
+    options, rows = asked.options, asked.known.rows
+    many = options.bound == "auto" and options.max_rows is None and (rows is None or rows >= MANY_ROWS)
+    declared = all(key.domain is not None for key in asked.question.keys)
+    few = declared and cells_declared(asked.question) <= MOST_VOUCHED and not {part.column, asked.owner} & set(asked.keys)
+    return many and few and not _is_additive(asked)
+
+
+def _is_additive(asked: BoundedQuestion) -> bool:
+    """Whether the options name an additive mechanism."""
+    return bool({"laplace", "gaussian"} & set(asked.options.mechanisms))
+
+
+def _number_of_values(at: int, part: Distincts, asked: BoundedQuestion, view: Node, public: PublicFacts) -> Linear:
+    return linear_task(at, distinct_values(view, part, asked.keys), asked.keys, Count(column=part.column), public)
+
+
+def distinct_values(view: Node, part: Distincts, keys: Sequence[str]) -> Node:
+    """The distinct values of a column in each cell."""
+    kept = view if part.when is None else Filter(input=view, condition=Ref(column=part.when, type=Type.BOOLEAN))
+    names = dict.fromkeys((*keys, part.column))
+    return Distinct(input=Project(input=kept, columns=tuple((name, view.names[name], view.field(name).ref) for name in names)))

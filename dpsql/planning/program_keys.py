@@ -1,0 +1,53 @@
+"""Keys whose values are not declared, and the rules that select which of their groups are shown."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dpsql.errors import Unsupported
+from dpsql.mechanisms.select.undeclared_keys import KeyChoice, choices_for_rows, key_choices
+from dpsql.planning.groups import not_listed
+from dpsql.planning.program import Program
+from dpsql.trusted.plan.node import Stability
+from dpsql.types import Type
+
+
+def with_rules(program: Program) -> Program:
+    """The program with the rules that select undeclared keys, its own and those of its scalar subqueries."""
+    return replace(_with_rule(program), first=tuple((scalar, _with_rule(below)) for scalar, below in program.first))
+
+
+def _with_rule(program: Program) -> Program:
+    """The program with the rule that selects its undeclared keys, if it has any."""
+    if not program.hidden:
+        return program
+    name, span = program.hidden[0].name, program.hidden[0].span
+    because = not_listed(program.question, program.hidden[0])
+    between = f"WHERE {name} BETWEEN 1 AND 100, " if program.known.owner is None and program.hidden[0].type is Type.BIGINT else ""
+    if program.known.rows is None and program.known.owner is None:
+        raise Unsupported(f"{because}, and rows here belong to several entities each, so that one of "
+                          "them could be in any number of groups", code="no-owner", span=span, subject=name,
+                          try_=f"{between}values = [...] for the column in the policy, or OPTIONS (bound = 'frequency', "
+                          "max_frequency = 10)")
+    for key in program.hidden:
+        if key.column in (program.known.owner, *program.known.owners):
+            raise Unsupported(f"each group of {key.name} is one entity, and such groups are never shown", code="entity-group",
+                              span=key.span, subject=key.name, try_=f"(SELECT {key.name}, COUNT(*) AS n FROM ... GROUP BY "
+                              f"{key.name}) as a subquery, and AVG(n) or another aggregate over it")
+    if not program.allotted.delta:
+        raise Unsupported(f"{because}, so which of them occur is private, and selecting them needs a delta", code="no-delta",
+                          span=span, subject=name,
+                          try_=f"{between}OPTIONS (epsilon = 0.5, delta = 1e-6) where the budget has a delta, or values = [...] "
+                          "for the column in the policy")
+    found = rules_of(program, program.known)
+    named = [choice for choice in found if choice.name in program.options.mechanisms]
+    if not found:
+        raise Unsupported("the price is too small to select groups", code="price", span=span, try_="a larger epsilon or delta")
+    return replace(program, rule=(named or list(found))[0])
+
+
+def rules_of(program: Program, known: Stability) -> tuple[KeyChoice, ...]:
+    """The rules that can select undeclared keys of rows with this stability, the best one first; empty if the price is too
+    small."""
+    price = program.stages["keys"]
+    return key_choices(price, program.groups) if known.owner is not None else choices_for_rows(price, known.rows or 1)
