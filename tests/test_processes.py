@@ -22,7 +22,7 @@ from support import worlds
 from dpsql.ledgers.ledger_reports import ReportingLedger
 from dpsql.trusted.kernel import ledger as module
 
-ROOT = Path(module.__file__).parents[2]
+ROOT = Path(module.__file__).parents[3]
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs a system that forks")
 FORKED = """
 import contextlib, os, sys, time

@@ -25,7 +25,7 @@ from dpsql.trusted.kernel import sqlite_store
 from dpsql.trusted.kernel.event_store import StoreFault
 from dpsql.trusted.kernel.ledger import Busy, Closed
 
-ROOT = Path(module.__file__).parents[2]
+ROOT = Path(module.__file__).parents[3]
 ADA, BOB = Account(budget="main", analyst="ada"), Account(budget="main", analyst="bob")
 SMALL = pure(Fraction(1, 1000)).rounded()
 WIDE = {None: limit(price(epsilon=1000))}

@@ -19,7 +19,7 @@ from dpsql.ledgers.ledger_reports import ReportingLedger
 from dpsql.trusted.accounting.cost import Account, Charge, pure
 from dpsql.trusted.kernel import ledger as module
 
-ROOT = Path(module.__file__).parents[2]
+ROOT = Path(module.__file__).parents[3]
 COMMON = """
 import os, sys, time
 from support import ledgers
