@@ -31,8 +31,8 @@ from dpsql.sql.text.parse import parse
 from dpsql.workload import domain
 
 HOUSE = Path(dpsql.__file__).parent
-ROOMS = ("answers", "batch", "engine", "mechanisms", "microdata", "models", "plan", "planning", "solvers", "sql", "strategies", "synthesis",
-         "validation", "workload")
+ROOMS = ("answers", "batch", "engine", "mechanisms", "microdata", "models", "planning", "questions", "solvers", "sql", "strategies", "synthesis",
+         "trusted/matrices", "trusted/plan", "validation", "workload")
 SIZE = re.compile(r"(MOST|LARGEST|LONGEST|WIDEST|ROOM|DENSE|WRITTEN|MERGED|ENTRIES|CELLS|MANY|ROWS|PARTS|PAIRS|COMBINATIONS|COMPARED|FARTHEST|"
                   r"SOLVED|LARGE|SMALL|LISTED|WORK|FEW|NODES|MIXED|TABLE|CANDIDATES)(_[A-Z]+)*")
 
@@ -54,6 +54,7 @@ class Limit:
 
 
 def modules() -> dict[str, ast.Module]:
+    assert all((HOUSE / room).is_dir() for room in ROOMS)
     files = (path for room in ROOMS for path in (HOUSE / room).rglob("*.py"))
     return {".".join(path.relative_to(HOUSE.parent).with_suffix("").parts): ast.parse(path.read_text("utf-8")) for path in sorted(files)}
 
@@ -116,9 +117,9 @@ def statements_about(limit: Limit, many: int) -> list[str]:
     texts = {"of tables": [text for text in EVERY if text.startswith(("CREATE", "VALIDATE"))],
              "of workloads": [text for text in EVERY if re.search("strategy|consistency|CUBE|ERROR|; ", text)],
              "plain": [text for text in (*PLAIN, *NAMED) if not text.startswith(("CREATE", "VALIDATE"))]}
-    room = limit.module.split(".")[1]
+    room = limit.module.removeprefix("dpsql.trusted.").removeprefix("dpsql.").split(".")[0]
     first = {"models": "of tables", "synthesis": "of tables", "validation": "of tables", "batch": "of workloads",
-             "strategies": "of workloads", "microdata": "of workloads", "workload": "of workloads"}.get(room, "plain")
+             "strategies": "of workloads", "microdata": "of workloads", "workload": "of workloads", "matrices": "of workloads"}.get(room, "plain")
     dice = random.Random(str(limit))
     return [text for kind, own in texts.items() for text in dice.sample(own, min(len(own), many if kind == first else many // 3))]
 
