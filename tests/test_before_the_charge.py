@@ -128,7 +128,7 @@ def statements_about(limit: Limit, many: int) -> list[str]:
 @pytest.mark.parametrize("room", ROOMS)
 def test_no_limit_of_size_is_found_after_the_charge(room: str, begun: Path, tmp_path: Path, effort: float) -> None:
     """All limits of a room with an effort of 4, else a part of them."""
-    own = [limit for limit in limits() if limit.module.split(".")[1] == room]
+    own = [limit for limit in limits() if limit.module.startswith(f"dpsql.{room.replace('/', '.')}.")]
     for limit in random.Random(room).sample(own, min(len(own), math.ceil(len(own) * effort / 4))):
         shutil.copytree(begun, tmp_path / str(limit))
         session = session_in(tmp_path / str(limit))
