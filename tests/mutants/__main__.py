@@ -188,6 +188,13 @@ def record_key(record: Mapping[str, Any]) -> tuple[str, int]:
     return record["path"], record["number"]
 
 
+def explained() -> dict[tuple[str, str, str, str], str]:
+    """Why each explained survivor may survive, by path, function, original and mutated text."""
+    listed = tomllib.loads(EXPLAINED.read_text(encoding="utf-8"))
+    return {(path, entry["function"], original, mutated): entry["why"]
+            for path, entries in listed.items() for entry in entries for original, mutated in entry["changes"]}
+
+
 def report(found: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     """The table of rooms, and the survivors without a reason."""
     found = [*found]
@@ -196,10 +203,9 @@ def report(found: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     for room in (*sorted({record["room"] for record in found}), ""):
         counts = Counter(record["ended"] for record in found if room in ("", record["room"]))
         yield f"{room or 'all':26}{counts.total():9}" + "".join(f"{counts[end]:13}" for end in ends)
-    explained = {(one["path"], one["function"], one["original"], one["mutated"])
-                 for one in tomllib.loads(EXPLAINED.read_text(encoding="utf-8"))["survivor"]} if EXPLAINED.exists() else set()
+    reasons = explained()
     alive = [one for one in found if one["ended"] in ALIVE]
-    new = [one for one in alive if (one["path"], one["function"], one["original"], one["mutated"]) not in explained]
+    new = [one for one in alive if (one["path"], one["function"], one["original"], one["mutated"]) not in reasons]
     yield f"{len(alive) - len(new)} survivors are explained; {len(new)} are not"
     for one in sorted(new, key=lambda one: (one["path"], one["line"])):
         yield f"{one['path']}:{one['line']} ({one['function']}) [{one['kind']}, {one['ended']}]: {one['original']}  ->  {one['mutated']}"
