@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from dpsql.answers.answer import Answer
 from dpsql.answers.asked import Asked
-from dpsql.answers.chart_svg import CHART_STYLE, chart_html
+from dpsql.answers.chart_svg import chart_html
 from dpsql.answers.charted import pictured
 from dpsql.answers.display import as_csv, charged, interval_text, note_html, printable, shown
 from dpsql.answers.html_page import code, document, figures, folded, heading, paragraph
@@ -24,7 +24,7 @@ def answer_page(answer: Answer, asked: Asked) -> str:
     head = asked.head(charged(answer).removeprefix("cost "))
     parts = [heading(1, title), *map(code, asked.statements), head, *_told(answer),
              *meanings([answer], asked.spending.entity), *_notes(answer.notes), asked.foot()]
-    return document(title, parts, CHART_STYLE)
+    return document(title, parts, "charts")
 
 
 def workload_page(answers: Sequence[Answer], asked: Asked, *, cost: str, notes: Sequence[str]) -> str:
@@ -35,7 +35,7 @@ def workload_page(answers: Sequence[Answer], asked: Asked, *, cost: str, notes: 
         "<h2>How accurate they are</h2>", _accuracies(answers, asked), *meanings(answers, asked.spending.entity)]
     for i, (answer, statement) in enumerate(zip(answers, asked.statements, strict=True), start=1):
         parts += [heading(2, f"{i}. {title_of(answer)}"), code(statement), *_told(answer), *_notes(answer.notes)]
-    return document(title, [*parts, asked.foot(notes)], CHART_STYLE)
+    return document(title, [*parts, asked.foot(notes)], "charts")
 
 
 def title_of(answer: Answer) -> str:

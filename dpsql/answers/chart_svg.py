@@ -29,11 +29,6 @@ NAMES, NUMBERS = 0.3, 0.3  # of the width, at most: for names, and for numbers b
 OF_GROUPS = 0.7  # how opaque their bars are, so that intervals stand out from them
 HEIGHT = 260  # of a line's picture, without what stands below
 DASHES = ("", "6 3", "2 3", "8 3 2 3", "1 4", "10 4", "4 2 1 2", "3 6", "12 3", "5 5")  # lines are told apart in print too
-CHART_STYLE = """
-.dpsql .chart { container-type: inline-size; margin: 1rem 0 1.6rem; } .dpsql .chart figcaption { font-weight: 600; }
-.dpsql .chart p { margin: .2rem 0; font-size: .85rem; } .dpsql .chart .narrow { display: none; }
-@container (max-width: 620px) { .dpsql .chart .wide-picture { display: none; } .dpsql .chart .narrow { display: block; } }
-"""
 
 
 def chart_html(chart: Chart) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 
-from dpsql.answers.bars import BAR_STYLE
 from dpsql.answers.display import listed_html
 from dpsql.answers.html_page import fragment, paragraph
 from dpsql.answers.listings import bounds_of, limit_of_rows, values_of_column
@@ -13,11 +12,6 @@ from dpsql.catalog.model import Catalog
 from dpsql.catalog.price import Price
 from dpsql.trusted.declarations.tables import Table
 
-STYLE = BAR_STYLE + """
-.dpsql details { margin: .25rem 0; } .dpsql summary { cursor: pointer; }
-.dpsql details .wide { margin: .3rem 0 .6rem 1rem; white-space: nowrap; }
-"""
-
 
 def connection_html(catalog: Catalog, spending: Spending, price: Price | None) -> str:
     """An open connection: its analyst, what is left of the budget, and the tables with their columns."""
@@ -25,7 +19,7 @@ def connection_html(catalog: Catalog, spending: Spending, price: Price | None) -
     parts = [spending.as_html(), paragraph(usual), paragraph("Tables that may be asked about:"),
              *(_table(table, catalog) for table in catalog.tables.values())]
     parts += [paragraph(f"{name}: {why}", "dim") for name, why in catalog.outside.items()]
-    return fragment(parts, STYLE)
+    return fragment(parts, "bars", "connection")
 
 
 def closed_html() -> str:

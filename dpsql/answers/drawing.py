@@ -9,7 +9,7 @@ from pathlib import Path
 
 from dpsql.answers.answer import Answer
 from dpsql.answers.answer_page import title_of
-from dpsql.answers.chart_svg import CHART_STYLE, WIDE, chart_html, chart_svg
+from dpsql.answers.chart_svg import WIDE, chart_html, chart_svg
 from dpsql.answers.charted import Chart, charts
 from dpsql.answers.display import charged
 from dpsql.answers.html_page import PAPER, document, fragment, heading, paragraph
@@ -33,7 +33,7 @@ class Drawing:
     parts: tuple[str, ...]
 
     def _repr_html_(self) -> str:
-        return fragment(self.parts, CHART_STYLE)
+        return fragment(self.parts, "charts")
 
     @property
     def svgs(self) -> list[str]:
@@ -46,7 +46,7 @@ class Drawing:
         Raises OperationalError if the file exists, or cannot be written, and ProgrammingError where one SVG is not enough.
         """
         if Path(target).suffix != ".svg":
-            save(document(self.title, self.parts, CHART_STYLE), target)
+            save(document(self.title, self.parts, "charts"), target)
             return
         if len(self.charts) > 1:
             raise ProgrammingError(f"there are {len(self.charts)} charts, and an SVG file holds one", code="plot",

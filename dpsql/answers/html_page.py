@@ -4,7 +4,9 @@ and nothing runs."""
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from functools import cache
+from pathlib import Path
 
 LIGHT = {"text": "#1d2329", "dim": "#5b6570", "line": "#d5dae0", "page": "#fff", "band": "#dde7f3", "bar": "#5f8fc4",
          "mark": "#16324f", "good": "#23703f", "bad": "#b3372f", "unsure": "#8a6414", "none": "#6b7076", "near": "#e3f1e7",
@@ -17,52 +19,33 @@ DARK = {"text": "#e4e7ea", "dim": "#a3acb5", "line": "#3a424b", "page": "#14181c
 PAPER = {**LIGHT, "text": "#000", "dim": "#444", "line": "#bbb"}
 """The colours of screens and of paper. What is read or told apart by its colour stands out from the page by 4.5 to 1 or more."""
 
-
-def _colours(palette: Mapping[str, str]) -> str:
-    return " ".join(f"--{name}: {colour};" for name, colour in palette.items())
-
-
 SVG = "http://www.w3.org/2000/svg"  # by which a picture is one also where it stands alone
 MOST_BESIDE = 4  # columns on a narrow screen
 
-STYLE = f"""
-.dpsql {{ {_colours(LIGHT)}
-  font: 15px/1.5 system-ui, sans-serif; color: var(--text); background: var(--page); max-width: 62rem; margin: 0 auto;
-  padding: 1rem; box-sizing: border-box; overflow-wrap: break-word; }}
-@media (prefers-color-scheme: dark) {{ .dpsql {{ {_colours(DARK)} }} html:has(> body > .dpsql) {{ background: #14181c; }} }}
-.dpsql h1 {{ font-size: 1.5rem; line-height: 1.25; }} .dpsql h2 {{ font-size: 1.15rem; margin: 2.2rem 0 .6rem;
-  border-bottom: 1px solid var(--line); }} .dpsql h3 {{ font-size: 1rem; margin: 1.4rem 0 .3rem; }}
-.dpsql code, .dpsql pre {{ font-size: 13px; }} .dpsql pre {{ white-space: pre-wrap; }} .dpsql .dim {{ color: var(--dim); }}
-.dpsql .check {{ margin: 1rem 0; }} .dpsql .word {{ font-weight: 600; }}
-.dpsql table {{ border-collapse: collapse; }} .dpsql td, .dpsql th {{ padding: .15rem .8rem .15rem 0; text-align: left;
-  vertical-align: top; color: inherit; }} .dpsql .wide {{ overflow-x: auto; }}
-.dpsql .facts td:first-child {{ color: var(--dim); white-space: nowrap; }} .dpsql .figures .number {{ text-align: right;
-  font-variant-numeric: tabular-nums; white-space: nowrap; }} .dpsql .figures tbody tr {{ border-top: 1px solid var(--line); }}
-.dpsql .figures td, .dpsql .figures th {{ padding-right: 1.4rem; }} .dpsql .facts {{ margin-bottom: 1.2rem; }}
-.dpsql details {{ margin: .6rem 0; }} .dpsql summary {{ cursor: pointer; }}
-.dpsql svg {{ display: block; max-width: 100%; height: auto; font-family: inherit; }} .dpsql svg text {{ fill: var(--text); }}
-.dpsql svg .dim {{ fill: var(--dim); }}
-@media (max-width: 40rem) {{ .dpsql .facts td {{ display: block; }} .dpsql .facts td:first-child {{ padding-top: .4rem; }}
-  .dpsql .many thead {{ display: none; }} .dpsql .many tr {{ display: block; padding: .4rem 0; }}
-  .dpsql .many td {{ display: flex; justify-content: space-between; gap: 1rem; padding: .1rem 0; }}
-  .dpsql .many td::before {{ content: attr(data-of); color: var(--dim); }} }}
-@media print {{ .dpsql {{ {_colours(PAPER)}
-  max-width: none; padding: 0; print-color-adjust: exact; -webkit-print-color-adjust: exact; }}
-  .dpsql .check, .dpsql figure, .dpsql tr {{ break-inside: avoid; }} .dpsql h2, .dpsql h3 {{ break-after: avoid; }}
-  .dpsql .wide {{ overflow: visible; }} }}
-"""
 
-
-def document(title: str, parts: Iterable[str], style: str = "") -> str:
-    """A page. The parts are HTML already; `style` is added to that of all pages."""
+def document(title: str, parts: Iterable[str], *styles: str) -> str:
+    """A page. The parts are HTML already; `styles` are files of `styles/` beside that of all pages."""
     head = ("<meta charset=utf-8><meta name=viewport content='width=device-width, initial-scale=1'>"
             f"<title>{html.escape(title)}</title><style>body {{ margin: 0; }}</style>")
-    return f"<!doctype html><html lang=en>{head}<body>{fragment(parts, style)}</body></html>\n"
+    return f"<!doctype html><html lang=en>{head}<body>{fragment(parts, *styles)}</body></html>\n"
 
 
-def fragment(parts: Iterable[str], style: str = "") -> str:
+def fragment(parts: Iterable[str], *styles: str) -> str:
     """The body of a page, to stand among other things, as in a notebook."""
-    return f"<style>{STYLE}{style}</style><div class=dpsql>{''.join(parts)}</div>"
+    rules = "".join(map(_rules, ("page", *styles)))
+    return f"<style>{_colours()}{rules}</style><div class=dpsql>{''.join(parts)}</div>"
+
+
+@cache
+def _rules(name: str) -> str:
+    return (Path(__file__).parent / "styles" / f"{name}.css").read_text(encoding="utf-8")
+
+
+def _colours() -> str:
+    """The colours of each medium, as variables."""
+    light, dark, paper = (f".dpsql {{ {' '.join(f'--{name}: {colour};' for name, colour in palette.items())} }}"
+                          for palette in (LIGHT, DARK, PAPER))
+    return f"{light}\n@media (prefers-color-scheme: dark) {{ {dark} }}\n@media print {{ {paper} }}\n"
 
 
 def heading(level: int, text: str) -> str:

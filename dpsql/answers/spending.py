@@ -9,7 +9,7 @@ from decimal import ROUND_DOWN, Context, Decimal
 from fractions import Fraction
 from typing import ClassVar
 
-from dpsql.answers.bars import BAR_STYLE, bars
+from dpsql.answers.bars import bars
 from dpsql.answers.html_page import fragment, paragraph
 from dpsql.answers.listing import Listing
 from dpsql.budgets.convert import limit
@@ -162,10 +162,10 @@ class Spending:
 
     def _repr_html_(self) -> str:
         """For notebooks."""
-        return fragment([self.as_html()], BAR_STYLE)
+        return fragment([self.as_html()], "bars")
 
     def as_html(self) -> str:
-        """A bar for each account, as a part of a page with `BAR_STYLE`."""
+        """A bar for each account, as a part of a page with `bars.css`."""
         return paragraph(self.about) + bars((account.whose or ALL, float(1 - account.share_left), account.words())
                                             for account in self.accounts)
 

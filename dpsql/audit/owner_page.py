@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from dpsql.answers.asked import day_and_minute
-from dpsql.answers.bars import BAR_STYLE, bars
-from dpsql.answers.chart_svg import CHART_STYLE, chart_html
+from dpsql.answers.bars import bars
+from dpsql.answers.chart_svg import chart_html
 from dpsql.answers.charted import Chart, Series
 from dpsql.answers.display import number
 from dpsql.answers.html_page import bullets, document, facts, figures, folded, heading, paragraph
@@ -31,7 +31,6 @@ from dpsql.ledgers.ledger_reports import Entry, Failure, ReportingLedger
 from dpsql.trusted.accounting.cost import NOTHING, Account, Charge
 
 MOST_POINTS, MOST_DRAWN = 150, 8  # of a line, and analysts beside the sum
-MARKED = ".dpsql .owners { border: 2px solid var(--bad); padding: .5rem .8rem; font-weight: 600; }"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +101,7 @@ def owner_page(books: Sequence[BudgetBook], *, policy: str, events: int, at: dt.
     for book in books:
         parts += _budget(book)
     parts += _on_rows(found) if found is not None else ()
-    return document(title, parts, BAR_STYLE + CHART_STYLE + MARKED)
+    return document(title, parts, "bars", "charts", "owner")
 
 
 def _marking(found: PolicyOnRows | None) -> str:

@@ -27,34 +27,16 @@ FEWEST_BARS = 12  # numbers or dates that are a histogram
 MOST_FAR = 10  # pairs in the list of those that are farthest from what was measured
 FAR = 0.2  # distance of a pair that is coloured most
 SVG = "aria-hidden=true preserveAspectRatio=none"
-STYLE = """
-.dpsql figure { margin: 1.2rem 0 1.6rem; } .dpsql figcaption { margin-bottom: .35rem; }
-.dpsql .legend { display: flex; flex-wrap: wrap; gap: .2rem 1.6rem; } .dpsql .legend span { display: inline-flex; gap: .45rem;
-  align-items: center; } .dpsql .legend svg { width: 2.4rem; height: .9rem; flex: none; }
-.dpsql .entry { display: grid; grid-template-columns: minmax(5rem, 10rem) 1fr 17rem; gap: 0 .8rem; align-items: center;
-  padding: .1rem 0; } .dpsql .entry svg { width: 100%; height: 1.1rem; }
-.dpsql .entry > :last-child { font-variant-numeric: tabular-nums; }
-.dpsql .bars svg { width: 100%; height: 11rem; border-bottom: 1px solid var(--dim); }
-.dpsql .ends { display: flex; justify-content: space-between; font-size: .85rem; color: var(--dim); }
-.dpsql .ends span { flex: 1; text-align: center; } .dpsql .ends span:first-child { text-align: left; }
-.dpsql .ends span:last-child { text-align: right; }
-.dpsql .square td, .dpsql .square th { padding: .2rem .35rem; text-align: right; font-variant-numeric: tabular-nums;
-  font-size: .85rem; vertical-align: bottom; border: 1px solid var(--page); white-space: nowrap; }
-.dpsql .square thead th { writing-mode: vertical-rl; transform: rotate(180deg); text-align: left; font-weight: 500; }
-.dpsql .square tbody th { font-weight: 500; } .dpsql .square .only { background: var(--model); color: var(--dim); }
-.dpsql li { margin: .35rem 0; }
-@media (max-width: 40rem) { .dpsql .entry { grid-template-columns: 1fr; padding: .3rem 0; } }
-"""
 
 
 def page(table: KeptTable) -> str:
     """The page as text."""
-    return document(f"{table.name}: a synthetic table", _parts(table), STYLE)
+    return document(f"{table.name}: a synthetic table", _parts(table), "synthetic_table")
 
 
 def shown_in_notebook(table: KeptTable) -> str:
     """The same as a part of another page."""
-    return fragment(_parts(table), STYLE)
+    return fragment(_parts(table), "synthetic_table")
 
 
 def _parts(table: KeptTable) -> Iterator[str]:

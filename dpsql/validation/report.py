@@ -22,17 +22,6 @@ MEANINGS = {
     INCONCLUSIVE: "the private answer is so near the edge of the tolerance, or the price so low, that the noise hides it",
     UNTESTED: "the price was used up before"}
 EVEN = 3  # entities around which the scale is even; it is logarithmic far from there
-STYLE = """
-.dpsql .verdict { font-weight: 600; white-space: nowrap; } .dpsql .check { display: grid; gap: .1rem 1.2rem;
-  grid-template-columns: 7.5rem minmax(0, 1fr) 17rem; border-top: 1px solid var(--line); margin: 0; padding: .55rem 0; }
-.dpsql .check code { overflow-wrap: anywhere; } .dpsql .check > .more { grid-column: 2 / 4; }
-.dpsql .check details { margin: .1rem 0; } .dpsql .check details .wide { margin-left: 1rem; }
-.dpsql .scale svg { width: 100%; height: 1.3rem; } .dpsql .scale { font-size: .9rem; }
-.dpsql .ends { display: flex; justify-content: space-between; font-size: .85rem; color: var(--dim); }
-.dpsql .counts { display: flex; flex-wrap: wrap; gap: .4rem 2rem; font-size: 1.1rem; margin: 1rem 0; }
-@media (max-width: 42rem) { .dpsql .check { grid-template-columns: minmax(0, 1fr); } .dpsql .check > .more { grid-column: 1; }
-  .dpsql .head > :not(.scale) { display: none; } }
-"""
 
 
 def page(made: Validation, title: str = "Is the synthetic table good enough?") -> str:
@@ -41,7 +30,7 @@ def page(made: Validation, title: str = "Is the synthetic table good enough?") -
     parts = [heading(1, title), _counts(made), _head(made), _how_to_read(made),
              *(paragraph(note, "dim") for note in made.notes), "<h2>Every check</h2>", _scale_head(made, scale),
              *(_check(found, scale) for found in made.findings), *_mistakes(made)]
-    return document(title, parts, STYLE)
+    return document(title, parts, "checks")
 
 
 def _counts(made: Validation) -> str:
