@@ -165,7 +165,7 @@ class Spending:
         return fragment([self.as_html()], "bars")
 
     def as_html(self) -> str:
-        """A bar for each account, as a part of a page with `bars.css`."""
+        """A bar for each account, as a part of a page with the style of bars."""
         return paragraph(self.about) + bars((account.whose or ALL, float(1 - account.share_left), account.words())
                                             for account in self.accounts)
 

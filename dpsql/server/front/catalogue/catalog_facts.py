@@ -1,6 +1,8 @@
 """What clients may know of the tables, as rows of the system catalogue: all of it is declared in the policy, and none is of rows.
 
-A private column that the policy does not name is not there, and neither is a key that needs one.
+A private column that the policy does not name is not there, and neither is a key that needs one. `postgres_types.txt` lists
+PostgreSQL's types: oid, name, length, whether they are passed by value, kind, category, and the oids of element, list and
+collation.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from typing import Any, TypeAlias
 
 from dpsql.answers.listings import described_column, limit_of_rows
 from dpsql.catalog.model import Catalog
+from dpsql.server.front.catalogue.catalog_lists import listed
 from dpsql.sql.text.border import PUBLIC
 from dpsql.trusted.declarations.tables import Table
 from dpsql.types import Type
@@ -24,43 +27,6 @@ SPELLED = {16: "boolean", 18: '"char"', 20: "bigint", 21: "smallint", 23: "integ
            1042: "character", 1043: "character varying", 1083: "time without time zone", 1114: "timestamp without time zone",
            1184: "timestamp with time zone"}
 """Types whose name in SQL is not that of the catalogue."""
-
-# oid name length by-value kind category element array collation, as PostgreSQL has them
-POSTGRES_TYPES = """
-16 bool 1 t b B 0 1000 0
-17 bytea -1 f b U 0 1001 0
-18 char 1 t b Z 0 1002 0
-19 name 64 f b S 18 1003 950
-20 int8 8 t b N 0 1016 0
-21 int2 2 t b N 0 1005 0
-22 int2vector -1 f b A 21 1006 0
-23 int4 4 t b N 0 1007 0
-25 text -1 f b S 0 1009 100
-26 oid 4 t b N 0 1028 0
-114 json -1 f b U 0 199 0
-700 float4 4 t b N 0 1021 0
-701 float8 8 t b N 0 1022 0
-705 unknown -2 f p X 0 0 0
-1000 _bool -1 f b A 16 0 0
-1009 _text -1 f b A 25 0 100
-1016 _int8 -1 f b A 20 0 0
-1022 _float8 -1 f b A 701 0 0
-1042 bpchar -1 f b S 0 1014 100
-1043 varchar -1 f b S 0 1015 100
-1082 date 4 t b D 0 1182 0
-1083 time 8 t b D 0 1183 0
-1114 timestamp 8 t b D 0 1115 0
-1115 _timestamp -1 f b A 1114 0 0
-1182 _date -1 f b A 1082 0 0
-1184 timestamptz 8 t b D 0 1185 0
-1186 interval 16 f b T 0 1187 0
-1231 _numeric -1 f b A 1700 0 0
-1700 numeric -1 f b N 0 1231 0
-2249 record -1 f p P 0 2287 0
-2278 void 4 t p P 0 0 0
-2950 uuid 16 f b U 0 2951 0
-3802 jsonb -1 f b U 0 3807 0
-"""
 
 _APART = ("date", "time", "timestamp", "timestamptz", "interval", "numeric", "json", "jsonb", "uuid", "record", "void")
 """Types whose functions have a line between the name and what they do: date_in, and textin."""
@@ -112,7 +78,7 @@ class Placed:
 
 def _server(user: str, database: str) -> Facts:
     types = [dict(zip(("oid", "typname", "typlen", "typbyval", "typtype", "typcategory", "typelem", "typarray", "typcollation"),
-                      line.split(), strict=True)) for line in POSTGRES_TYPES.split("\n")[1:-1]]
+                      line.split(), strict=True)) for line in listed("postgres_types.txt")]
     role = {"rolinherit": True, "rolcanlogin": True, "rolconnlimit": -1}
     own = {"rolname": user, "oid": FIRST - 1}
     return {
@@ -197,7 +163,7 @@ def _columns(at: Placed, database: str) -> Iterator[tuple[str, dict[str, Any]]]:
             "is_identity": "NO", "is_generated": "NEVER", "is_updatable": "NO"}
 
 
-_NAMES = {int(line.split()[0]): line.split()[1] for line in POSTGRES_TYPES.split("\n")[1:-1]}
+_NAMES = {int(line.split()[0]): line.split()[1] for line in listed("postgres_types.txt")}
 
 
 def _in_words(oid: int) -> str:

@@ -1,12 +1,15 @@
 """Functions of PostgreSQL that clients call in questions to the system catalogue, as macros of DuckDB.
 
 Most have the same answer whatever they are asked about, as what they are about is not there: indexes by expressions, triggers,
-sizes on a disk. What is not listed here, or is not DuckDB's own by the same name and meaning, is refused.
+sizes on a disk. `postgres_functions.txt` defines the others. What is not listed, or is not DuckDB's own by the same name and
+meaning, is refused.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+
+from dpsql.server.front.catalogue.catalog_lists import listed
 
 # names with the numbers of their arguments
 _CONSTANT: Mapping[str, str] = {
@@ -30,54 +33,6 @@ _CONSTANT: Mapping[str, str] = {
 _PRIVILEGES = (
     "table schema database any_column function sequence tablespace type server")
 
-_OTHERS = r"""
-format_type(a, b) AS (SELECT words FROM type_words WHERE oid = a)
-pg_table_is_visible(a) AS a IN (SELECT oid FROM "pg_catalog.pg_class")
-pg_type_is_visible(a) AS a IN (SELECT oid FROM "pg_catalog.pg_type")
-getdatabaseencoding() AS 'UTF8'
-pg_get_userbyid(a) AS (SELECT rolname FROM "pg_catalog.pg_roles" WHERE oid = a)
-pg_encoding_to_char(a) AS CASE a WHEN 6 THEN 'UTF8' END
-pg_char_to_encoding(a) AS CASE upper(a) WHEN 'UTF8' THEN 6 ELSE -1 END
-pg_get_indexdef(a) AS (SELECT index_words FROM key_words WHERE oid = a)
-pg_get_indexdef(a, b, c) AS CASE WHEN b = 0 THEN (SELECT index_words FROM key_words WHERE oid = a) ELSE (SELECT attname FROM
-    "pg_catalog.pg_attribute" WHERE attrelid = a AND attnum = b) END
-pg_get_constraintdef(a) AS (SELECT words FROM key_words WHERE oid = a)
-pg_get_constraintdef(a, b) AS (SELECT words FROM key_words WHERE oid = a)
-pg_size_pretty(a) AS CAST(a AS VARCHAR) || ' bytes'
-pg_tablespace_location(a) AS ''
-pg_postmaster_start_time() AS CAST(NULL AS TIMESTAMP)
-pg_relation_filenode(a) AS a
-has_column_privilege(a, b, c) AS upper(c) = 'SELECT'
-has_column_privilege(a, b, c, d) AS upper(d) = 'SELECT'
-obj_description(a) AS (SELECT description FROM "pg_catalog.pg_description" WHERE objoid = a AND objsubid = 0)
-obj_description(a, b) AS (SELECT description FROM "pg_catalog.pg_description" WHERE objoid = a AND objsubid = 0 AND classoid =
-    CASE b WHEN 'pg_class' THEN 1259 WHEN 'pg_namespace' THEN 2615 END)
-col_description(a, b) AS (SELECT description FROM "pg_catalog.pg_description" WHERE objoid = a AND objsubid = b AND classoid =
-    1259)
-to_regclass(a) AS (SELECT min(oid) FROM "pg_catalog.pg_class" WHERE CAST(oid AS VARCHAR) = CAST(a AS VARCHAR) OR
-    relname = replace(regexp_replace(CAST(a AS VARCHAR), '^.*[.]', ''), '"', ''))
-to_regtype(a) AS (SELECT min(oid) FROM type_words WHERE lower(CAST(a AS VARCHAR)) IN (words, name, 'pg_catalog.' || name,
-    CAST(oid AS VARCHAR)))
-to_regnamespace(a) AS (SELECT min(oid) FROM "pg_catalog.pg_namespace" WHERE CAST(a AS VARCHAR) IN (nspname, CAST(oid AS VARCHAR)))
-to_regrole(a) AS (SELECT min(oid) FROM "pg_catalog.pg_roles" WHERE CAST(a AS VARCHAR) IN (rolname, CAST(oid AS VARCHAR)))
-quote_ident(a) AS CASE WHEN regexp_full_match(a, '[a-z_][a-z0-9_]*') THEN a ELSE '"' || replace(a, '"', '""') || '"' END
-quote_literal(a) AS '''' || replace(a, '''', '''''') || ''''
-array_upper(a, b) AS nullif(len(a), 0)
-array_lower(a, b) AS CASE WHEN len(a) > 0 THEN 1 END
-array_length(a, b) AS nullif(len(a), 0)
-array_remove(a, b) AS list_filter(a, lambda x: x <> b)
-cardinality(a) AS len(a)
-pg_partition_ancestors(a) AS unnest(CAST([] AS BIGINT[]))
-_pg_expandarray(a) AS unnest([{x: a[i], n: i} for i in range(1, len(a) + 1)])
-_pg_truetypid(a, b) AS CAST(NULL AS BIGINT)
-_pg_truetypmod(a, b) AS -1
-_pg_char_max_length(a, b) AS CAST(NULL AS BIGINT)
-relation_name(a) AS (SELECT relname FROM "pg_catalog.pg_class" WHERE oid = a)
-type_name(a) AS coalesce((SELECT words FROM type_words WHERE oid = a), '-')
-namespace_name(a) AS (SELECT nspname FROM "pg_catalog.pg_namespace" WHERE oid = a)
-role_name(a) AS (SELECT rolname FROM "pg_catalog.pg_roles" WHERE oid = a)
-"""
-
 
 def macros() -> dict[str, list[str]]:
     """The ways to call each function, as DuckDB's CREATE MACRO takes them."""
@@ -88,7 +43,7 @@ def macros() -> dict[str, list[str]]:
     for what in _PRIVILEGES.split():
         found[f"has_{what}_privilege"] = [f"({given}) AS upper({given[-1]}) IN ('SELECT', 'USAGE', 'CONNECT')"
                                           for given in ("a, b", "a, b, c")]
-    for line in _OTHERS.replace("\n    ", " ").strip().split("\n"):
+    for line in listed("postgres_functions.txt"):
         name, bracket, rest = line.partition("(")
         found.setdefault(name, []).append(bracket + rest)
     return found
