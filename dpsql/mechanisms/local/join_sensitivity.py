@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 
 from dpsql.estimates import Estimate, NoiseTerm
-from dpsql.mechanisms.mechanism import No, Script, Setting, Shared, Task, Verdict, Yes
-from dpsql.mechanisms.truncation.extension_sums import answered, refusal
+from dpsql.mechanisms.mechanism import No, Setting, Shared, Verdict, Yes
+from dpsql.mechanisms.truncation.extension_sums import SharedMechanism
 from dpsql.trusted.accounting.cost import Cost
 from dpsql.trusted.cached import cached_property
 from dpsql.trusted.measurements.reading.request import Request
@@ -44,28 +44,19 @@ LEAST_BETA = 1e-8  # far above its rounding error
 NORMAL_95 = 1.959963984540054
 
 
-class JoinSensitivity:
+class JoinSensitivity(SharedMechanism):
     """Student's t noise scaled to a smooth bound of local sensitivity. Proofs: `smooth.Student`, `plan.distance`."""
-
-    kind = Shared
 
     def __init__(self, name: str, *, residual: bool) -> None:
         self.name, self._residual = name, residual
 
-    def judge(self, task: Task, allotted: Cost, cells: int) -> Verdict:
-        because = refusal(task, self.name)
-        if because is not None:
-            return because
+    def _judged(self, task: Shared, allotted: Cost, cells: int) -> Verdict:
         told = self._told(task, allotted, cells)
         if not told.choices:
             return No(because="the price is too small for a smooth bound")
         return Yes(error=told.expected(told.noise), noise="Student's t with three degrees of freedom, scaled to the data")
 
-    def run(self, tasks: Sequence[tuple[Task, Cost]], setting: Setting) -> Script:
-        return answered(tasks, setting, self._one)
-
-    def _told(self, task: Task, allotted: Cost, cells: int) -> _Told:
-        assert isinstance(task, Shared)
+    def _told(self, task: Shared, allotted: Cost, cells: int) -> _Told:
         return _Told(task=task, price=allotted.part(Fraction(1, max(1, cells))), residual=self._residual)
 
     def _one(self, task: Shared, allotted: Cost, setting: Setting) -> Generator[Request, Any, Estimate]:

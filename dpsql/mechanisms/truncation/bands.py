@@ -21,9 +21,9 @@ import numpy as np
 
 from dpsql.estimates import Estimate, NoiseTerm
 from dpsql.mechanisms.additive_noise import bought
-from dpsql.mechanisms.mechanism import Script, Setting, Shared, Task, Verdict, Yes
+from dpsql.mechanisms.mechanism import Setting, Shared, Verdict, Yes
 from dpsql.mechanisms.significance import ALARM, Reals, exceeded, highest
-from dpsql.mechanisms.truncation.extension_sums import answered, parts, refusal
+from dpsql.mechanisms.truncation.extension_sums import SharedMechanism, parts
 from dpsql.trusted.accounting.cost import Cost
 from dpsql.trusted.measurements.noisy_sums import MeasuredSums, NoisySums
 from dpsql.trusted.measurements.reading.request import Request
@@ -42,21 +42,14 @@ TOP = 50  # totals of entities are clamped to 2^50
 SHARE = Quantizer(low=0, high=1, step=Fraction(1, 2**30), from_low=False)
 
 
-class Bands:
+class Bands(SharedMechanism):
     """Shares of totals in bands of powers of two, added up to the highest significant band."""
 
-    name, kind = "bands", Shared
+    name = "bands"
 
-    def judge(self, task: Task, allotted: Cost, cells: int) -> Verdict:
-        because = refusal(task, self.name)
-        if because is not None:
-            return because
-        assert isinstance(task, Shared)
+    def _judged(self, task: Shared, allotted: Cost, cells: int) -> Verdict:
         error = 2 * _unit(_noise(task, allotted, grouped=task.groups is not None))
         return Yes(error=error, noise=f"a standard error of about {error:.4g} for each unit of the largest total that stands out")
-
-    def run(self, tasks: Sequence[tuple[Task, Cost]], setting: Setting) -> Script:
-        return answered(tasks, setting, self._one)
 
     @staticmethod
     def _one(task: Shared, allotted: Cost, setting: Setting) -> Generator[Request, Any, Estimate]:

@@ -9,14 +9,14 @@ Smith, TCC 2013.
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from fractions import Fraction
 from typing import Any
 
 from dpsql.estimates import Estimate
 from dpsql.mechanisms.additive_noise import bought
-from dpsql.mechanisms.mechanism import Script, Setting, Shared, Task, Verdict, Yes
-from dpsql.mechanisms.truncation.extension_sums import answered, estimate, parts, refusal, shares
+from dpsql.mechanisms.mechanism import Setting, Shared, Verdict, Yes
+from dpsql.mechanisms.truncation.extension_sums import SharedMechanism, estimate, parts, shares
 from dpsql.trusted.accounting.cost import Cost
 from dpsql.trusted.measurements.reading.request import Request
 from dpsql.trusted.measurements.several.balanced_levels import Balance
@@ -25,21 +25,14 @@ from dpsql.trusted.noise.integer import Noise
 from dpsql.trusted.plan.operators.owner_sets import UNIT, slack
 
 
-class DeclaredLevel:
+class DeclaredLevel(SharedMechanism):
     """The sums truncated at one level, with additive noise."""
 
-    name, kind = "extension", Shared
+    name = "extension"
 
-    def judge(self, task: Task, allotted: Cost, cells: int) -> Verdict:
-        because = refusal(task, self.name)
-        if because is not None:
-            return because
-        assert isinstance(task, Shared)
+    def _judged(self, task: Shared, allotted: Cost, cells: int) -> Verdict:
         error = math.sqrt(self._noise(task, allotted, max(1, cells)).variance) / UNIT
         return Yes(error=error, noise=f"a standard error of {error:.6g}, and what is cut off")
-
-    def run(self, tasks: Sequence[tuple[Task, Cost]], setting: Setting) -> Script:
-        return answered(tasks, setting, self._one)
 
     def _one(self, task: Shared, allotted: Cost, setting: Setting) -> Generator[Request, Any, Estimate]:
         noise = self._noise(task, allotted, len(setting.cells))

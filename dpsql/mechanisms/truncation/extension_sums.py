@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Callable, Generator, Iterable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from dpsql.estimates import Estimate, NoiseTerm, Numbers
 from dpsql.mechanisms.additive_noise import error_of
-from dpsql.mechanisms.mechanism import Estimates, No, Script, Setting, Shared, Task
+from dpsql.mechanisms.mechanism import Estimates, No, Script, Setting, Shared, Task, Verdict
 from dpsql.trusted.accounting.cost import Cost
 from dpsql.trusted.field_types import WIDEST
 from dpsql.trusted.measurements.reading.request import Request
@@ -24,11 +25,36 @@ from dpsql.types import Type
 CELL = "cell"
 
 
-def refusal(task: Task, bound: str) -> No | None:
-    """Why the mechanism of a bound cannot answer a task; None if it can."""
-    if not isinstance(task, Shared):
-        return No(because="it limits what an entity adds to sums")
-    return None if task.bound == bound else No(because=f"bound = '{bound}' asks for it")
+class SharedMechanism(abc.ABC):
+    """A mechanism that answers sums over rows of several entities one after another, where the bound of its name asks for it."""
+
+    name: str
+    kind: ClassVar[type[Task]] = Shared
+
+    def judge(self, task: Task, allotted: Cost, cells: int) -> Verdict:
+        if not isinstance(task, Shared):
+            return No(because="it limits what an entity adds to sums")
+        if task.bound != self.name:
+            return No(because=f"bound = '{self.name}' asks for it")
+        return self._judged(task, allotted, cells)
+
+    @abc.abstractmethod
+    def _judged(self, task: Shared, allotted: Cost, cells: int) -> Verdict:
+        """The verdict on a task with this bound."""
+
+    def run(self, tasks: Sequence[tuple[Task, Cost]], setting: Setting) -> Script:
+        """Requests nothing if there are no cells."""
+        found: list[Estimates] = []
+        for task, allotted in tasks:
+            assert isinstance(task, Shared)
+            told = (yield from self._one(task, allotted, setting)) if setting.cells else estimate(
+                task, ExtensionSums(totals=(), levels=()), ())
+            found.append((told,))
+        return found
+
+    @abc.abstractmethod
+    def _one(self, task: Shared, allotted: Cost, setting: Setting) -> Generator[Request, Any, Estimate]:
+        """One task, of which there are cells."""
 
 
 def shares(task: Shared, setting: Setting) -> OwnerSets:
@@ -61,18 +87,6 @@ def _place(below: Node, setting: Setting) -> Expr:
         return Case(branches=branches, otherwise=whole(len(setting.cells)), type=Type.BIGINT)
 
     return decided(range(len(setting.cells)), 0)
-
-
-def answered(tasks: Sequence[tuple[Task, Cost]], setting: Setting,
-             one: Callable[[Shared, Cost, Setting], Generator[Request, Any, Estimate]]) -> Script:
-    """Answers tasks one after another; requests nothing if there are no cells."""
-    found: list[Estimates] = []
-    for task, allotted in tasks:
-        assert isinstance(task, Shared)
-        told = (yield from one(task, allotted, setting)) if setting.cells else estimate(task, ExtensionSums(totals=(), levels=()),
-                                                                                        ())
-        found.append((told,))
-    return found
 
 
 def estimate(task: Shared, released: ExtensionSums, noises: Sequence[Noise]) -> Estimate:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import abc
 import math
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
 
 from dpsql.estimates import Estimate
 from dpsql.mechanisms.additive_noise import bought
-from dpsql.mechanisms.mechanism import Script, Setting, Shared, Task, Verdict, Yes
-from dpsql.mechanisms.truncation.extension_sums import answered, bearable, estimate, parts, refusal
+from dpsql.mechanisms.mechanism import Setting, Shared, Verdict, Yes
+from dpsql.mechanisms.truncation.extension_sums import SharedMechanism, bearable, estimate, parts
 from dpsql.trusted.accounting.cost import Cost
 from dpsql.trusted.cached import cached_property
 from dpsql.trusted.measurements.reading.request import Request
@@ -76,23 +76,14 @@ class SumsAtLevel(abc.ABC):
         """The request to the kernel."""
 
 
-class LevelSelection:
+class LevelSelection(SharedMechanism):
     """A mechanism that chooses a level by the request of its `told`."""
 
-    name: ClassVar[str]
-    kind = Shared
     told: ClassVar[type[SumsAtLevel]]
 
-    def judge(self, task: Task, allotted: Cost, cells: int) -> Verdict:
-        because = refusal(task, self.name)
-        if because is not None:
-            return because
-        assert isinstance(task, Shared)
+    def _judged(self, task: Shared, allotted: Cost, cells: int) -> Verdict:
         error = self.told(task=task, price=allotted, cells=max(1, cells)).deviation(1)
         return Yes(error=error, noise=f"a standard error of {error:.4g} for each unit of the level")
-
-    def run(self, tasks: Sequence[tuple[Task, Cost]], setting: Setting) -> Script:
-        return answered(tasks, setting, self._one)
 
     def _one(self, task: Shared, allotted: Cost, setting: Setting) -> Generator[Request, Any, Estimate]:
         told = self.told(task=task, price=allotted, cells=len(setting.cells))

@@ -19,8 +19,8 @@ import numpy as np
 
 from dpsql.estimates import Estimate, NoiseTerm
 from dpsql.mechanisms.additive_noise import bought
-from dpsql.mechanisms.mechanism import Script, Setting, Shared, Task, Verdict, Yes
-from dpsql.mechanisms.truncation.extension_sums import answered, bearable, parts, refusal, shares
+from dpsql.mechanisms.mechanism import Setting, Shared, Verdict, Yes
+from dpsql.mechanisms.truncation.extension_sums import SharedMechanism, bearable, parts, shares
 from dpsql.trusted.accounting.cost import Cost
 from dpsql.trusted.measurements.reading.request import Request
 from dpsql.trusted.measurements.several.levels import ExtensionSums
@@ -32,21 +32,14 @@ BASE = 5.5  # ratio between levels; the proof in the paper has 2, its experiment
 BETA = 0.1  # probability that the answer is above the truth
 
 
-class RaceToTheTop:
+class RaceToTheTop(SharedMechanism):
     """The highest of the noisy sums truncated at every level of a ladder, each lowered. Proof: `race.Race`."""
 
-    name, kind = "r2t", Shared
+    name = "r2t"
 
-    def judge(self, task: Task, allotted: Cost, cells: int) -> Verdict:
-        because = refusal(task, self.name)
-        if because is not None:
-            return because
-        assert isinstance(task, Shared)
+    def _judged(self, task: Shared, allotted: Cost, cells: int) -> Verdict:
         error = _Runner(task=task, price=allotted.part(Fraction(1, max(1, cells)))).penalty(1) / UNIT
         return Yes(error=error, noise=f"about {error:.4g} too low for each unit of the level")
-
-    def run(self, tasks: Sequence[tuple[Task, Cost]], setting: Setting) -> Script:
-        return answered(tasks, setting, self._one)
 
     @staticmethod
     def _one(task: Shared, allotted: Cost, setting: Setting) -> Generator[Request, Any, Estimate]:
