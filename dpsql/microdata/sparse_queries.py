@@ -1,4 +1,4 @@
-"""The queries of a workload, and those of a two-way table, as sparse matrices: one entry for each cell that a query counts."""
+"""The queries of a workload as sparse matrices: one entry for each cell that a query counts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from dpsql.microdata.noisy_answers import NoisyAnswers, QueryGroup, Sparse, query_group
+from dpsql.microdata.noisy_answers import NoisyAnswers, Sparse, query_group
 from dpsql.workload.domain import room
 from dpsql.workload.factors import Array, Factor, Identity, Intervals, Total
 from dpsql.workload.workload import Product, Workload
@@ -68,20 +68,3 @@ def _of_factor(factor: Factor) -> Sparse:
     pointer = np.concatenate([[0], np.cumsum(lengths)])
     columns = np.arange(pointer[-1]) - np.repeat(pointer[:-1] - first, lengths)
     return scipy.sparse.csr_array((np.ones(len(columns)), columns, pointer), shape=factor.shape)
-
-
-def two_way(table: Array, variances: dict[str, float]) -> tuple[QueryGroup, ...]:
-    """The groups sum, rows, columns and cells of a two-way table, with its exact answers; those that `variances` names.
-
-    `table` is (rows x columns). Add noise with `NoisyAnswers.with_answers`. Raises ValueError for names other than these four.
-    """
-    height, width = table.shape
-    kinds: dict[str, tuple[Factor, Factor]] = {
-        "sum": (Total(height), Total(width)), "rows": (Identity(height), Total(width)),
-        "columns": (Total(height), Identity(width)), "cells": (Identity(height), Identity(width))}
-    if not variances.keys() <= kinds.keys():
-        raise ValueError(f"the groups of a two-way table are {', '.join(kinds)}")
-    parts = {name: of_product(Product(kinds[name])) for name in kinds if name in variances}
-    cells = np.asarray(table, dtype=float).reshape(-1)
-    return tuple(query_group(name, part, part @ cells, variances[name], stage=stage)
-                 for stage, (name, part) in enumerate(parts.items()))

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
-from dpsql.audit.laws import Kind, Law
+from support.noise_laws import Kind, Law
 
 KINDS: tuple[Kind, ...] = ("laplace", "gaussian", "student")
 MOST = 7.5

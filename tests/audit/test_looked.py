@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 from support.audits import Pair, person, prepared
+from support.looked import Looked, asked_by, requests_of
 
 from dpsql.audit.exact import Exact
-from dpsql.audit.looked import Looked, asked_by, requests_of
 from dpsql.trusted.measurements.noisy_sums import NoisySums
 
 PAIR = Pair(people=[person(i, age=20 + i) for i in range(4)])

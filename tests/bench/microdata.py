@@ -21,12 +21,12 @@ from typing import Any
 
 import numpy as np
 from bench_clock import table
+from two_way_tables import two_way
 
 from dpsql.errors import Error
 from dpsql.microdata import ols
 from dpsql.microdata.all_fits import METHODS, fit
 from dpsql.microdata.noisy_answers import NoisyAnswers
-from dpsql.microdata.sparse_queries import two_way
 
 NAMES = {"ols": "OLS", "nnls": "NNLS", "max_fit": "MaxFit", "sequential": "Seq", "reweight": "ReWeight"}  # in the published tables
 

@@ -7,12 +7,12 @@ import itertools
 import numpy as np
 import pytest
 import scipy
+from bench.two_way_tables import two_way
 
 from dpsql.errors import DataError
 from dpsql.microdata import rounding
 from dpsql.microdata.all_fits import METHODS, fit
 from dpsql.microdata.noisy_answers import NoisyAnswers, noisy_answers, query_group
-from dpsql.microdata.sparse_queries import two_way
 
 RANDOM = np.random.default_rng(8)
 

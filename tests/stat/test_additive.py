@@ -19,12 +19,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.looked import Looked
 from support.many_cells import CELLS, Alike, Numbers
+from support.noise_laws import Kind, Law
 from support.strength import Strength, refuted, stacked, strengths
 
 from dpsql.audit.exact import Exact
-from dpsql.audit.laws import Kind, Law
-from dpsql.audit.looked import Looked
 from dpsql.planning.script import script
 from dpsql.trusted.accounting.cost import concentrated, pure
 from dpsql.trusted.measurements.noisy_sums import NoisySums

@@ -16,11 +16,11 @@ import numpy as np
 import pytest
 from support.audits import POLICY, Pair, person
 from support.chances import ALARM, p_value
+from support.looked import Looked
 from support.many_cells import Alike
 from support.sessions import open_ledger, reader_of, session_of
 from support.strength import FivePercentLess, Halved, Numbers, Strength, refuted, stacked, strengths
 
-from dpsql.audit.looked import Looked
 from dpsql.audit.prepared import Batched, Remembering
 from dpsql.planning.script import script
 from dpsql.trusted.kernel.run import Kernel

@@ -19,11 +19,11 @@ import pytest
 from support.audits import Pair, person, prepared, visit
 from support.chances import ALARM, p_value
 from support.joined_worlds import POLICY, Small
+from support.looked import Looked, requests_of
+from support.noise_laws import Departure, Law
 from support.sessions import session_of
 from support.strength import FivePercentLess, Halved, Numbers, Strength, refuted, stacked, strengths
 
-from dpsql.audit.laws import Departure, Law
-from dpsql.audit.looked import Looked, requests_of
 from dpsql.audit.prepared import Batched, PreparedStatement, Remembering
 from dpsql.trusted.accounting.cost import Cost
 from dpsql.trusted.measurements import smooth_quantile

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -15,13 +15,27 @@ from support.sessions import open_ledger, scratch
 from support.worlds import insert
 
 from dpsql.audit.prepared import Remembering
-from dpsql.audit.validated import Validated
 from dpsql.backends.duckdb import DuckReader, lock_down
 from dpsql.catalog.policy import parse_policy
 from dpsql.catalog.price import price
 from dpsql.catalog.schema import fit
 from dpsql.engine.session import Session
+from dpsql.engine.validating import validation
+from dpsql.sql.text.statement import Validate
 from dpsql.validation.calls import statement_of
+from dpsql.validation.findings import Validation
+
+
+class Validated:
+    """A VALIDATE statement that is planned once and decided many times. Nothing is charged, so its decisions are not private."""
+
+    def __init__(self, statement: Validate, session: Session, synthetic: Mapping[str | None, Any] | None = None) -> None:
+        self.session = session
+        self.plan = validation(statement, session, (), synthetic)
+
+    def decide(self) -> Validation:
+        made: Validation = self.session.kernel._serve(self.plan.steps(), self.plan.allotted)
+        return made
 
 
 @lru_cache(maxsize=64)
