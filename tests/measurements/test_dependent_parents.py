@@ -10,49 +10,20 @@ from typing import Any
 
 import numpy as np
 import pytest
-from bench.bench_cells import VIEW, Cells
+from bench.bench_cells import VIEW
 from support.chances import ALARM, p_value
+from support.three_axes import AXES, SIZES, Database, certificate, chances, drawn_by
 
-from dpsql.audit.exact import Exact
 from dpsql.trusted.measurements.block_sums import Axis
 from dpsql.trusted.measurements.dependent_parents import ConvexInformation, DependentParents, ProductDistance
-from dpsql.trusted.measurements.reading.request import Last
-from dpsql.trusted.plan.certificate import Certificate, Sensitivity
-from dpsql.trusted.plan.node import Stability
 
-SIZES = 3, 2, 2
-AXES = tuple(Axis(column=f"a{i}", values=tuple(range(size))) for i, size in enumerate(SIZES))
 CANDIDATES = (0, 1), (1, 0), (1, 0, 2), (2, 1), (2,), (0, 2)
 KINKS = 0, 1, 1, 2, 3, 3, 5
 SCORES = ProductDistance(grain=8), ConvexInformation(kinks=KINKS)
 
 
-class Tap(Exact):
-    """Writes down the scores that a choice is drawn by."""
-
-    def exponential(self, scores: Any, scale: float) -> int:
-        self.scores = [score / scale for score in scores]
-        return int(np.argmax(scores))
-
-
-class Database(Cells):
-    """Counts in cells; how often they are read is counted."""
-
-    def __init__(self, counts: Any, noise: Any = None) -> None:
-        super().__init__(counts, noise)
-        self.last, self.reads = Last(), 0
-
-    def columns(self, sql: str, parts: Any = ()) -> list[Any]:
-        self.reads += 1
-        return super().columns(sql)
-
-
 def request_of(score: Any, axes: tuple[Axis, ...] = AXES, candidates: Any = CANDIDATES, scale: float = 9.0) -> DependentParents:
     return DependentParents(view=VIEW, axes=axes, candidates=candidates, score=score, offsets=tuple(range(len(candidates))), scale=scale)
-
-
-def certificate(moved: int) -> Certificate:
-    return Certificate(below=Stability(rows=moved), summands=(Sensitivity(l1=moved, l2=moved),))
 
 
 def f(count: int) -> int:
@@ -69,17 +40,6 @@ def by_definition(score: Any, counts: np.ndarray, places: tuple[int, ...]) -> in
         return sum(f(count) for row in table for count in row) - sum(map(f, columns))
     far = sum(abs(count - Fraction(rows[x] * columns[p], total)) for x, row in enumerate(table) for p, count in enumerate(row)) if total else 0
     return math.floor(score.grain * Fraction(far) / 2)
-
-
-def drawn_by(request: DependentParents, counts: Any) -> list[float]:
-    tap = Tap()
-    request.release(Database(counts, tap), None)  # type: ignore[arg-type]
-    return tap.scores
-
-
-def chances(logs: list[float]) -> dict[int, float]:
-    weights = [math.exp(log - max(logs)) for log in logs]
-    return {place: weight / sum(weights) for place, weight in enumerate(weights)}
 
 
 def loss(request: DependentParents, one: Any, two: Any) -> float:

@@ -14,42 +14,12 @@ import numpy as np
 import pytest
 from bench.bench_cells import VIEW, Cells
 from support.chances import ALARM, p_value
+from support.three_axes import AXES, MARGINALS, SIZES, Database, Rows, Tap, certificate, chances, drawn_by, some_rows
 
-from dpsql.audit.exact import Exact
 from dpsql.trusted.measurements.block_sums import Axis
 from dpsql.trusted.measurements.farthest_count import FarthestCount
 from dpsql.trusted.measurements.reading.request import Last
 from dpsql.trusted.noise.choice import BLOCK_ROUNDING, ONE_STEP
-from dpsql.trusted.plan.certificate import Certificate, Sensitivity
-from dpsql.trusted.plan.node import Stability
-
-SIZES = 3, 2, 2
-AXES = tuple(Axis(column=f"a{i}", values=tuple(range(size))) for i, size in enumerate(SIZES))
-MARGINALS = (0,), (1,), (0, 1), (2, 0), ()
-Rows = tuple[tuple[int, ...], ...]
-
-
-class Tap(Exact):
-    """Writes down the scores that a choice is drawn by."""
-
-    def exponential(self, scores: Any, scale: float) -> int:
-        self.scores = [score / scale for score in scores]
-        return int(np.argmax(scores))
-
-
-class Database(Cells):
-    """Rows, in cells; how often they are read is counted."""
-
-    def __init__(self, rows: Rows, noise: Any = None) -> None:
-        counts = np.zeros(SIZES, dtype=np.int64)
-        for row in rows:
-            counts[row] += 1
-        super().__init__(counts, noise)
-        self.last, self.reads = Last(), 0
-
-    def columns(self, sql: str, parts: Any = ()) -> list[Any]:
-        self.reads += 1
-        return super().columns(sql)
 
 
 def cells() -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
@@ -65,10 +35,6 @@ def request_of(draw: random.Random, **given: Any) -> FarthestCount:
     return FarthestCount(view=VIEW, axes=AXES, marginals=MARGINALS, **{**made, **given})
 
 
-def certificate(moved: int) -> Certificate:
-    return Certificate(below=Stability(rows=moved), summands=(Sensitivity(l1=moved, l2=moved),))
-
-
 def scores(request: FarthestCount, rows: Rows) -> list[float]:
     """By the definition, row by row: first all of the sign +, then all of the sign -."""
     flat = [number for numbers in request.expected for number in numbers]
@@ -77,23 +43,8 @@ def scores(request: FarthestCount, rows: Rows) -> list[float]:
     return above + [-score for score in above]
 
 
-def chances(logs: list[float]) -> list[float]:
-    weights = [math.exp(log - max(logs)) for log in logs]
-    return [weight / sum(weights) for weight in weights]
-
-
 def release(request: FarthestCount, context: Any) -> Any:
     return request.release(context, None)  # type: ignore[arg-type]
-
-
-def drawn_by(request: FarthestCount, rows: Rows) -> list[float]:
-    tap = Tap()
-    release(request, Database(rows, tap))
-    return tap.scores
-
-
-def some_rows(draw: random.Random) -> Rows:
-    return tuple(tuple(draw.randrange(size) for size in SIZES) for _ in range(draw.randint(0, 6)))
 
 
 def test_scores_are_those_of_the_definition() -> None:
@@ -114,7 +65,7 @@ def test_neighbours_are_told_apart_by_no_more_than_is_charged(moved: int) -> Non
         new = tuple(draw.randrange(size) for size in SIZES)
         more = (*rows, *(new for _ in range(moved)))
         cost = request.cost(certificate(moved))
-        one, two = (chances(drawn_by(request, each)) for each in (rows, more))
+        one, two = (chances(drawn_by(request, each)).values() for each in (rows, more))
         losses = [math.log(a / b) for a, b in zip(one, two, strict=True)]
         assert cost.epsilon is not None and max(map(abs, losses)) <= float(cost.epsilon) * (1 + 1e-9)
         for order in (1.0001, 2.0, 8.0):  # Renyi divergences, both ways
@@ -137,7 +88,7 @@ def test_cells_and_signs_are_drawn_by_their_scores(effort: float) -> None:
     context = Database(rows)
     places = [(MARGINALS.index(places), sign) for sign in (1, -1) for places, _ in cells()]
     numbers = [cell for _ in (1, -1) for places in MARGINALS for cell in range(math.prod(SIZES[place] for place in places))]
-    law = dict(zip([(marginal, cell, sign) for (marginal, sign), cell in zip(places, numbers, strict=True)], chances(scores(request, rows)), strict=True))
+    law = dict(zip([(marginal, cell, sign) for (marginal, sign), cell in zip(places, numbers, strict=True)], chances(scores(request, rows)).values(), strict=True))
     found = [(each.marginal, each.cell, each.sign) for _ in range(round(3 * effort)) for each in release(request, context).cells]
     assert p_value(found, law) >= ALARM and context.reads == 1
 

@@ -5,49 +5,18 @@ from __future__ import annotations
 import itertools
 import math
 import random
-from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
-from bench.bench_cells import VIEW, Cells
+from bench.bench_cells import VIEW
 from support.chances import ALARM, p_value
+from support.three_axes import AXES, MARGINALS, SIZES, Database, Rows, Tap, certificate, chances, drawn_by, some_rows
 
 from dpsql.audit.exact import Exact
 from dpsql.trusted.measurements.block_sums import Axis
 from dpsql.trusted.measurements.farthest_marginal import FarthestMarginal, distance
-from dpsql.trusted.measurements.reading.request import Last
-from dpsql.trusted.plan.certificate import Certificate, Sensitivity
-from dpsql.trusted.plan.node import Stability
-
-SIZES = 3, 2, 2
-AXES = tuple(Axis(column=f"a{i}", values=tuple(range(size))) for i, size in enumerate(SIZES))
-MARGINALS = (0,), (1,), (0, 1), (2, 0), ()
-Rows = tuple[tuple[int, ...], ...]
-
-
-class Tap(Exact):
-    """Writes down the scores that a choice is drawn by."""
-
-    def exponential(self, scores: Sequence[float], scale: float) -> int:
-        self.scores = [score / scale for score in scores]
-        return int(np.argmax(scores))
-
-
-class Database(Cells):
-    """Rows, in cells; how often they are read is counted."""
-
-    def __init__(self, rows: Rows, noise: Any = None) -> None:
-        counts = np.zeros(SIZES, dtype=np.int64)
-        for row in rows:
-            counts[row] += 1
-        super().__init__(counts, noise)
-        self.last, self.reads = Last(), 0
-
-    def columns(self, sql: str, parts: Any = ()) -> list[Any]:
-        self.reads += 1
-        return super().columns(sql)
 
 
 def request_of(draw: random.Random, **given: Any) -> FarthestMarginal:
@@ -56,10 +25,6 @@ def request_of(draw: random.Random, **given: Any) -> FarthestMarginal:
                             "weights": tuple(draw.choice([-2, -1, 1, 2, 3]) for _ in cells), "penalties": tuple(draw.randint(-9, 9) for _ in cells),
                             "scale": draw.choice([0.3, 2.0, 5.0]), "grain": draw.choice([1, 2])}
     return FarthestMarginal(view=VIEW, axes=AXES, marginals=MARGINALS, **{**made, **given})
-
-
-def certificate(moved: int) -> Certificate:
-    return Certificate(below=Stability(rows=moved), summands=(Sensitivity(l1=moved, l2=moved),))
 
 
 def scores(request: FarthestMarginal, rows: Rows) -> list[float]:
@@ -71,21 +36,6 @@ def scores(request: FarthestMarginal, rows: Rows) -> list[float]:
                   for cell, count in zip(cells, expected, strict=True))
         found.append(weight * (far - penalty) / request.scale)
     return found
-
-
-def chances(logs: Sequence[float]) -> dict[int, float]:
-    weights = [math.exp(log - max(logs)) for log in logs]
-    return {place: weight / sum(weights) for place, weight in enumerate(weights)}
-
-
-def drawn_by(request: FarthestMarginal, rows: Rows) -> list[float]:
-    tap = Tap()
-    request.release(Database(rows, tap), None)  # type: ignore[arg-type]
-    return tap.scores
-
-
-def some_rows(draw: random.Random) -> Rows:
-    return tuple(tuple(draw.randrange(size) for size in SIZES) for _ in range(draw.randint(0, 6)))
 
 
 def test_scores_are_those_of_the_definition() -> None:
