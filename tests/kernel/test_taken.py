@@ -14,6 +14,7 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
+from forging.forger import made_of
 
 from dpsql.trusted.accounting.cost import Account, Cost, pure
 from dpsql.trusted.declarations.tables import Column, OwnerPath, Table
@@ -125,14 +126,6 @@ HONEST: dict[str, Any] = {type(made).__name__: made for made in (
 
 
 # -- planting
-
-
-def made_of(kind: type, fields: dict[str, Any]) -> Any:
-    """A value of which its class was not told."""
-    made = object.__new__(kind)
-    for name, value in fields.items():
-        object.__setattr__(made, name, value)
-    return made
 
 
 def fields_of(value: Any) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 import pytest
-from support.laws.bad_worlds import KINDS
+from support.laws.bad_worlds import families_of
 from support.laws.family import Family, catalog, nodes
 from support.laws.law import certificate_of, violations
 from support.laws.random_plans import random_plans
@@ -20,10 +20,8 @@ OPERATORS = {"Scan", "Constants", "Filter", "Project", "Join", "Lookup", "UnionA
 
 @pytest.fixture(scope="module")
 def families() -> Iterator[list[Family]]:
-    made = [Family(kind(7), name=name, tame=name == "tame") for name, kind in KINDS.items()]
-    yield made
-    for family in made:
-        family.close()
+    with families_of(7) as made:
+        yield made
 
 
 @pytest.mark.slow

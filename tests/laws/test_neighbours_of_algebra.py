@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 import pytest
 from support.laws.asked import frequent_view_of, plans_of, question_of, view_of
-from support.laws.bad_worlds import KINDS
+from support.laws.bad_worlds import families_of
 from support.laws.family import ENTITIES, Family
 from support.laws.law import violations
 from support.laws.reach import reaches
@@ -27,10 +27,8 @@ from dpsql.trusted.plan.operators.grouped_sums import GroupedSums
 
 @pytest.fixture(scope="module")
 def families() -> Iterator[list[Family]]:
-    made = [Family(kind(5), name=name, tame=name == "tame") for name, kind in KINDS.items()]
-    yield made
-    for family in made:
-        family.close()
+    with families_of(5) as made:
+        yield made
 
 
 def asked(text: str, entity: str, family: Family) -> Question | None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from support.laws.asked import plans_of, question_of, view_of
-from support.laws.bad_worlds import KINDS
+from support.laws.bad_worlds import families_of
 from support.laws.family import ENTITIES, Family
 from support.laws.law import violations
 
@@ -71,10 +71,8 @@ REFUSED_FOR_HOUSEHOLDS = 14  # links by person, where a person is not what is pr
 
 @pytest.fixture(scope="module")
 def families() -> Iterator[list[Family]]:
-    made = [Family(kind(7), name=name, tame=name == "tame") for name, kind in KINDS.items()]
-    yield made
-    for family in made:
-        family.close()
+    with families_of(7) as made:
+        yield made
 
 
 @pytest.mark.slow

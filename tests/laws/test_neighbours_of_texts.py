@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 from support.laws.asked import plans_of, question_of, view_of
-from support.laws.bad_worlds import KINDS
+from support.laws.bad_worlds import families_of
 from support.laws.family import ENTITIES, Family
 from support.laws.law import violations
 from support.laws.texts import HOUSEHOLD, TEXTS
@@ -19,10 +19,8 @@ REFUSED_FOR_HOUSEHOLDS = 12  # groups by person, and lists linked by person, whe
 
 @pytest.fixture(scope="module")
 def families() -> Iterator[list[Family]]:
-    made = [Family(kind(5), name=name, tame=name == "tame") for name, kind in KINDS.items()]
-    yield made
-    for family in made:
-        family.close()
+    with families_of(5) as made:
+        yield made
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ import itertools
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 from support import worlds
 from support.laws.family import Family, catalog
+from support.planted_faults import PlantedFault
 from support.small_tables import equal, literal, ref, visits
 
 from dpsql.trusted.kernel.taken import taken
@@ -295,15 +296,6 @@ def test_the_most_rows_of_an_entity_are_counted_exactly() -> None:
 # -- faults
 
 
-@dataclass(frozen=True)
-class Fault:
-    """What is wrong, how it is planted, and the test above that fails then."""
-
-    what: str
-    plant: Callable[[pytest.MonkeyPatch], None]
-    test: Callable[[], None]
-
-
 def _one_step(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(above_threshold, "sparse_cost", lambda shared, own, *others: sparse_vector.sparse_cost(shared, 1, *others))
 
@@ -332,21 +324,18 @@ def _not_squared(patch: pytest.MonkeyPatch) -> None:
 
 
 FAULTS = (
-    Fault("sparse tests are priced as one step", _one_step, lambda: test_tests_that_fail_tell_no_more_than_they_cost(1, (0,))),
-    Fault("a sparse vector runs on for one more", _runs_on, lambda: test_tests_that_fail_tell_no_more_than_they_cost(1, (0,))),
-    Fault("a vote is not divided by the rows of an entity", lambda patch: patch.setattr(
+    PlantedFault("sparse tests are priced as one step", _one_step, lambda: test_tests_that_fail_tell_no_more_than_they_cost(1, (0,))),
+    PlantedFault("a sparse vector runs on for one more", _runs_on, lambda: test_tests_that_fail_tell_no_more_than_they_cost(1, (0,))),
+    PlantedFault("a vote is not divided by the rows of an entity", lambda patch: patch.setattr(
         Vote, "score", lambda self, count, rows, score=Vote.score: score(self, count, 1)), test_an_entity_moves_a_vote_by_one_for_all_of_its_rows),
-    Fault("an entity is in as many tests as one of its rows", _without_rows, lambda: test_an_entity_moves_no_more_tests_than_are_paid_for(4, 3)),
-    Fault("blocks under rho move by the root of what they do", _not_squared, lambda: test_blocks_cost_what_all_rows_of_an_entity_move("gaussian", 3)),
-    Fault("the most rows of an entity are counted one too low", lambda patch: patch.setattr(
+    PlantedFault("an entity is in as many tests as one of its rows", _without_rows, lambda: test_an_entity_moves_no_more_tests_than_are_paid_for(4, 3)),
+    PlantedFault("blocks under rho move by the root of what they do", _not_squared, lambda: test_blocks_cost_what_all_rows_of_an_entity_move("gaussian", 3)),
+    PlantedFault("the most rows of an entity are counted one too low", lambda patch: patch.setattr(
         Content, "most_rows", lambda self, scan, most=Content.most_rows: max(0, most(self, scan) - 1)),
         test_the_most_rows_of_an_entity_are_counted_exactly),
 )
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.what.replace(" ", "_"))
-def test_a_planted_fault_is_found(fault: Fault, monkeypatch: pytest.MonkeyPatch) -> None:
-    fault.test()
-    fault.plant(monkeypatch)
-    with pytest.raises(AssertionError):
-        fault.test()
+def test_a_planted_fault_is_found(fault: PlantedFault, monkeypatch: pytest.MonkeyPatch) -> None:
+    fault.is_found(monkeypatch)

@@ -14,7 +14,7 @@ pytest.importorskip("scramp", reason="the extra dpsql[server] is not installed")
 
 from support import postgres, worlds
 from support.seats import COLUMNS
-from support.wire_servers import Raw, Running, fields, kinds, packet, running
+from support.wire_servers import Raw, Running, fields, kinds, packet, query, running
 
 import dpsql
 from dpsql.server.front.statements.copy_statements import CopyStatement, read_copy
@@ -169,10 +169,6 @@ def raw(server: Running) -> Iterator[Raw]:
     with Raw(server.port) as found:
         assert found.login(database="study")[-1] == ("Z", b"I")
         yield found
-
-
-def query(text: str) -> bytes:
-    return packet(b"Q", text.encode() + b"\0")
 
 
 def extended(text: str, *values: bytes, most: int = 0) -> bytes:

@@ -26,7 +26,7 @@ pytest.importorskip("scramp", reason="the extra dpsql[server] is not installed")
 
 from support.seats import ScriptedSeat, wait_until
 from support.standalone_spark import children
-from support.wire_servers import PASSWORD, Raw, add, certificate, fields, kinds, packet, running, served, startup
+from support.wire_servers import PASSWORD, Raw, add, certificate, fields, kinds, packet, query, running, served, startup
 
 import dpsql
 from dpsql.demo import folder
@@ -39,10 +39,6 @@ from dpsql.server.link.login_messages import NotProven
 from dpsql.server.start.serving import serve
 from dpsql.server.vault import passwords
 from dpsql.trusted.kernel.ledger import Ledger
-
-
-def query(text: str) -> bytes:
-    return packet(b"Q", text.encode() + b"\0")
 
 
 def code(messages: list[tuple[str, bytes]]) -> str:

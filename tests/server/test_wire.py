@@ -15,15 +15,11 @@ pytest.importorskip("pygwire", reason="the extra dpsql[server] is not installed"
 pytest.importorskip("scramp", reason="the extra dpsql[server] is not installed")
 
 from support.seats import wait_until
-from support.wire_servers import PASSWORD, Raw, Running, add, fields, kinds, packet, running, startup
+from support.wire_servers import PASSWORD, Raw, Running, add, fields, kinds, packet, query, running, startup
 
 from dpsql.server.front.wire.wire import Client
 
 SYNC, FLUSH = packet(b"S", b""), packet(b"H", b"")
-
-
-def query(text: str) -> bytes:
-    return packet(b"Q", text.encode() + b"\0")
 
 
 def parse(text: str, name: str = "", oids: tuple[int, ...] = ()) -> bytes:

@@ -176,6 +176,10 @@ def packet(kind: bytes, body: bytes) -> bytes:
     return kind + struct.pack("!I", len(body) + 4) + body
 
 
+def query(text: str) -> bytes:
+    return packet(b"Q", text.encode() + b"\0")
+
+
 def startup(version: int = 0x30000, **parameters: str) -> bytes:
     body = struct.pack("!I", version) + b"".join(f"{key}\0{value}\0".encode() for key, value in parameters.items()) + b"\0"
     return struct.pack("!I", len(body) + 4) + body

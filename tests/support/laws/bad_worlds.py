@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import datetime as dt
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
+from support.laws.family import Family
 from support.worlds import World, world
 
 NAN = float("nan")
@@ -93,3 +95,12 @@ def _world(people: list[tuple[Any, ...]], visits: list[tuple[Any, ...]], scores:
 
 KINDS: dict[str, Callable[[int], World]] = {
     "small": small, "crowded": crowded, "twins": twins, "orphans": orphans, "loners": loners, "tame": tame}
+
+
+@contextmanager
+def families_of(size: int) -> Iterator[list[Family]]:
+    """A world of each kind, of this size, with all of its neighbours."""
+    made = [Family(kind(size), name=name, tame=name == "tame") for name, kind in KINDS.items()]
+    yield made
+    for family in made:
+        family.close()
