@@ -43,6 +43,7 @@ EXPECTED = {name: Decimal(value) if kind == "HUGEINT" else value for (name, kind
 COUNTED = "SELECT health, COUNT(*) AS n FROM people GROUP BY health ORDER BY health"
 ENDS = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (errors = true) COUNT(*) AS n FROM people"
 HEALTH = ["excellent", "fair", "good", "poor"]
+PROGRAMS = Path(__file__).parent / "client_programs"  # those in other languages
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -401,73 +402,6 @@ for _driver, _package in (("psycopg", "psycopg"), ("psycopg2", "psycopg2-binary"
 
 
 JAR = Path("/usr/share/java/postgresql.jar")
-JAVA = """
-import java.sql.*;
-public class Ask {
-  static Connection to(String port, String password, String binary, String tls) throws Exception {
-    java.util.Properties how = new java.util.Properties();
-    how.put("user", "ada"); how.put("password", password); how.put("assumeMinServerVersion", "15");
-    how.put("binaryTransfer", binary); how.put("prepareThreshold", "2"); how.put("sslmode", tls);
-    return DriverManager.getConnection("jdbc:postgresql://localhost:" + port + "/study", how);
-  }
-  static void same(Object found, Object wanted) { if (!String.valueOf(found).equals(String.valueOf(wanted))) throw new RuntimeException(found + " for " + wanted); }
-  public static void main(String[] given) throws Exception {
-    try { to(given[0], "wrong", "true", "disable"); throw new RuntimeException("let in"); } catch (SQLException fault) { same(fault.getSQLState(), "28P01"); }
-    for (String binary : new String[] {"true", "false"}) try (Connection con = to(given[0], given[2], binary, "require")) {
-      if (binary.equals("true")) System.out.println("password");
-      for (int i = 0; i < 5; i++)
-        try (PreparedStatement made = con.prepareStatement("ECHO ?::BIGINT ?::DOUBLE ?::DATE ?::VARCHAR ?::BOOLEAN ?::HUGEINT")) {
-          made.setLong(1, 7); made.setDouble(2, 2.5); made.setDate(3, Date.valueOf("2020-01-02")); made.setString(4, "x"); made.setBoolean(5, true);
-          made.setBigDecimal(6, new java.math.BigDecimal("10000000000000000000000000"));
-          same(made.getMetaData().getColumnCount(), 6);
-          ResultSet rows = made.executeQuery(); rows.next();
-          same(rows.getLong(1) + " " + rows.getDouble(2) + " " + rows.getDate(3) + " " + rows.getString(4) + " " + rows.getBoolean(5) + " " + rows.getBigDecimal(6),
-               "7 2.5 2020-01-02 x true 10000000000000000000000000");
-        }
-      if (binary.equals("true")) System.out.println("parameters columns prepared binary"); else {
-        try (Statement made = con.createStatement()) {
-          ResultSet rows = made.executeQuery("ALL TYPES"); rows.next(); same(rows.getBigDecimal(2), "1000000000000000000000000000000");
-          same(rows.getTimestamp(7), "2024-02-29 12:30:01.00025"); rows.next(); same(rows.getObject(1), null);
-        }
-        System.out.println("values");
-      }
-      con.setAutoCommit(false);
-      try (Statement made = con.createStatement()) {
-        made.setFetchSize(50);
-        ResultSet rows = made.executeQuery("ROWS 120"); int n = 0; while (rows.next()) n++;
-        same(n, 120); if (binary.equals("true")) System.out.println("portions");
-        try { made.executeQuery("FAIL"); } catch (SQLException fault) { same(fault.getSQLState(), "42883"); }
-        con.rollback(); if (binary.equals("true")) System.out.println("transactions");
-        try { made.executeQuery("BOGUS"); } catch (org.postgresql.util.PSQLException fault) {
-          same(fault.getServerErrorMessage().getHint() + fault.getServerErrorMessage().getPosition(), "a hint1"); }
-        con.rollback(); if (binary.equals("true")) { System.out.println("place");
-          made.setQueryTimeout(1);
-          try { made.executeQuery("SLEEP 20"); throw new RuntimeException("slept"); } catch (SQLException fault) { same(fault.getSQLState(), "57014"); }
-          System.out.println("cancel"); }
-        con.rollback();
-      }
-    }
-    try (Connection con = to(given[1], given[2], "true", "disable"); Statement made = con.createStatement()) {
-      ResultSet rows = made.executeQuery(given[3]); rows.next(); same(rows.getString(1), "excellent");
-      if (!made.getWarnings().getMessage().startsWith("cost")) throw new RuntimeException("no notice");
-      System.out.println("notices");
-      same(made.executeQuery(given[4]).getMetaData().getColumnName(2), "n_low"); System.out.println("ends");
-      java.io.StringWriter copied = new java.io.StringWriter();
-      con.unwrap(org.postgresql.PGConnection.class).getCopyAPI().copyOut("COPY (" + given[3] + ") TO STDOUT CSV HEADER", copied);
-      if (!copied.toString().startsWith("health,n\\nexcellent,")) throw new RuntimeException(copied.toString()); System.out.println("copied");
-      String tables = ""; rows = con.getMetaData().getTables(null, "public", "peo%", new String[] {"TABLE"});
-      while (rows.next()) tables += rows.getString("TABLE_SCHEM") + "." + rows.getString("TABLE_NAME");
-      same(tables, "public.people"); rows = con.getMetaData().getPrimaryKeys(null, "public", "people"); rows.next(); same(rows.getString("COLUMN_NAME"), "person_id");
-      if (!con.getMetaData().getColumns(null, "public", "people", null).next()) throw new RuntimeException("no column");
-      try (PreparedStatement exact = con.prepareStatement("SELECT COUNT(*) FROM public.people WHERE site = ?")) {
-        exact.setBigDecimal(1, new java.math.BigDecimal("3")); if (!exact.executeQuery().next()) throw new RuntimeException("no row"); }
-      System.out.println("tables");
-    }
-  }
-}
-"""
-
-
 def of_jar() -> str:
     return next(JAR.parent.glob("postgresql-[0-9]*.jar")).stem.removeprefix("postgresql-")
 
@@ -477,8 +411,7 @@ def jdbc(servers: Servers) -> Iterator[str]:
     program("javac")
     if not JAR.exists():
         pytest.skip("the JDBC driver of PostgreSQL is not installed")
-    (servers.folder / "Ask.java").write_text(JAVA)
-    subprocess.run(["javac", "-cp", JAR, "Ask.java"], cwd=servers.folder, check=True, capture_output=True)
+    subprocess.run(["javac", "-cp", JAR, "-d", servers.folder, PROGRAMS / "Ask.java"], check=True, capture_output=True)
     yield from told(["java", "-cp", f"{JAR}{os.pathsep}{servers.folder}", "Ask", str(servers.scripted), str(servers.real), PASSWORD, COUNTED, ENDS])
 
 
@@ -523,41 +456,15 @@ def odbc(servers: Servers) -> Iterator[str]:
     yield "tables"
 
 
-R = """
-library(RPostgreSQL)
-given <- commandArgs(trailingOnly = TRUE)
-to <- function(port, password) dbConnect(PostgreSQL(), host = "localhost", port = as.integer(port), user = "ada", password = password, dbname = "study")
-stopifnot(inherits(try(to(given[1], "wrong"), silent = TRUE), "try-error"))
-con <- to(given[1], given[3])
-cat("password\\n")
-rows <- dbGetQuery(con, "ALL TYPES")
-stopifnot(rows$i[1] == 42, rows$d[1] == 1.5, rows$b[1], as.character(rows$day[1]) == "2024-02-29", is.na(rows$t[2]))
-cat("values\\n")
-sent <- dbSendQuery(con, "ROWS 120"); n <- 0
-while (!dbHasCompleted(sent)) n <- n + nrow(fetch(sent, 50))
-stopifnot(n == 120); invisible(dbClearResult(sent))
-cat("portions\\n")
-invisible(dbGetQuery(con, "BEGIN")); invisible(dbGetQuery(con, "ROLLBACK"))
-cat("transactions\\n")
-invisible(dbDisconnect(con))
-con <- to(given[2], given[3])
-stopifnot(dbGetQuery(con, given[4])$health == c("excellent", "fair", "good", "poor"))
-stopifnot(names(dbGetQuery(con, given[5])) == c("n", "n_low", "n_high"))
-cat("ends\\n")
-stopifnot("people" %in% dbListTables(con), "health" %in% dbListFields(con, "people"))
-cat("tables\\n")
-"""
 IN_R = "not in this driver"
 
 
 @client("R (RPostgreSQL)", of_program("Rscript", "-e", "cat(as.character(packageVersion('RPostgreSQL')))"), binding="TLS, by libpq; not asked",
         parameters=IN_R, binary="shows text", columns=IN_R, prepared=NO_PREPARE, notices=IN_R, place=IN_R, cancel=IN_R, copied=IN_R)
 def r(servers: Servers) -> Iterator[str]:
-    script = servers.folder / "ask.R"
-    script.write_text(R)
     if subprocess.run([program("Rscript"), "-e", "library(RPostgreSQL)"], capture_output=True).returncode:
         pytest.skip("RPostgreSQL is not installed")
-    yield from told(["Rscript", script, str(servers.scripted), str(servers.real), PASSWORD, COUNTED, ENDS])
+    yield from told(["Rscript", PROGRAMS / "ask.R", str(servers.scripted), str(servers.real), PASSWORD, COUNTED, ENDS])
 
 
 SAID = "the driver keeps them to itself"
@@ -701,92 +608,11 @@ def duckdb(servers: Servers) -> Iterator[str]:
     yield from told([DUCKDB_PYTHON, "-c", DUCKDB, str(servers.scripted), str(servers.real), PASSWORD, COUNTED, ENDS, CONSTANTS])
 
 
-RUBY = """
-require "pg"
-scripted, real, password, counted, ends = ARGV
-to = lambda { |port, given, more = {}| PG.connect({ host: "localhost", port: port, user: "ada", password: given, dbname: "study" }.merge(more)) }
-def same(found, wanted) = found == wanted || raise("#{found.inspect} for #{wanted.inspect}")
-def refused
-  yield
-  raise "not refused"
-rescue PG::Error => fault
-  fault
-end
-same(refused { to.(scripted, "wrong") }.message.include?("password authentication failed"), true)
-con = to.(scripted, password, sslmode: "require", channel_binding: "require")
-puts "password binding"
-same(con.exec("ALL TYPES").values, [["42", "1" + "0" * 30, "1.5", "t", "ä\\"'", "2024-02-29", "2024-02-29 12:30:01.00025"], [nil] * 7])
-puts "values"
-same(con.exec_params("ECHO $1::BIGINT $2::VARCHAR", [3, "ä"]).values, [["3", "ä"]])
-puts "parameters"
-same(con.exec_params("ECHO $1::BIGINT", [3], 1).getvalue(0, 0), [3].pack("q>"))
-puts "binary"
-con.prepare("made", "ECHO $1::BIGINT")
-same([con.describe_prepared("made").fname(0), con.describe_prepared("made").paramtype(0)], ["c1", 20])
-[4, 5].each { |i| same(con.exec_prepared("made", [i]).getvalue(0, 0), i.to_s) }
-puts "columns prepared"
-fault = refused { con.exec("BOGUS") }
-same([fault.class, fault.result.error_field(PG::PG_DIAG_STATEMENT_POSITION)], [PG::SyntaxError, "1"])
-puts "place"
-con.send_query("SLEEP 20"); sleep 0.3; con.cancel
-same(refused { con.get_last_result }.class, PG::QueryCanceled)
-puts "cancel"
-refused { con.transaction { con.exec("FAIL") } }
-same(con.transaction { con.exec("ROWS 1").values }, [["0"]])
-puts "transactions"
-con = to.(real, password); heard = []; con.set_notice_processor { |told| heard << told }
-rows = con.exec(counted).values
-same([rows[0][0], heard[0].start_with?("NOTICE:  cost")], ["excellent", true])
-puts "notices"
-same(con.exec(ends).fields, ["n", "n_low", "n_high"])
-puts "ends"
-copied = []; con.copy_data("COPY (#{counted}) TO STDOUT CSV") { while row = con.get_copy_data do copied << row.chomp.split(",") end }
-same(copied, rows)
-puts "copied"
-same(con.exec("SELECT tablename FROM pg_tables WHERE schemaname = 'public'").column_values(0).include?("people"), true)
-puts "tables"
-"""
-
-
 @client("Ruby (pg)", of_program("ruby", "-e", "require 'pg'; puts PG::VERSION"), portions="rows come one by one, of one answer")
 def ruby(servers: Servers) -> Iterator[str]:
     if subprocess.run([program("ruby"), "-e", "require 'pg'"], capture_output=True).returncode:
         pytest.skip("the gem pg is not installed")
-    yield from told(["ruby", "-Ku", "-e", RUBY, str(servers.scripted), str(servers.real), PASSWORD, COUNTED, ENDS], env={"LANG": "C.UTF-8"})
-
-
-PERL = r"""
-use strict; use warnings; use DBI; use DBD::Pg qw(:async);
-my ($scripted, $real, $password, $counted, $ends) = @ARGV;
-sub to { my ($port, $given, $more) = @_; DBI->connect("dbi:Pg:host=localhost;port=$port;dbname=study$more", "ada", $given, {RaiseError => 1, PrintError => 0, AutoCommit => 1}) }
-sub same { my ($found, $wanted) = @_; $found eq $wanted or die "$found for $wanted" }
-eval { to($scripted, "wrong", "") }; $@ =~ /password authentication failed/ or die $@;
-my $con = to($scripted, $password, ";sslmode=require;channel_binding=require");
-print "password binding\n";
-my $rows = $con->selectall_arrayref("ALL TYPES");
-same(join("|", @{$rows->[0]}[0..3, 5, 6]), "42|1" . "0" x 30 . "|1.5|1|2024-02-29|2024-02-29 12:30:01.00025"); defined $rows->[1][0] and die;
-print "values\n";
-my $made = $con->prepare('SELECT ECHO $1::BIGINT'); for my $i (3, 4, 5) { $made->execute($i); same($made->fetchrow_array, $i) }
-print "parameters prepared\n";
-eval { $con->do("BOGUS") }; same($con->state . $con->pg_error_field("pg_diag_statement_position"), "426011");
-print "place\n";
-$con->do("SLEEP 20", {pg_async => PG_ASYNC}); select(undef, undef, undef, 0.3); $con->pg_cancel; same($con->selectrow_array("ROWS 1"), 0);
-print "cancel\n";
-$con->begin_work; eval { $con->do("FAIL") }; $con->rollback; $con->begin_work; same($con->selectrow_array("ROWS 1"), 0); $con->commit;
-print "transactions\n"; $con->disconnect;
-$con = to($real, $password, ""); my @heard; local $SIG{__WARN__} = sub { push @heard, @_ };
-$rows = $con->selectall_arrayref($counted); same($rows->[0][0], "excellent"); $heard[0] =~ /cost/ or die;
-print "notices\n";
-$made = $con->prepare($ends); $made->execute; same(join("|", @{$made->{NAME}}), "n|n_low|n_high");
-print "ends\n";
-$con->do("COPY ($counted) TO STDOUT CSV"); my ($copied, $line) = ("", ""); while ($con->pg_getcopydata(\$line) >= 0) { $copied .= $line }
-same($copied, join("", map { join(",", @$_) . "\n" } @$rows));
-print "copied\n";
-same(join("|", map { $_->[2] } grep { $_->[2] eq "people" } @{$con->table_info(undef, "public", "%", "TABLE")->fetchall_arrayref}), "people");
-grep { $_->[3] eq "health" } @{$con->column_info(undef, "public", "people", "%")->fetchall_arrayref} or die;
-same(join("|", $con->primary_key(undef, "public", "people")), "person_id");
-print "tables\n";
-"""
+    yield from told(["ruby", "-Ku", PROGRAMS / "ask.rb", str(servers.scripted), str(servers.real), PASSWORD, COUNTED, ENDS], env={"LANG": "C.UTF-8"})
 
 
 @client("Perl (DBD::Pg)", of_program("perl", "-MDBD::Pg", "-e", "print $DBD::Pg::VERSION"), binary="shows text", columns="asks nothing beforehand",
@@ -794,40 +620,9 @@ print "tables\n";
 def perl(servers: Servers) -> Iterator[str]:
     if subprocess.run([program("perl"), "-MDBD::Pg", "-e", "1"], capture_output=True).returncode:
         pytest.skip("DBD::Pg is not installed")
-    yield from told(["perl", "-e", PERL, str(servers.scripted), str(servers.real), PASSWORD, COUNTED, ENDS])
+    yield from told(["perl", PROGRAMS / "ask.pl", str(servers.scripted), str(servers.real), PASSWORD, COUNTED, ENDS])
 
 
-NODE = """
-const { Client } = require('pg'), assert = require('assert'), [scripted, real, password, counted, ends] = process.argv.slice(2);
-async function to(port, given, ssl) { const con = new Client({ host: 'localhost', port, user: 'ada', database: 'study', password: given, ssl }); await con.connect(); return con }
-(async () => {
-  await assert.rejects(to(scripted, 'wrong'), { code: '28P01' });
-  let con = await to(scripted, password, { rejectUnauthorized: false });
-  console.log('password');
-  let rows = (await con.query('ALL TYPES')).rows;
-  assert.equal(rows[0].i, '42'); assert.equal(rows[0].h, '1' + '0'.repeat(30)); assert.equal(rows[0].b, true); assert.equal(rows[1].t, null);
-  console.log('values');
-  for (const i of ['3', '4']) assert.equal((await con.query({ name: 'echo', text: 'ECHO $1::BIGINT', values: [i] })).rows[0].c1, i);
-  console.log('parameters prepared');
-  assert.equal((await con.query({ text: 'ECHO $1::DOUBLE', values: [2.5], binary: true })).rows[0].c1, 2.5);
-  console.log('binary');
-  assert.equal((await con.query({ text: 'ROWS 120', rows: 50 })).rows.length, 120);
-  console.log('portions');
-  await assert.rejects(con.query('BOGUS'), { code: '42601', hint: 'a hint', position: '1' });
-  console.log('place');
-  await con.query('BEGIN'); await assert.rejects(con.query('FAIL')); await con.query('ROLLBACK'); await con.query('ROWS 1');
-  console.log('transactions');
-  await con.end();
-  con = await to(real, password); const heard = []; con.on('notice', told => heard.push(told.message));
-  assert.equal((await con.query(counted)).rows[0].health, 'excellent'); assert(heard[0].startsWith('cost'));
-  console.log('notices');
-  assert.deepEqual((await con.query(ends)).fields.map(each => each.name), ['n', 'n_low', 'n_high']);
-  console.log('ends');
-  assert((await con.query("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")).rows.some(row => row.tablename === 'people'));
-  console.log('tables');
-  await con.end();
-})().catch(fault => { console.error(fault); process.exit(1) });
-"""
 MODULES = os.environ.get("NODE_PATH", "/usr/share/nodejs")
 
 
@@ -837,9 +632,7 @@ def node(servers: Servers) -> Iterator[str]:
     environment = {"NODE_PATH": MODULES}
     if subprocess.run([program("node"), "-e", "require('pg')"], capture_output=True, env={**os.environ, **environment}).returncode:
         pytest.skip("pg is not installed; NODE_PATH says where it is")
-    script = servers.folder / "ask.js"
-    script.write_text(NODE)
-    yield from told(["node", script, str(servers.scripted), str(servers.real), PASSWORD, COUNTED, ENDS], env=environment)
+    yield from told(["node", PROGRAMS / "ask.js", str(servers.scripted), str(servers.real), PASSWORD, COUNTED, ENDS], env=environment)
 
 
 def table(versions: Mapping[str, str]) -> str:

@@ -1,0 +1,29 @@
+const { Client } = require('pg'), assert = require('assert'), [scripted, real, password, counted, ends] = process.argv.slice(2);
+async function to(port, given, ssl) { const con = new Client({ host: 'localhost', port, user: 'ada', database: 'study', password: given, ssl }); await con.connect(); return con }
+(async () => {
+  await assert.rejects(to(scripted, 'wrong'), { code: '28P01' });
+  let con = await to(scripted, password, { rejectUnauthorized: false });
+  console.log('password');
+  let rows = (await con.query('ALL TYPES')).rows;
+  assert.equal(rows[0].i, '42'); assert.equal(rows[0].h, '1' + '0'.repeat(30)); assert.equal(rows[0].b, true); assert.equal(rows[1].t, null);
+  console.log('values');
+  for (const i of ['3', '4']) assert.equal((await con.query({ name: 'echo', text: 'ECHO $1::BIGINT', values: [i] })).rows[0].c1, i);
+  console.log('parameters prepared');
+  assert.equal((await con.query({ text: 'ECHO $1::DOUBLE', values: [2.5], binary: true })).rows[0].c1, 2.5);
+  console.log('binary');
+  assert.equal((await con.query({ text: 'ROWS 120', rows: 50 })).rows.length, 120);
+  console.log('portions');
+  await assert.rejects(con.query('BOGUS'), { code: '42601', hint: 'a hint', position: '1' });
+  console.log('place');
+  await con.query('BEGIN'); await assert.rejects(con.query('FAIL')); await con.query('ROLLBACK'); await con.query('ROWS 1');
+  console.log('transactions');
+  await con.end();
+  con = await to(real, password); const heard = []; con.on('notice', told => heard.push(told.message));
+  assert.equal((await con.query(counted)).rows[0].health, 'excellent'); assert(heard[0].startsWith('cost'));
+  console.log('notices');
+  assert.deepEqual((await con.query(ends)).fields.map(each => each.name), ['n', 'n_low', 'n_high']);
+  console.log('ends');
+  assert((await con.query("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")).rows.some(row => row.tablename === 'people'));
+  console.log('tables');
+  await con.end();
+})().catch(fault => { console.error(fault); process.exit(1) });
