@@ -18,6 +18,7 @@ import duckdb
 import pytest
 from support import worlds
 from support.every_script import EVERY, FIRST, NAMED, PLAIN, asked
+from support.policies import policy_of
 from support.sessions import session_of
 
 import dpsql
@@ -153,29 +154,18 @@ def test_no_table_is_too_large_after_the_charge(text: str, numbers: int, begun: 
     session.close()
 
 
-WIDE = """
-version = 1
-[entities.row]
-table = "m"
-key = "id"
-[tables.m]
-key = "id"
-[tables.m.columns]
-id = {}
+WIDE = policy_of("m", """
 a = { range = [1, 600] }
 b = { range = [1, 600] }
 c = { range = [1, 600] }
+""", """
 [tables.open]
 public = true
 [tables.open.columns]
 a = {}
 b = {}
 c = {}
-[budgets.row]
-entity = "row"
-epsilon = 100
-delta = 0.01
-"""
+""", entity="row", budget="row", price="epsilon = 100\ndelta = 0.01")
 
 
 @pytest.mark.parametrize("method", ["dualquery", "mwem_pub', public = 'open", "mwem"])

@@ -9,7 +9,7 @@ from typing import Any
 
 import duckdb
 import pytest
-from support.policies import typed
+from support.policies import policy_of, typed
 
 import dpsql
 from dpsql import cli
@@ -18,20 +18,7 @@ from dpsql.catalog.policy import read_policy
 from dpsql.demo import folder as demo
 from dpsql.ledgers.ledger_reports import ReportingLedger
 
-POLICY = """
-version = 1
-database = "shop.duckdb"
-[entities.person]
-table = "people"
-key = "id"
-[tables.towns]
-public = true
-[tables.towns.columns]
-town = {}
-[tables.people]
-key = "id"
-[tables.people.columns]
-id = {}
+POLICY = policy_of("people", """
 health = { values = ["excellent", "good", "poor"], nullable = false }
 town = { values_from = "towns.town" }
 site = { range = [1, 6], nullable = false }
@@ -39,6 +26,11 @@ born = { range = [1900-01-01, 2020-12-31] }
 seen = { bounds = [2000-01-01, 2030-12-31] }
 active = { nullable = false }
 income = { bounds = [0, 200], nullable = false }
+""", """
+[tables.towns]
+public = true
+[tables.towns.columns]
+town = {}
 [tables.visits]
 key = "visit"
 foreign_keys = [{ columns = "person", references = "people(id)" }]
@@ -57,10 +49,7 @@ foreign_keys = [{ columns = "a", references = "people(id)" }, { columns = "b", r
 [tables.friends.columns]
 a = {}
 b = {}
-[budgets.main]
-entity = "person"
-epsilon = 1
-"""
+""", budget="main", price="epsilon = 1", database="shop.duckdb")
 PEOPLE = """SELECT i AS id, ['excellent', 'good', 'poor'][1 + i % 3] AS health, ['x', 'y'][1 + i % 2] AS town, 1 + i % 6 AS site,
     DATE '1980-01-01' + CAST(i AS INTEGER) AS born, TIMESTAMP '2010-01-01 10:00:00' AS seen, i % 2 = 0 AS active, i / 1.0 AS income
     FROM range(200) t(i)"""

@@ -24,6 +24,7 @@ from support import worlds
 from support.clusters import MASTER, cluster, manifest, needs_spark, read_again, spark_policy, uploaded
 from support.golden.comparison import released
 from support.laws.bad_worlds import KINDS
+from support.policies import policy_of
 from support.sessions import open_ledger, session_of
 from support.stores import stored
 from support.worlds import World, world
@@ -576,15 +577,8 @@ def test_a_store_that_spark_makes_is_the_one_that_is_made_here(tmp_path: Path) -
         assert min(same_rows(policy, "household", ledger).values()) > 0
 
 
-TEXTS = """
-version = 1
-[entities.person]
-table = "people"
-key = "name"
-[tables.people]
-key = "name"
-[tables.people.columns]
-name = {}
+TEXTS = policy_of("people", """
+""", """
 [tables.cards]
 key = ["branch", "number"]
 foreign_keys = [{ columns = "name", references = "people(name)" }]
@@ -598,10 +592,7 @@ foreign_keys = [{ columns = ["branch", "number"], references = "cards(branch, nu
 branch = {}
 number = {}
 amount = {}
-[budgets.person]
-entity = "person"
-epsilon = 1
-"""
+""", key="name", price="epsilon = 1")
 
 
 @needs_spark

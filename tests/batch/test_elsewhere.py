@@ -12,6 +12,7 @@ from typing import Any
 import duckdb
 import numpy as np
 import pytest
+from support.policies import policy_of
 from support.sessions import session_of
 from support.worlds import insert
 
@@ -21,15 +22,7 @@ from dpsql.dbapi import Connection
 from dpsql.errors import OptionError, Unsupported
 from dpsql.trusted.measurements.block_sums import Blocks
 
-POLICY = """
-version = 1
-[entities.person]
-table = "people"
-key = "id"
-[tables.people]
-key = "id"
-[tables.people.columns]
-id = {}
+POLICY = policy_of("people", """
 word = { values = ["f", "m", "x"] }
 sure = { values = ["a", "b"], nullable = false }
 age = { range = [0, 20] }
@@ -40,11 +33,7 @@ seen = { values = [2000-01-01T00:00:00, 2000-01-02T12:00:00] }
 flag = {}
 single = { values = [true] }
 cost = { bounds = [0, 100] }
-[budgets.person]
-entity = "person"
-epsilon = 1000
-delta = 0.01
-"""
+""", price="epsilon = 1000\ndelta = 0.01")
 SCHEMA = ("id INTEGER PRIMARY KEY, word VARCHAR, sure VARCHAR, age INTEGER, even INTEGER, level DOUBLE, born DATE, seen TIMESTAMP, "
           "flag BOOLEAN, single BOOLEAN, cost DOUBLE")
 MOMENTS = [dt.datetime(2000, 1, 1), dt.datetime(2000, 1, 2, 12), dt.datetime(1999, 5, 1), dt.datetime(2000, 1, 1, 6), dt.datetime(2030, 1, 1)]

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 import duckdb
 import pytest
+from support.policies import policy_of
 
 from dpsql.backends.duckdb import DuckReader
 from dpsql.catalog.policy import parse_policy
@@ -21,15 +22,8 @@ from dpsql.trusted.kernel import checker
 from dpsql.trusted.plan.node import Printing
 from dpsql.trusted.plan.operators.scan import Scan
 
-POLICY = """
-version = 1
-[entities.person]
-table = "people"
-key = "id"
-[tables.people]
-key = "id"
-[tables.people.columns]
-id = {}
+POLICY = policy_of("people", """
+""", """
 [tables.visits]
 foreign_keys = [{ columns = "id", references = "people(id)" }]
 [tables.visits.columns]
@@ -37,10 +31,7 @@ id = {}
 place = {}
 day = {}
 x = {}
-[budgets.main]
-entity = "person"
-epsilon = 1
-"""
+""", budget="main", price="epsilon = 1")
 COLUMNS = ("id", "place", "day", "x")
 KEYS = ("id, place", "id, day", "place", "place, day", "x", "id, x", "id")
 

@@ -22,6 +22,7 @@ import duckdb
 import pandas as pd
 import pytest
 from support.files import opened_files
+from support.policies import policy_of
 
 import dpsql
 from dpsql import cli
@@ -270,24 +271,14 @@ def test_rows_of_twelve_entities_take_little_time(text: str, tmp_path: Path) -> 
 
 # -- what names an entity
 
-SPELLED = """
-version = 1
-[entities.person]
-table = "people"
-key = "id"
-[tables.people]
-key = "id"
-[tables.people.columns]
-id = {}
+SPELLED = policy_of("people", """
+""", """
 [tables.visits]
 foreign_keys = [{ columns = "person", references = "people(id)" }]
 rows_per_entity = 1
 [tables.visits.columns]
 person = {}
-[budgets.person]
-entity = "person"
-epsilon = 10
-"""
+""", price="epsilon = 10")
 
 
 @pytest.mark.parametrize("child, parent", [("VARCHAR", "UUID"), ("UUID", "VARCHAR"), ("ENUM('a')", "UUID")])

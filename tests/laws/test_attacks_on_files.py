@@ -17,6 +17,7 @@ import pytest
 from support.files import opened_files
 from support.golden.comparison import released
 from support.parquet_footers import altered, blocks, told, write
+from support.policies import policy_of
 from support.sessions import open_ledger, session_of
 
 import dpsql
@@ -306,15 +307,8 @@ ASKED = ("SELECT COUNT(*), COUNT(x), COUNT(s), SUM(n), AVG(x) FROM v", "SELECT C
          "SELECT COUNT(*) FROM v WHERE d BETWEEN DATE '2020-01-01' AND DATE '2020-12-31'", "SELECT MAX(n), MIN(x) FROM v", "SELECT MEDIAN(x) FROM v",
          "SELECT COUNT(DISTINCT s), COUNT(DISTINCT id) FROM v", "SELECT SUM(t) FROM (SELECT id, SUM(n) AS t FROM v GROUP BY id) AS q",
          "SELECT COUNT(*) FROM v JOIN p USING (id) WHERE x IS NOT NULL", "SELECT COUNT(*) FROM v JOIN words USING (s)", "SELECT COUNT(*) FROM v WHERE n > 100 AND x < 1")
-ODD_POLICY = """
-version = 1
-[entities.person]
-table = "p"
-key = "id"
-[tables.p]
-key = "id"
-[tables.p.columns]
-id = {}
+ODD_POLICY = policy_of("p", """
+""", """
 [tables.v]
 foreign_keys = [{ columns = "id", references = "p(id)" }]
 rows_per_entity = 3
@@ -329,10 +323,7 @@ public = true
 [tables.words.columns]
 s = {}
 w = {}
-[budgets.main]
-entity = "person"
-epsilon = 1000
-"""
+""", budget="main")
 WORDS = "VALUES ('ada', 1), ('ada', 1), (NULL, 2), ('éva', 3), ('', 4)"  # a public table with NULL and with keys that repeat
 
 

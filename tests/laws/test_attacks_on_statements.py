@@ -13,6 +13,7 @@ from typing import Any
 import duckdb
 import pytest
 from support import worlds
+from support.policies import policy_of
 from support.reports import report_of
 from support.sessions import session_of
 
@@ -293,15 +294,8 @@ def test_the_outcome_is_that_of_every_neighbour(name: str, family: list[Session]
 KEYS = {"VARCHAR": ["'a'", "'b' || chr(0)", "''", "'x''y'", "chr(128512)", "'A'"], "BOOLEAN": ["TRUE", "FALSE"],
         "BIGINT": ["9223372036854775807", "-9223372036854775808", "0", "-1"],
         "UUID": ["'00000000-0000-0000-0000-000000000000'::UUID", "'ffffffff-ffff-ffff-ffff-ffffffffffff'::UUID"]}
-NAMED = """
-version = 1
-[entities.person]
-table = "people"
-key = "id"
-[tables.people]
-key = "id"
-[tables.people.columns]
-id = {}
+NAMED = policy_of("people", """
+""", """
 [tables.met]
 foreign_keys = [{ columns = "a", references = "people(id)" }, { columns = "b", references = "people(id)" }]
 [tables.met.columns]
@@ -309,11 +303,7 @@ a = {}
 b = {}
 n = { bounds = [0, 20] }
 g = { range = [0, 2] }
-[budgets.person]
-entity = "person"
-epsilon = 1000
-delta = 0.01
-"""
+""", price="epsilon = 1000\ndelta = 0.01")
 
 
 def met(kind: str, without: int | None) -> DuckReader:

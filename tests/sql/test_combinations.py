@@ -10,31 +10,21 @@ from pathlib import Path
 
 import duckdb
 import pytest
+from support.policies import policy_of
 
 import dpsql
 from dpsql.trusted.kernel.ledger import Ledger
 
 PLACES = [("c1", "s1", "r1"), ("c2", "s1", "r1"), ("c3", "s2", "r1"), ("c4", "s3", "r2"), ("c5", "s3", "r2"), ("c6", None, "r2")]
-POLICY = """
-version = 1
-database = "star.duckdb"
-[entities.person]
-table = "people"
-key = "id"
-[tables.people]
-key = "id"
-[tables.people.columns]
-id = {}
+POLICY = policy_of("people", """
 county = { values_from = "counties.county", determines = ["state"], by = "counties" }
 state = { values_from = "counties.state" }
+""", """
 [tables.counties]
 public = true
 key = "county"
 columns = { county = {}, state = {}, region = {} }
-[budgets.main]
-entity = "person"
-epsilon = 1000
-"""
+""", budget="main", database="star.duckdb")
 ASKED = {  # with the groups that there are, apart from those of no row
     "SELECT c.state, c.region, COUNT(*) FROM people p JOIN counties c USING (county) GROUP BY c.state, c.region": 4,
     "SELECT county, region, COUNT(*) FROM people JOIN counties USING (county) GROUP BY county, region": 6,

@@ -10,11 +10,12 @@ USUAL = {"INTEGER": "BIGINT", "HUGEINT": "BIGINT", "FLOAT": "DOUBLE"}
 
 
 def policy_of(table: str, columns: str, more: str = "", *, entity: str = "person", key: str = "id", budget: str = "person",
-              price: str = "epsilon = 1000") -> str:
+              price: str = "epsilon = 1000", database: str = "") -> str:
     """A policy whose entities are the rows of a table, and its budget. `columns` are those of the table besides its key, and `more`
-    is what is told of other tables."""
+    is what is told of other tables. `database` is the file, if the policy names it."""
     return f"""
 version = 1
+{f'database = "{database}"' if database else ""}
 [entities.{entity}]
 table = "{table}"
 key = "{key}"

@@ -6,24 +6,15 @@ import datetime as dt
 from typing import Any
 
 import duckdb
+from support.policies import policy_of
 
 from dpsql.backends.duckdb import DuckReader, lock_down
 
-POLICY = """
-version = 1
-
-[entities.person]
-table = "people"
-key = "id"
-
-[tables.people]
-key = "id"
-[tables.people.columns]
-id = {}
+POLICY = policy_of("people", """
 sex = { values = ["f", "m"] }
 x = { bounds = [-10, 10] }
 word = {}
-
+""", """
 [tables.things]
 key = "thing"
 foreign_keys = [{ columns = "id", references = "people(id)" }]
@@ -43,26 +34,19 @@ day = { range = [2000-01-01, 2000-03-31] }
 seen = { bounds = [2000-01-01T00:00:00, 2001-01-01T00:00:00] }
 b = {}
 kind = { values_from = "kinds.kind" }
-
 [tables.notes]
 foreign_keys = [{ columns = "id", references = "people(id)" }]
 [tables.notes.columns]
 id = {}
 n = { bounds = [-3, 3] }
 s = {}
-
 [tables.kinds]
 public = true
 [tables.kinds.columns]
 kind = {}
 v = {}
 day = {}
-
-[budgets.person]
-entity = "person"
-epsilon = 1000
-delta = 0.1
-"""
+""", price="epsilon = 1000\ndelta = 0.1")
 
 SCHEMA = {
     "people": "id BIGINT PRIMARY KEY, sex VARCHAR, x DOUBLE, word VARCHAR",
