@@ -448,6 +448,7 @@ def test_one_owner_is_exact_for_many_entities_and_shares() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_removals_among_more_sets_than_were_tried_before() -> None:
     draw = np.random.default_rng(16)
     names = [draw.integers(0, 3000, 400_000) for _ in range(2)]

@@ -54,7 +54,7 @@ def test_real_requests_are_answered_and_move_no_further_than_they_were_charged_f
 @pytest.mark.slow
 def test_forgeries_are_refused_or_move_no_further_than_they_were_charged_for(forging: Forging, effort: float) -> None:
     totals = Totals()
-    forging.run(range(int(FORGERIES * max(0.25, effort))), totals)
+    forging.run(range(int(FORGERIES * max(1.0, effort))), totals)
     assert not totals.bad(), "\n".join([str(totals), *totals.bad()])
     assert totals.outcomes["held"] > totals.forged / 10  # most are refused; enough are not
 
@@ -63,7 +63,7 @@ def test_forgeries_are_refused_or_move_no_further_than_they_were_charged_for(for
 def test_forgeries_over_the_wire_are_refused_or_move_no_further_than_they_were_charged_for(forging: Forging, effort: float) -> None:
     totals = Totals()
     with Wire(forging) as wire:
-        wire.run(range(int(MESSAGES * max(0.25, effort))), totals)
+        wire.run(range(int(MESSAGES * max(1.0, effort))), totals)
     assert not totals.bad(), "\n".join([str(totals), *totals.bad()])
     assert totals.outcomes["held"] > totals.forged / 20
 

@@ -122,6 +122,7 @@ def test_an_answer_is_shown_the_second_time_as_it_is_stored(opened: Open) -> Non
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_every_answer_is_shown_the_second_time_as_it_is_stored(opened: Open) -> None:
     assert kept_as_stored(opened("ada"), (*accepted(), *texts(FOLDER / "answers.sql"), *texts(FOLDER / "subqueries.sql"))) > 300
 
