@@ -106,7 +106,7 @@ def budget(entity: str, *, name: str = "main", epsilon: str = EPSILON, per_state
         f"entity = {value(entity)}",
         note(f"epsilon = {epsilon}", "or rho = 0.01, for zero-concentrated differential privacy"),
         note("delta = 1e-6", "far below one in the number of protected entities; leave it out for pure epsilon"),
-        note(f"per_statement = {{ epsilon = {per_statement}, delta = 1e-8 }}", "the price of a statement that names none", at=52),
+        note(f"per_statement = {{ epsilon = {per_statement}, delta = 1e-8 }}", "the default price of a statement", at=52),
         note("# per_analyst = { epsilon = 0.5, delta = 1e-6 }", "the limit of each analyst", at=52),
         note("# analysts.alice = { epsilon = 1.0, delta = 1e-6 }", "the limit of one analyst", at=52),
     ]
