@@ -203,14 +203,14 @@ class Connection:
 
         A list of queries is explained as the workload that it would be, with its options.
         """
-        from dpsql.engine.answering import explain, seen_by
+        from dpsql.engine.answering import explain, session_for
 
         if not isinstance(sql, str):
             from dpsql.engine.together import explain_workload
 
             with self._used() as session:
                 queries = _queries(sql)
-                return explain_workload(queries, seen_by(session, *queries), _options(options), parameters)
+                return explain_workload(queries, session_for(session, *queries), _options(options), parameters)
         if options:
             raise errors.ProgrammingError("options are part of the statement's text", code="options",
                                           try_="SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (...) ...")
@@ -293,12 +293,12 @@ class Connection:
         Together they form one matrix of linear queries, measured once with the best known strategy, so that their answers are
         consistent. Raises a located error if anything is wrong; nothing is charged then.
         """
-        from dpsql.engine.answering import seen_by
+        from dpsql.engine.answering import session_for
         from dpsql.engine.together import workload
 
         with self._used() as session:
             queries = _queries(statements)
-            made = workload(queries, seen_by(session, *queries), _options(options), parameters)
+            made = workload(queries, session_for(session, *queries), _options(options), parameters)
         return replace(made, asked=lambda: self._occasion([query.text for query in queries], parameters, options))
 
     def _occasion(self, statements: Sequence[str], parameters: Sequence[Any] | Mapping[str, Any],
@@ -323,14 +323,14 @@ class Connection:
         Raises a located error if anything is wrong; nothing is charged then.
         """
         from dpsql.engine.accounts import asked_of
-        from dpsql.engine.answering import seen_by
+        from dpsql.engine.answering import session_for
         from dpsql.engine.validating import validate
         from dpsql.validation.calls import statement_of
 
         texts = [queries] if isinstance(queries, str) else list(queries)
         statement, brought = statement_of([_text(text) for text in texts], synthetic, within, options)
         with self._used() as session:
-            made = validate(statement, seen_by(session, statement), synthetic=brought)
+            made = validate(statement, session_for(session, statement), synthetic=brought)
         about = [("synthetic table", _sources(synthetic))]
 
         @functools.cache
@@ -364,7 +364,7 @@ class Connection:
         `.df()` gives the rows, `.write(path)` writes them to a CSV or Parquet file, `.report(path)` a page about them. Several
         tables are the `tables` of the result. Raises a located error if anything is wrong; nothing is charged then.
         """
-        from dpsql.engine.answering import seen_by
+        from dpsql.engine.answering import session_for
         from dpsql.engine.synthesizing import statement_of, synthesis
         from dpsql.engine.synthesizing_linked import linked_statement_of, linked_synthesis
 
@@ -374,12 +374,12 @@ class Connection:
         with self._used() as session:
             if not isinstance(query, Mapping):
                 statement = statement_of(_text(query), name, given)
-                return synthesis(statement, seen_by(session, statement), parameters).answer()
+                return synthesis(statement, session_for(session, statement), parameters).answer()
             if name is not None:
                 raise errors.ProgrammingError("with several queries, the dictionary gives the names", code="synthesis",
                                               try_='synthesize({"people_syn": "SELECT ..."}, epsilon=1)')
             several = linked_statement_of({each: _text(text) for each, text in query.items()}, given)
-            return linked_synthesis(several, seen_by(session, several), parameters).answer()
+            return linked_synthesis(several, session_for(session, several), parameters).answer()
 
     @guarded
     def synthetic_table(self, name: str) -> SyntheticTable:
@@ -428,13 +428,13 @@ class Connection:
     def _repr_html_(self) -> str:
         """The connection's tables and budget, for notebooks."""
         from dpsql.answers.connection_html import closed_html, connection_html
-        from dpsql.engine.synthesizing import beside
+        from dpsql.engine.synthesizing import with_synthetic_tables
 
         if self._session is None:
             return closed_html()
         spending = self.budget()
         with self._used() as session:
-            return connection_html(beside(session).catalog, spending, session.price)
+            return connection_html(with_synthetic_tables(session).catalog, spending, session.price)
 
 
 class Cursor:

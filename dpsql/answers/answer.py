@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql.answers.columns import ColumnData, joined, of_rows, told, typed, unpacked
+from dpsql.answers.columns import ColumnData, joined, none_for_nan, of_rows, typed, unpacked
 from dpsql.catalog.price import Price
 from dpsql.estimates import Estimate, constant
 from dpsql.questions.all_aggregates import Kind
@@ -431,7 +431,7 @@ def values_of(call: AggregateCall, estimate: Estimate) -> list[Value]:
     if call.type is Type.DATE:
         return [None if math.isnan(x) else dt.date.fromordinal(min(max(round(x), 1), dt.date.max.toordinal()))
                 for x in estimate.values.tolist()]
-    return list[Value](told(estimate.values))
+    return list[Value](none_for_nan(estimate.values))
 
 
 def _floats(values: Sequence[Any]) -> NDArray[np.float64]:

@@ -51,7 +51,7 @@ class ColumnData:
         return self.errors, self.lows, self.highs
 
     def told_errors(self) -> list[Error]:
-        return [None] * len(self.values) if self.errors is None else told(self.errors)
+        return [None] * len(self.values) if self.errors is None else none_for_nan(self.errors)
 
     def told_intervals(self) -> list[Interval]:
         if self.lows is None or self.highs is None:
@@ -91,7 +91,7 @@ def joined(parts: Sequence[ColumnData]) -> ColumnData:
     return ColumnData(values=tuple(value for part in parts for value in part.values), errors=errors, lows=lows, highs=highs)
 
 
-def told(numbers: Numbers) -> list[Error]:
+def none_for_nan(numbers: Numbers) -> list[Error]:
     """Numbers, None for NaN."""
     found: list[Error] = numbers.tolist()
     for at in np.flatnonzero(np.isnan(numbers)).tolist():
@@ -119,7 +119,7 @@ def unpacked(body: Sequence[Any], kind: Type) -> ColumnData:
 def _packed(numbers: Numbers | None) -> Any:
     if numbers is None:
         return None
-    return told(numbers) if len(numbers) <= FEW else _bytes_of(numbers.astype("<f8"))
+    return none_for_nan(numbers) if len(numbers) <= FEW else _bytes_of(numbers.astype("<f8"))
 
 
 def _packed_values(values: Sequence[Value]) -> Any:
@@ -158,7 +158,7 @@ def _unpacked_values(values: Any, kind: Type) -> tuple[Value, ...]:
         different = [typed(value, kind) for value in values["values"]]
         return tuple(map(different.__getitem__, _array(values["places"]).tolist()))
     numbers = _array(values)
-    found: list[Value] = list(told(numbers)) if numbers.dtype.kind == "f" else numbers.tolist()
+    found: list[Value] = list(none_for_nan(numbers)) if numbers.dtype.kind == "f" else numbers.tolist()
     for at in values.get("null", ()):
         found[at] = None
     return tuple(found)

@@ -75,7 +75,7 @@ def _planned(statement: Statement, text: str, session: Session, parameters: Para
         check_parameters(parameters)
     if parameters and isinstance(statement, Drop | Show | Describe):
         raise ProgrammingError("this statement has no parameters", code="parameters", try_="no values")
-    plan = decide(statement, seen_by(session, statement), parameters)
+    plan = decide(statement, session_for(session, statement), parameters)
     return PlannedStatement(text=text, parameters=parameters, statement=statement, plan=plan)
 
 
@@ -93,19 +93,19 @@ def describe(text: str, session: Session, parameters: Parameters = ()) -> tuple[
     """The columns that the answer to a statement will have. The statement is planned, and not run: nothing is charged, and no
     private row is read. Raises a located `errors.Error` if the statement is wrong."""
     statement = parse(text)
-    found = decide(statement, seen_by(session, statement), parameters).columns
+    found = decide(statement, session_for(session, statement), parameters).columns
     return with_ends(found) if isinstance(statement, Query) and statement.shows_ends else found
 
 
-def seen_by(session: Session, *statements: Statement) -> Session:
+def session_for(session: Session, *statements: Statement) -> Session:
     """The session, with the account's synthetic tables beside the policy's where statements name tables that the policy does not
     have."""
     named = {name for statement in statements for name in tables_named(statement)}
     if all(session.catalog.table(name) is not None for name in named):
         return session
-    from dpsql.engine.synthesizing import beside
+    from dpsql.engine.synthesizing import with_synthetic_tables
 
-    return beside(session)
+    return with_synthetic_tables(session)
 
 
 def tables_named(statement: Statement) -> list[str]:
@@ -127,13 +127,13 @@ def tables_named(statement: Statement) -> list[str]:
 @guarded
 def explain(query: Explained, session: Session, parameters: Parameters = ()) -> Explanation:
     """What a statement would do and cost; spends nothing. Raises a located error if it is wrong."""
-    return decide(query, seen_by(session, query), parameters).explain()
+    return decide(query, session_for(session, query), parameters).explain()
 
 
 @guarded
 def priced(query: Explained, session: Session, parameters: Parameters = ()) -> tuple[Explanation, Charge | None]:
     """What a statement would do and cost, and what it would be charged now, None if it is free; planned once."""
-    plan = decide(query, seen_by(session, query), parameters)
+    plan = decide(query, session_for(session, query), parameters)
     return plan.explain(), _due(plan)
 
 

@@ -17,7 +17,7 @@ from dpsql.batch.records import Record, recording
 from dpsql.batch.workload_answers import Answers, of_json
 from dpsql.batch.workload_plan import Batch, check_fitting, identity_of, least, left_out_of, notes_of
 from dpsql.engine.accounts import left_in_budget
-from dpsql.engine.charging import Bill, Charged, finished, guarding_few, located
+from dpsql.engine.charging import Bill, Charged, compose_answer, located, with_minimum_frequency
 from dpsql.engine.parameters import Parameters, shared_out
 from dpsql.engine.session import Session
 from dpsql.engine.single import fits, strategies
@@ -77,7 +77,7 @@ def linear_of(query: Query, question: Question, options: Options, session: Sessi
     view, known = limited_view(question, options, session.kernel, span_of(query.tree))
     if known.public or known.rows is None:
         raise _unlimited(query, _single(query, options) if known.public or known.owners else LIMITS)
-    one = linear(guarding_few(question, known, session, linear=True), view)
+    one = linear(with_minimum_frequency(question, known, session, linear=True), view)
     if stability(one.source, session.kernel).rows is None:  # conditions select cells in a workload, and do not limit rows
         raise _unlimited(query, LIMITS)
     return one
@@ -181,8 +181,8 @@ def _steps(made: Batch, options: Options, session: Session, left_out: tuple[str,
     found = yield from recording(made.steps(), records)
     notes = (*([made.told] if isinstance(made, AccuracyPlan) else []), *notes_of(made), *found.notes, *left_out)
     told = notes if len(made.asked) == 1 else ()
-    answers = tuple(finished(one.question, options, Released(cells=cells, aggregates=_open(one, aggregates, options, session),
-                                                             notes=told), session, price=options.price)
-                    for one, (cells, aggregates) in zip(made.asked, found.statements, strict=True))
+    answers = tuple(compose_answer(
+        one.question, options, Released(cells=cells, aggregates=_open(one, aggregates, options, session), notes=told), session,
+        price=options.price) for one, (cells, aggregates) in zip(made.asked, found.statements, strict=True))
     cost = str(options.price) if options.price is not None else ""
     return Answers(answers=answers, cost=cost, notes=notes, records=tuple(records))

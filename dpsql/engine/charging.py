@@ -184,13 +184,14 @@ def open_account(text: str, session: Session) -> Iterator[None]:
         raise busy(session.analyst, told.running).located(text) from None
 
 
-def guarding_few(question: Question, known: Stability, session: Session, *, linear: bool = False) -> Question:
+def with_minimum_frequency(question: Question, known: Stability, session: Session, *, linear: bool = False) -> Question:
     """The question; if the policy has a minimum frequency, with the count of entities that decides which groups are withheld."""
     entity = session.catalog.entity
     return with_minimum(question, known, entity, linear=linear) if entity.minimum_frequency > 1 else question
 
 
-def finished(question: Question, options: Options, released: Released, session: Session, price: Price | None = None) -> Answer:
+def compose_answer(question: Question, options: Options, released: Released, session: Session,
+                   price: Price | None = None) -> Answer:
     """The answer to a statement, composed from what was released."""
     return compose(question, released.cells, released.aggregates, session.scratch, confidence=float(options.confidence),
                    price=price, notes=released.notes, singles=released.singles)

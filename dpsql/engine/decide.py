@@ -12,7 +12,7 @@ from typing import Any
 
 from dpsql.answers.answer import rows_shown, whole
 from dpsql.answers.described_columns import OF_DROP, columns_of
-from dpsql.engine.charging import guarding_few, located
+from dpsql.engine.charging import located, with_minimum_frequency
 from dpsql.engine.free_plans import DeclaredGroups, Explaining, Listings, Public
 from dpsql.engine.parameters import Parameters
 from dpsql.engine.plan import Plan
@@ -149,12 +149,12 @@ def _one_question(query: Query, session: Session, parameters: Parameters) -> Pla
                 question=question, options=options, cells=_cells_of(question), text=query.text, session=session,
                 beside=lambda: made)
         if _needs_workload(question, options):
-            return _weighed(query, question, options, session)
+            return _workload_plan(query, question, options, session)
         if options.planning is not None:
             raise OptionError("planning is the time to search for a strategy, and this statement uses none",
                               code="workload", subject="planning", span=options.span.get("planning"),
                               try_="strategy = 'auto' beside it")
-        question = guarding_few(question, known, session)
+        question = with_minimum_frequency(question, known, session)
         program = compiled(whole(question), options, view, known, session)
     single = SingleStatement(program=program, shown=rows_shown(question.limit, question.offset), text=query.text, session=session)
     if not program.idle or program.first:
@@ -190,7 +190,7 @@ def _needs_workload(question: Question, options: Options) -> bool:
     return question.together or options.strategy is not None or options.consistency != "none"
 
 
-def _weighed(query: Query, question: Question, options: Options, session: Session) -> Plan:
+def _workload_plan(query: Query, question: Question, options: Options, session: Session) -> Plan:
     """The plan of a statement that forms a workload by itself."""
     from dpsql.engine.batches import WorkloadStatement, batch_of, linear_of
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from dpsql.answers.answer import Answer
 from dpsql.answers.described_columns import OF_EXPLANATION, DescribedColumn, columns_of, of_question
 from dpsql.answers.listing import Listing, Tabular
-from dpsql.engine.charging import finished, located
+from dpsql.engine.charging import compose_answer, located
 from dpsql.engine.plan import Plan
 from dpsql.engine.session import Session
 from dpsql.planning.options import Options
@@ -46,7 +46,7 @@ class Public:
     def answer(self) -> Answer:
         with located(self.text):
             cells, aggregates = exact(self.question, self.view, self.session.kernel)
-            return finished(self.question, self.options, Released(cells=cells, aggregates=aggregates), self.session)
+            return compose_answer(self.question, self.options, Released(cells=cells, aggregates=aggregates), self.session)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +72,7 @@ class DeclaredGroups:
 
     def answer(self) -> Answer:
         with located(self.text):
-            return finished(self.question, self.options, Released(cells=self.cells, aggregates={}), self.session)
+            return compose_answer(self.question, self.options, Released(cells=self.cells, aggregates={}), self.session)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,7 +18,7 @@ from sqlglot import exp
 from dpsql.answers.answer import Answer
 from dpsql.answers.described_columns import DescribedColumn, of_question
 from dpsql.engine.accounts import left_in_budget
-from dpsql.engine.charging import finished, located, open_account
+from dpsql.engine.charging import compose_answer, located, open_account
 from dpsql.engine.online_models import coded_rows
 from dpsql.engine.parameters import Parameters
 from dpsql.engine.session import Session
@@ -188,7 +188,7 @@ class OnlineStatement:
             made = [self._asked(groups, table) for groups in self.groups]
         told = {call.id: estimate for call, (estimate, _) in zip(self.question.aggregates, made, strict=True)}
         notes = tuple(dict.fromkeys(note for _, notes in made for note in notes))
-        return finished(self.question, self.options, Released(cells=self.cells, aggregates=told, notes=notes), self.session)
+        return compose_answer(self.question, self.options, Released(cells=self.cells, aggregates=told, notes=notes), self.session)
 
     def _private(self) -> CodedTable:
         """The private rows and the columns that were coded, from the statement that opened the model. Raises a located error."""

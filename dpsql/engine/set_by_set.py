@@ -18,7 +18,7 @@ from dpsql.answers.answer import Answer, of_json
 from dpsql.answers.described_columns import DescribedColumn, of_question
 from dpsql.engine.accounts import left_in_budget
 from dpsql.engine.around_statements import released_first
-from dpsql.engine.charging import Bill, Charged, finished, guarding_few, located
+from dpsql.engine.charging import Bill, Charged, compose_answer, located, with_minimum_frequency
 from dpsql.engine.session import Session
 from dpsql.engine.single import compiled
 from dpsql.estimates import joined
@@ -46,7 +46,7 @@ def set_by_set(question: Question, known: Stability, options: Options, text: str
     sets = dict.fromkeys(kept_keys(question))
     asked = released_first((*question.scalars, *(_one_of(question, kept, span) for kept in sets)))
     view, public = limited_view(asked, options, session.kernel, span)
-    return SetBySet(question=guarding_few(question, known, session), text=text, session=session,
+    return SetBySet(question=with_minimum_frequency(question, known, session), text=text, session=session,
                     program=compiled(asked, options, view, public, session))
 
 
@@ -114,7 +114,7 @@ class SetBySet(Charged[Answer]):
         notes = dict.fromkeys(note for name in names for note in found[name].notes)
         released = Released(cells=tuple(cells), aggregates=aggregates, notes=(*notes, *left),
                             singles=found[names[-1]].singles)
-        return finished(question, program.options, released, session, price=program.options.price)
+        return compose_answer(question, program.options, released, session, price=program.options.price)
 
 
 def _placed(question: Question, kept: tuple[int, ...], released: Released) -> Generator[tuple[Any, ...], None, None]:

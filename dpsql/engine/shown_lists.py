@@ -12,9 +12,10 @@ from dpsql.engine.session import Session
 
 def _tables(session: Session) -> Tabular:
     from dpsql.engine.stored_models import models
-    from dpsql.engine.synthesizing import beside
+    from dpsql.engine.synthesizing import with_synthetic_tables
 
-    return listed_tables(beside(session).catalog, {name: made.domain.columns for name, made in models(session).items()})
+    return listed_tables(with_synthetic_tables(session).catalog,
+                         {name: made.domain.columns for name, made in models(session).items()})
 
 
 LISTS: Mapping[str, Callable[[Session], Tabular]] = {

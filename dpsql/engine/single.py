@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from dpsql.answers.answer import ALL_ROWS, Answer, of_json
 from dpsql.answers.described_columns import DescribedColumn, of_question
 from dpsql.engine.accounts import left_in_budget
-from dpsql.engine.charging import Bill, Charged, finished, guarding_few, located
+from dpsql.engine.charging import Bill, Charged, compose_answer, located, with_minimum_frequency
 from dpsql.engine.parameters import Parameters, named
 from dpsql.engine.session import Session
 from dpsql.mechanisms.all_mechanisms import NAMES
@@ -66,7 +66,7 @@ def compiled(question: Question, options: Options, view: Node, known: Stability,
 def _first(scalar: Scalar, options: Options, session: Session) -> tuple[Scalar, Node, Stability]:
     """A scalar subquery, the rows that it reads, and their stability."""
     view, known = limited_view(scalar.question, options, session.kernel, scalar.span)
-    return replace(scalar, question=guarding_few(scalar.question, known, session)), view, known
+    return replace(scalar, question=with_minimum_frequency(scalar.question, known, session)), view, known
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,4 +119,4 @@ def program_steps(program: Program, session: Session) -> Generator[Request, Any,
 def _steps(program: Program, session: Session, notes: tuple[str, ...]) -> Generator[Request, Any, Answer]:
     released = yield from script(program, session.kernel, session.scratch)
     released = replace(released, notes=(*released.notes, *notes)) if notes else released
-    return finished(program.question, program.options, released, session, price=program.options.price)
+    return compose_answer(program.question, program.options, released, session, price=program.options.price)

@@ -88,7 +88,8 @@ def synthesis(statement: Synthesize, session: Session, parameters: Parameters = 
         counted = counted_keys(view, question.keys, session.kernel, session.scratch)
         known = () if counted is None else known_marginals(counted, {
             key.column: form.name for key, form in zip(question.keys, forms, strict=True)}, table.domain, session)
-        public = None if terms.public is None else public_places(terms.public, beside(session), forms, table.columns)
+        public = None if terms.public is None else public_places(
+            terms.public, with_synthetic_tables(session), forms, table.columns)
         task = SynthesisTask(table=table, price=accounts[-1], workload=workload, known=known, public=public,
                              single=terms.single)
         choice = chosen(task, terms.method, methods_for(terms))
@@ -276,7 +277,7 @@ def named_once(name: str, made: Charged[Any], span: Span | None, part: Callable[
         yield
 
 
-def beside(session: Session) -> Session:
+def with_synthetic_tables(session: Session) -> Session:
     """The same session, in which the synthetic tables of its account are public tables. A name that the policy or the database
     gives to a table is that table's."""
     known = _names(session.catalog)

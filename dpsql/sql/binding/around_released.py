@@ -28,7 +28,7 @@ from dpsql.sql.binding.scope import distinct_names
 from dpsql.sql.binding.sources import bind_from
 from dpsql.sql.text import border
 from dpsql.sql.text.literals import ParameterValue
-from dpsql.sql.text.places import placed, span_of, told_of
+from dpsql.sql.text.places import placed, placed_in, span_of
 from dpsql.sql.text.statement import Query
 from dpsql.sql.text.trees import inner_of, is_star, item_name, refuse_windows
 from dpsql.trusted.declarations.tables import Column, Domain, Table
@@ -127,7 +127,7 @@ def bind_around(query: Query, catalog: Catalog, public: PublicTables, scratch: S
     except NotAround:
         return None
     except Error as fault:
-        told_of(fault, query.tree, query.text)
+        placed_in(fault, query.tree, query.text)
         raise
     except RecursionError:
         return None

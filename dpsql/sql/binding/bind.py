@@ -19,7 +19,7 @@ from dpsql.sql.binding.relations import QueryBinder
 from dpsql.sql.binding.sources import bind_from
 from dpsql.sql.text import border
 from dpsql.sql.text.literals import ParameterValue
-from dpsql.sql.text.places import span_of, told_of
+from dpsql.sql.text.places import placed_in, span_of
 from dpsql.sql.text.statement import Query
 from dpsql.sql.text.trees import refuse_windows
 
@@ -40,7 +40,7 @@ def checked(query: Query, catalog: Catalog, public: PublicTables, scratch: Scrat
         return act(query.tree, BindingContext(catalog=catalog, public=GuardedPublicTables(public), scratch=scratch,
                                               parameters=parameters, queries=QueryBinder(), text=query.text))
     except Error as fault:
-        told_of(fault, query.tree, query.text)
+        placed_in(fault, query.tree, query.text)
         raise
     except RecursionError:
         pass

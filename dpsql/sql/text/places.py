@@ -134,7 +134,7 @@ class _Finder:
         return min(row[low], row[high - (1 << level) + 1])
 
 
-def told_of(fault: Error, tree: exp.Expr, text: str) -> Error:
+def placed_in(fault: Error, tree: exp.Expr, text: str) -> Error:
     """An error that knows its text, and where it knows no place in it, that of all that was asked."""
     if fault.span is None:
         fault.span = span_of(tree)

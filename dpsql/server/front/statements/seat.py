@@ -19,7 +19,7 @@ from dpsql.answers.listings import price_in_words
 from dpsql.catalog.model import Catalog
 from dpsql.dbapi import Connection, Cursor
 from dpsql.engine.accounts import left_if_known
-from dpsql.engine.answering import seen_by, tables_named
+from dpsql.engine.answering import session_for, tables_named
 from dpsql.errors import Error, Incident, InternalError
 from dpsql.server.front.catalogue.catalog_queries import CatalogDatabase, parameter_kinds, read_question
 from dpsql.server.front.catalogue.catalog_rewriting import Asking
@@ -222,7 +222,7 @@ class ConnectionSeat:
     def _asked(self) -> CatalogDatabase:
         """The catalogue as it is now; the tables of the analyst's own that are made meanwhile come into it."""
         session = self._connection.session
-        catalog = seen_by(session, _NAMING_NOTHING).catalog
+        catalog = session_for(session, _NAMING_NOTHING).catalog
         if self._catalogue is None or self._catalogue[0] != catalog.tables.keys():
             if self._catalogue is not None:
                 self._catalogue[1].close()
