@@ -128,7 +128,7 @@ def test_numbers_of_public_tables_are_drawn() -> None:
 
 def test_open_ends_and_missing_numbers_are_told() -> None:
     chart, series = only("k mean", [("a", 5.0), ("b", None)], margin=math.inf)
-    assert series.words == ("5 of any error", "NULL") and any("without an end" in note for note in chart.notes)
+    assert series.words == ("5 of any error", "NULL") and any("an open interval" in note for note in chart.notes)
 
 
 @pytest.mark.parametrize(("names", "rows"), [

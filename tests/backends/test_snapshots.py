@@ -853,8 +853,8 @@ def test_databases_that_are_not_there(uri: str, told: str, tmp_path: Path, hospi
 
 
 @pytest.mark.parametrize(("uri", "told"), [
-    ("mysql://host/db", "cannot be read"), ("sqlite://file.sqlite", "no URI"), ("postgresql://host:port/db", "no URI"), ("snowflake://account", "no URI"),
-    ("postgresql://host/a b", "no URI"), ("http://host/people.parquet", "cannot be read")])
+    ("mysql://host/db", "cannot be read"), ("sqlite://file.sqlite", "not the URI"), ("postgresql://host:port/db", "not the URI"), ("snowflake://account", "not the URI"),
+    ("postgresql://host/a b", "not the URI"), ("http://host/people.parquet", "cannot be read")])
 def test_uris_that_are_none(uri: str, told: str, tmp_path: Path) -> None:
     (tmp_path / "dpsql.toml").write_text(POLICY.format(uri=uri), encoding="utf-8")
     with pytest.raises(PolicyError, match=told) as caught:

@@ -147,7 +147,7 @@ MISTAKES = {
                                     "[tables.homes.columns]  zzz = {}", "policy-reference"),
     "fk-misspelt": Mistake('"homes(home)"', '"homes.home"', "foreign_keys", "written table(column)", "references ="),
     "fk-counts-differ": Mistake('"homes(home)"', '"homes(home, id)"', "foreign_keys", "differ in number"),
-    "fk-twice": Mistake(FK, FK.replace("}]", "}, " + FK[16:]), "foreign_keys", "the one of home occurs twice", "leaving one"),
+    "fk-twice": Mistake(FK, FK.replace("}]", "}, " + FK[16:]), "foreign_keys", "the one of home occurs twice", "leave one"),
     "fk-half-quoted": Mistake('"homes(home)"', "'homes(\"home)'", "foreign_keys", "written table(column)"),
     "fk-nameless": Mistake('"homes(home)"', '"homes( )"', "foreign_keys", "differ in number: 1 and 0"),
     "fk-text": Mistake(FK, 'foreign_keys = "homes"', "foreign_keys", "must be a list"),
