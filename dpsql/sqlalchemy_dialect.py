@@ -19,7 +19,7 @@ from sqlalchemy.sql.elements import BindParameter
 import dpsql
 from dpsql.catalog.model import Catalog
 from dpsql.dbapi import Connection
-from dpsql.engine.synthesizing import beside
+from dpsql.engine.synthesizing import with_synthetic_tables
 from dpsql.errors import InterfaceError, OptionError
 from dpsql.trusted.declarations.tables import Table
 from dpsql.types import Type
@@ -220,7 +220,7 @@ def _catalog(connection: Any) -> Catalog:
     """What can be asked, with the synthetic tables of the analyst."""
     driver: Connection = connection.connection.driver_connection
     with driver._used() as session:
-        return beside(session).catalog
+        return with_synthetic_tables(session).catalog
 
 
 def _table(connection: Any, name: str, schema: str | None) -> Table:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.forged import made_of
 from support.joined_worlds import POLICY, Small
 from support.sessions import session_of
 
@@ -154,8 +155,7 @@ def test_smaller_groups_are_shown_as_seldom_as_is_told(kind: str, rows: int, ope
 
 
 def _question(rule: MinimumFrequency) -> Question:
-    found = object.__new__(Question)
-    object.__setattr__(found, "minimum", rule)
+    found: Question = made_of(Question, {"minimum": rule})
     return found
 
 

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from dpsql.backends.fixed_views import fixed_views
 from dpsql.backends.source_files import NOWHERE, DataOrigin, FileState, files_of_database, fingerprint
-from dpsql.backends.store import Store
+from dpsql.backends.store import Store, origin_text
 from dpsql.backends.store_buckets import FarBuckets
 from dpsql.errors import OperationalError
 from dpsql.trusted.declarations.tables import GENERATED, ForeignKey, TableSchema
@@ -249,7 +249,7 @@ def open_database(path: str | Path) -> DuckReader:
         raise redefining(path, own)
     files = files_of_database(path)
     return DuckReader(connection, fingerprint([files]), origin=DataOrigin(
-        files=files.files, read_as=repr((duckdb.__version__, [files], []))))  # as `file_tables.open_files` reads it without files
+        files=files.files, read_as=origin_text([files], [])))  # as `file_tables.open_files` reads it without files
 
 
 def attach_database(connection: duckdb.DuckDBPyConnection, path: Path, name: str, subject: str = "") -> None:

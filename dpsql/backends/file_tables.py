@@ -25,11 +25,13 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import json
 import re
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import duckdb
 
@@ -47,9 +49,11 @@ from dpsql.backends.duckdb import (
     with_memory,
 )
 from dpsql.backends.source_files import DataOrigin, SourceFiles, files_of_database, fingerprint, name_below
-from dpsql.backends.store import NO_STORE, FindStore, NothingKnown, RememberedFacts, Store, is_whole
+from dpsql.backends.store import NO_STORE, FindStore, NothingKnown, RememberedFacts, Store, is_whole, origin_text
 from dpsql.catalog.reading import USUAL_CELL, USUAL_CSV, CellReading, CsvFormat
+from dpsql.catalog.reading_words import differences
 from dpsql.errors import IntegrityError, InternalError, OperationalError
+from dpsql.trusted.frozen import field_names
 from dpsql.trusted.plan.expr.printing import quote, text_literal
 from dpsql.trusted.plan.stored import bucket_name, place_in_bucket
 
@@ -85,6 +89,12 @@ class FileTable:
     @property
     def name(self) -> str:
         return self.source.table
+
+    def as_plain(self) -> dict[str, Any]:
+        """For a store's manifest: the format of cells as far as it is not the usual one, by the names that policies use."""
+        return {"source": self.source.as_plain(), "key": self.key, "row_key": self.row_key, "columns": self.columns,
+                "public": self.public, "csv": differences(self.csv, USUAL_CSV, field_names(CsvFormat)),
+                "cells": {column: differences(how, USUAL_CELL, field_names(CellReading)) for column, how in self.cells.items()}}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,7 +147,7 @@ def open_files(tables: Sequence[FileTable], *, database: Path | None = None, fac
     sources = [*whole, *(table.source for table in tables)]
     origin = DataOrigin(files=tuple(file for source in sources for file in source.files), rows=rows,
                         paths={table.name: table.source.paths for table in tables},
-                        read_as=repr((duckdb.__version__, whole, tables, *([rest] if rest else []))))
+                        read_as=origin_text(whole, [table.as_plain() for table in tables], rest))
     store = find_store(origin)
     if store is not None:
         attach_store(connection, store)
@@ -485,7 +495,7 @@ def load_public(connection: duckdb.DuckDBPyConnection, table: FileTable, view: F
 
 def fact_of(table: FileTable, view: FileView) -> str:
     """What is remembered of files that were verified: by which engine and view, which files, which columns and which key."""
-    return repr((duckdb.__version__, view.rows, table.source.files, table.columns, view.key))
+    return json.dumps([duckdb.__version__, view.rows, [file.as_plain() for file in table.source.files], table.columns, view.key])
 
 
 def shared_key(table: str, place: str, key: Sequence[str]) -> IntegrityError:

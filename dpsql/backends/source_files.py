@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from dpsql.catalog.database_uris import is_duckdb_file
 from dpsql.catalog.file_names import is_of_rows, is_of_texts
@@ -40,6 +41,11 @@ class FileState:
         found = path.stat()
         return cls(path=path, device=found.st_dev, number=found.st_ino, size=found.st_size, changed=found.st_mtime_ns,
                    touched=found.st_ctime_ns)
+
+    def as_plain(self) -> dict[str, Any]:
+        """For a store's manifest, which later versions read, whatever the fields are called by then."""
+        return {"path": str(self.path), "device": self.device, "number": self.number, "size": self.size, "changed": self.changed,
+                "touched": self.touched}
 
     def stands(self) -> bool:
         """Whether the file is still the same, as far as can be seen without reading it."""
@@ -74,6 +80,12 @@ class SourceFiles:
         """Where the rows are, by whatever name: in files, or in one table of a DuckDB file, which may have public ones too."""
         return [(file.device, file.number, self.relation) for file in self.files]
 
+    def as_plain(self) -> dict[str, Any]:
+        """For a store's manifest."""
+        return {"table": self.table, "reader": self.reader, "files": [file.as_plain() for file in self.files],
+                "root": None if self.root is None else str(self.root),
+                "told_by": None if self.told_by is None else self.told_by.as_plain(), "relation": self.relation}
+
     @property
     def is_parquet(self) -> bool:
         return self.reader == "read_parquet"
@@ -85,6 +97,7 @@ class DataOrigin:
 
     files    all of the files
     read_as  which table each of them is read for, from which folder, and how: with the engine's version, what the rows rest on
+             (`store.origin_text`)
     rows     about how many rows the largest table has
     paths    the paths of the tables in files of their own
     """

@@ -15,6 +15,7 @@ import duckdb
 
 from dpsql.backends.file_tables import has_key, shared_key
 from dpsql.backends.spark_cluster import SparkCluster, run_job
+from dpsql.backends.store import origin_text
 from dpsql.errors import OperationalError
 from dpsql.trusted.plan.expr.printing import quote
 from dpsql.trusted.reader import ReaderFault
@@ -54,6 +55,10 @@ class SparkTable:
                                    subject=self.name, try_="the table that it reads, or a table made from it")
         return frame
 
+    def as_plain(self) -> dict[str, Any]:
+        """For a store's manifest."""
+        return {"name": self.name, "source": self.source, "public": self.public, "key": self.key, "columns": self.columns}
+
     @property
     def in_files(self) -> bool:
         """Whether the source is the address of files."""
@@ -67,7 +72,8 @@ class SparkTable:
 def origin_in_spark(tables: Iterable[SparkTable]) -> str:
     """What a store is made of that Spark makes: which source each private table is read from, how, and by which version of the
     engine."""
-    return repr((duckdb.__version__, sorted(repr(table) for table in tables if not table.public)))
+    private = sorted((table for table in tables if not table.public), key=lambda table: table.name)
+    return origin_text([], [table.as_plain() for table in private])
 
 
 def _declared(table: SparkTable, frame: Any) -> Any:

@@ -14,12 +14,14 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
-from dpsql.backends.source_files import DataOrigin, FileState
+import duckdb
+
+from dpsql.backends.source_files import DataOrigin, FileState, SourceFiles
 from dpsql.trusted.plan.stored import StoredTable
 
 
@@ -52,8 +54,7 @@ class Store:
     tables: Mapping[str, StoredTable]
 
     def as_json(self) -> str:
-        return json.dumps({"entity": self.entity, "made_of": self.made_of,
-                           "buckets": [asdict(file) | {"path": str(file.path)} for file in self.buckets],
+        return json.dumps({"entity": self.entity, "made_of": self.made_of, "buckets": [file.as_plain() for file in self.buckets],
                            "tables": tables_as_json(self.tables)}, indent=1)
 
     @classmethod
@@ -73,6 +74,13 @@ def tables_of(found: Mapping[str, Mapping[str, Any]]) -> dict[str, StoredTable]:
     return {name: StoredTable(**{**table, "order": tuple(table["order"]), "ends": {
         column: None if ends is None else tuple(ends) for column, ends in table["ends"].items()}})
         for name, table in found.items()}
+
+
+def origin_text(databases: Sequence[SourceFiles], tables: Sequence[Mapping[str, Any]], others: str = "") -> str:
+    """What a store is made of, as its manifest tells it: the version of the engine, database files, and tables in other files
+    (`as_plain`). `others` identifies the rows of tables of another kind."""
+    return json.dumps({"engine": duckdb.__version__, "databases": [each.as_plain() for each in databases], "tables": tables,
+                       "others": others}, default=dict)
 
 
 FindStore: TypeAlias = Callable[[DataOrigin], Store | None]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from dpsql.catalog.file_names import usual_format
 from dpsql.catalog.reading import USUAL_CELL, CellReading, CsvFormat
 from dpsql.catalog.reading_words import differences
+from dpsql.trusted.frozen import field_names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,4 +44,4 @@ class DraftedFile:
 
     def entries(self, path: Path) -> dict[str, Any]:
         """The differences from the usual format of such files, as written in a policy."""
-        return differences(self.csv, usual_format(path), [item.name for item in fields(CsvFormat)])
+        return differences(self.csv, usual_format(path), field_names(CsvFormat))

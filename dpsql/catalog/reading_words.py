@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import fields
 from typing import Any
 
 from dpsql.catalog.reading import USUAL_CELL, USUAL_CSV, CellReading, CsvFormat
+from dpsql.trusted.frozen import field_names
 
 
 def format_in_words(how: CsvFormat) -> str:
     """The differences from the usual format of CSV files, such as "delimiter = ';'"."""
-    return ", ".join(_in_words(how, USUAL_CSV, [item.name for item in fields(how)]))
+    return ", ".join(_in_words(how, USUAL_CSV, field_names(type(how))))
 
 
 def reading_in_words(how: CellReading) -> str:
     """The type, and what differs from the usual reading, such as "VARCHAR, trim = True"; "" where it is as it is kept."""
     return ", ".join(([how.type] if how.type else []) + _in_words(how, USUAL_CELL, [
-        item.name for item in fields(how) if item.name != "type"]))
+        name for name in field_names(type(how)) if name != "type"]))
 
 
 def differences(found: CsvFormat | CellReading, usual: CsvFormat | CellReading, names: Iterable[str]) -> dict[str, Any]:

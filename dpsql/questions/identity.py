@@ -7,7 +7,6 @@ on included.
 
 from __future__ import annotations
 
-import dataclasses
 import datetime as dt
 import enum
 import hashlib
@@ -15,6 +14,7 @@ from collections.abc import Mapping
 from types import NoneType
 
 from dpsql.trusted.declarations.tables import Table
+from dpsql.trusted.frozen import field_names, is_frozen
 
 IGNORED = {"span", "text", "listings", "combinations"}  # these are of public rows, which the version of the data identifies
 SHOWN = {"Output", "Key", "Fold", "Field", "Merged"}  # whose `name` is for people
@@ -74,7 +74,6 @@ def _table(table: Table) -> str:
 def _parts(kind: type) -> tuple[str, ...] | None:
     """The fields of a class of values that take part; None of what is none."""
     if kind not in _PARTS:
-        _PARTS[kind] = tuple(item.name for item in dataclasses.fields(kind)
-                             if item.name not in IGNORED and not (item.name == "name" and kind.__name__ in SHOWN)
-                             ) if dataclasses.is_dataclass(kind) else None
+        _PARTS[kind] = tuple(name for name in field_names(kind) if name not in IGNORED and not (
+            name == "name" and kind.__name__ in SHOWN)) if is_frozen(kind) else None
     return _PARTS[kind]

@@ -39,9 +39,12 @@ class Combinations:
     without the conditions of the query. `enforced`: no row has others; else the policy says so of private columns."""
 
     keys: tuple[str, ...]
-    rows: tuple[tuple[Value, ...], ...] = field(hash=False, repr=False)
-    unconditioned: tuple[tuple[Value, ...], ...] = field(hash=False, repr=False)
+    rows: tuple[tuple[Value, ...], ...] = field(repr=False)
+    unconditioned: tuple[tuple[Value, ...], ...] = field(repr=False)
     enforced: bool = True
+
+    def __hash__(self) -> int:
+        return hash((self.keys, self.enforced))  # the rows are many
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TypeVar
 
+from dpsql.trusted.frozen import field_names
 from dpsql.trusted.plan.node import Node
 
 Kind = TypeVar("Kind", bound=Node)
@@ -15,19 +16,19 @@ def updated(node: Kind, **changes: object) -> Kind:
     """The node with other values in some fields; the same object, with its cached results, if nothing differs."""
     old = {name: getattr(node, name) for name in changes}
     same = all(new is old[name] or (not isinstance(new, Node) and new == old[name]) for name, new in changes.items())
-    return node if same else dataclasses.replace(node, **changes)
+    return node if same else replace(node, **changes)
 
 
 def rebuild(plan: Node, change: Callable[[Node], Node]) -> Node:
     """The same tree with `change` applied to every node, inputs first. What is not changed stays the same object."""
     updates: dict[str, object] = {}
-    for item in dataclasses.fields(plan):
-        value = getattr(plan, item.name)
+    for name in field_names(type(plan)):
+        value = getattr(plan, name)
         if isinstance(value, Node):
             if (made := rebuild(value, change)) is not value:
-                updates[item.name] = made
+                updates[name] = made
         elif isinstance(value, tuple) and value and all(isinstance(part, Node) for part in value):
             parts = tuple(rebuild(part, change) for part in value)
             if any(new is not old for new, old in zip(parts, value, strict=True)):
-                updates[item.name] = parts
-    return change(dataclasses.replace(plan, **updates) if updates else plan)
+                updates[name] = parts
+    return change(replace(plan, **updates) if updates else plan)

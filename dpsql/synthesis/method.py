@@ -6,10 +6,11 @@ model, as a mechanism does (`mechanisms.mechanism`): a mistake in it can spoil a
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Generator
 from dataclasses import dataclass
 from itertools import combinations, product
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 from dpsql.models.noisy_marginals import MarginalMeasurement
 from dpsql.models.sampling import Places
@@ -120,7 +121,7 @@ class Impossible:
     try_: str
 
 
-class Method(Protocol):
+class Method(ABC):
     """One way to choose marginals and measure them."""
 
     name: ClassVar[str]
@@ -133,10 +134,10 @@ class Method(Protocol):
         """About how many equal parts of the price are for a measurement each; None if that is not known, or very many."""
         return None
 
+    @abstractmethod
     def measure(self, task: SynthesisTask) -> Measuring:
         """Measures marginals for the price of the task in all, at most."""
-        ...
 
+    @abstractmethod
     def told(self, task: SynthesisTask) -> tuple[str, ...]:
         """What will be measured, a line for each stage: from public facts only."""
-        ...

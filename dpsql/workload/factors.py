@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.trusted.cached import cached_property
+from dpsql.trusted.frozen import settle
 from dpsql.trusted.matrices.matrices import (
     LARGEST,
     LONGEST,
@@ -408,7 +409,7 @@ class Dense(Factor):
     def __post_init__(self) -> None:
         own = np.array(self.matrix)
         own.flags.writeable = False
-        object.__setattr__(self, "matrix", own)
+        settle(self, "matrix", own)
 
     @property
     def shape(self) -> tuple[int, int]:

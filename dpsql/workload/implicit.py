@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpsql.trusted.cached import cached_property
+from dpsql.trusted.frozen import settle
 from dpsql.trusted.matrices.matrices import Centre, Halves, Matrix, Root, Stacked
 from dpsql.workload.domain import room, too_large
 from dpsql.workload.factors import Array, Exact, Factor, Prefix, Sized, length, words, written
@@ -26,7 +27,7 @@ class PIdentity(Factor):
         if own.ndim != 1 or others.ndim != 2 or others.shape[1] != len(own) or not len(own):
             raise ValueError("every value must have a number below the number of columns")
         for name, numbers in (("own", np.frombuffer(words(own), dtype=np.int64)), ("others", written(others).array)):
-            object.__setattr__(self, name, numbers)
+            settle(self, name, numbers)
         if (self.own <= 0).any():
             raise ValueError("every value must be measured with a positive weight")
 

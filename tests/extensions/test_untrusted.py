@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Callable, Iterator
-from dataclasses import fields, replace
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -31,6 +31,7 @@ from dpsql.trusted.extensions.ask_solvers import MOST_ANSWERS, NO_SOLVERS, Solve
 from dpsql.trusted.extensions.bounded_degrees import extended
 from dpsql.trusted.extensions.lipschitz_extension import LipschitzExtension
 from dpsql.trusted.extensions.removal_distance import RemovalDistances
+from dpsql.trusted.frozen import field_names, is_frozen
 from dpsql.trusted.kernel.publics import Publics
 from dpsql.trusted.measurements.reading.content import Content
 from dpsql.trusted.measurements.reading.request import Context
@@ -40,7 +41,7 @@ from dpsql.trusted.plan.node import Printing
 from dpsql.trusted.plan.operators.owner_sets import NEAR, UNIT, OwnerSets, slack
 from dpsql.trusted.plan.operators.summands import Count
 
-ROLES = [field.name for field in fields(Solvers)]
+ROLES = [*field_names(Solvers)]
 
 Lie = Callable[[Callable[..., Any]], Callable[..., Any]]
 """What becomes of an honest answer: of numbers that belong together, as an object or a tuple of arrays, or of one array."""
@@ -52,7 +53,7 @@ def changed(found: Any, change: Callable[[Any], Any]) -> Any:
         return tuple(change(part) for part in found)
     if isinstance(found, np.ndarray):
         return change(found)
-    return SimpleNamespace(**{field.name: change(getattr(found, field.name)) for field in fields(found)})
+    return SimpleNamespace(**{name: change(getattr(found, name)) for name in field_names(type(found))})
 
 
 def each(change: Callable[[Any], Any]) -> Lie:
@@ -79,9 +80,9 @@ def mutating(honest: Callable[..., Any]) -> Callable[..., Any]:
                 base = getattr(base, "base", None)
         elif isinstance(thing, list):
             thing[:] = [7] * 3
-        elif hasattr(thing, "__dataclass_fields__"):
-            for field in fields(thing):
-                spoil(getattr(thing, field.name))
+        elif is_frozen(thing):
+            for name in field_names(type(thing)):
+                spoil(getattr(thing, name))
 
     def door(*given: Any) -> Any:
         found = changed(honest(*given), lambda part: np.array(part))
@@ -267,8 +268,7 @@ def test_what_is_asked_is_a_copy(effort: float) -> None:
     seen: list[Any] = []
 
     def keep(answer: Any, *given: Any) -> Any:
-        seen.extend(part for one in given for part in ([getattr(one, field.name) for field in fields(one)] if hasattr(
-            one, "__dataclass_fields__") else [one]) if isinstance(part, np.ndarray) and part.size)
+        seen.extend(part for one in given for part in ([getattr(one, name) for name in field_names(type(one))] if is_frozen(one) else [one]) if isinstance(part, np.ndarray) and part.size)
         raise RuntimeError
 
     spies = Solvers(programs=lambda program: (partial(keep, None), partial(keep, None)), crowds=lambda crowd: (partial(keep, None),) * 2,

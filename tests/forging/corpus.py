@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -12,6 +11,7 @@ from forging.tables import SMALL, STATEMENTS
 from oracle.replay import Family, Recorder
 
 from dpsql.engine.answering import answer
+from dpsql.trusted.frozen import field_names, is_frozen
 from dpsql.trusted.matrices.blocks import IntegerBlock
 from dpsql.trusted.matrices.matrices import AllStretches, Centre, Halves, Prefixes, Root, Stacked, Stretches, Sum, Unit, Written
 from dpsql.trusted.measurements.block_sums import Blocks
@@ -60,7 +60,7 @@ class Corpus:
     by_class: dict[type, list[Any]] = field(default_factory=dict)
 
     def add(self, base: Base) -> None:
-        made = dataclasses.replace(base, slots=tuple(slots_of(base.request)))
+        made = replace(base, slots=tuple(slots_of(base.request)))
         self.bases.append(made)
         for slot in made.slots:
             _keep(self.by_field, slot.field, slot.value)
@@ -106,12 +106,12 @@ def with_all_matrices(request: Blocks) -> Blocks:
 
 def thinned(request: Any) -> Any:
     """A request whose long lists that go together, of levels and candidates, are shorter: a forgery of it takes less time."""
-    lists = {item.name: part for item in dataclasses.fields(request) if type(part := getattr(request, item.name)) is tuple}
+    lists = {name: part for name in field_names(type(request)) if type(part := getattr(request, name)) is tuple}
     sizes = [len(part) for name, part in lists.items() if name in TOGETHER]
     most = max(sizes, default=0)
     if most <= LONG or type(request).__name__ in ("Partition", "Comparisons"):
         return request
-    return dataclasses.replace(request, **{name: part[:LONG] for name, part in lists.items() if name in TOGETHER and len(part) == most})
+    return replace(request, **{name: part[:LONG] for name, part in lists.items() if name in TOGETHER and len(part) == most})
 
 
 def slots_of(request: Any) -> Iterator[Slot]:
@@ -126,10 +126,10 @@ def slots_of(request: Any) -> Iterator[Slot]:
         if id(value) in seen or type(value) in (bool, int, float, str, type(None)):
             return
         seen.add(id(value))
-        if dataclasses.is_dataclass(value) and type(value).__name__ not in ("Table", "Domain"):
-            for item in dataclasses.fields(value):
-                yield from below(getattr(value, item.name), (*path, item.name), type(value).__name__, item.name,
-                                 deep=deep or item.name in PLANS)
+        if is_frozen(value) and type(value).__name__ not in ("Table", "Domain"):
+            for name in field_names(type(value)):
+                yield from below(getattr(value, name), (*path, name), type(value).__name__, name,
+                                 deep=deep or name in PLANS)
         elif type(value) is tuple:
             for at, part in enumerate(value[:12]):
                 yield from below(part, (*path, at), owner, name, deep=deep)
@@ -139,4 +139,4 @@ def slots_of(request: Any) -> Iterator[Slot]:
 
 def parts_of(request: Any) -> set[type]:
     """The classes of all frozen values in a request."""
-    return {type(request), *(type(slot.value) for slot in slots_of(request) if dataclasses.is_dataclass(slot.value))}
+    return {type(request), *(type(slot.value) for slot in slots_of(request) if is_frozen(slot.value))}

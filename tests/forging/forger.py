@@ -6,7 +6,6 @@ number, what stands in the same field of another request.
 
 from __future__ import annotations
 
-import dataclasses
 import datetime as dt
 import math
 import random
@@ -19,8 +18,10 @@ from typing import Any
 
 import numpy as np
 from forging.corpus import Base, Corpus, Path, Slot
+from support.forged import fields_of, made_of, tampered
 
 from dpsql.trusted.accounting.cost import FREE
+from dpsql.trusted.frozen import field_names, is_frozen
 from dpsql.trusted.kernel.shapes import RELATIONS, SUMMARIES
 from dpsql.trusted.measurements.all_measurements import MEASUREMENTS
 from dpsql.trusted.plan.expr.nodes import Call, Literal
@@ -93,18 +94,6 @@ class Ratio(Fraction):
     __lt__ = __ge__ = __gt__ = __le__
 
 
-def made_of(kind: type, fields: dict[str, Any]) -> Any:
-    """A value of which its class was not told."""
-    made = object.__new__(kind)
-    for name, value in fields.items():
-        object.__setattr__(made, name, value)
-    return made
-
-
-def fields_of(value: Any) -> dict[str, Any]:
-    return {item.name: getattr(value, item.name) for item in dataclasses.fields(value) if hasattr(value, item.name)}
-
-
 def put(value: Any, path: Path, part: Any) -> Any:
     """A value with something else at a place; all that is not on the way is the same object. Raises LookupError where there is no
     such place, as another forgery took it away."""
@@ -115,7 +104,7 @@ def put(value: Any, path: Path, part: Any) -> Any:
         if type(value) is not tuple or at >= len(value):
             raise LookupError
         return (*value[:at], put(value[at], path[1:], part), *value[at + 1:])
-    if not dataclasses.is_dataclass(value) or not hasattr(value, at):
+    if not is_frozen(value) or not hasattr(value, at):
         raise LookupError
     return made_of(type(value), {**fields_of(value), at: put(getattr(value, at), path[1:], part)})
 
@@ -208,7 +197,7 @@ class Forger:
                 return dice.choice([*Type]), "another type"
             case bytes():
                 return _words(value, dice)
-        if dataclasses.is_dataclass(value):
+        if is_frozen(value):
             return self._value(value, slot, dice)
         return dice.choice(STRANGE)(), "something strange"
 
@@ -233,7 +222,7 @@ class Forger:
         if dice.random() < 0.05:  # the longest take as much time as all others together
             ways = [lambda: (list(value), "a list"), lambda: (Listed(value), "a list of its own"), lambda: (iter(value), "an iterator"),
                     lambda: (set(map(repr, value)), "a set"), lambda: (np.array([1, 2]), "an array"), lambda: (value * (dice.choices((HUGE, LARGE, MANY), (1, 19, 80))[0] // max(1, n)), "huge")]
-        elif n and dataclasses.is_dataclass(value[pick]) and dice.random() < 0.3:
+        elif n and is_frozen(value[pick]) and dice.random() < 0.3:
             ways = [lambda: ((*value[:pick], *_crumbs(value[pick], dice), *value[pick + 1:]), "crumbs of one")]
         return dice.choice(ways)()
 
@@ -258,14 +247,14 @@ class Forger:
         return dice.choice(self.corpus.by_class[kind]), f"a {kind.__name__}"
 
     def _other(self, dice: random.Random) -> tuple[Any, str]:
-        kind = dice.choice(sorted((kind for kind in self.corpus.by_class if dataclasses.is_dataclass(kind)), key=lambda kind: kind.__name__))
+        kind = dice.choice(sorted((kind for kind in self.corpus.by_class if is_frozen(kind)), key=lambda kind: kind.__name__))
         return dice.choice(self.corpus.by_class[kind]), f"a {kind.__name__}"
 
     def _like(self, value: Any) -> frozenset[type]:
         """The classes that share a field with the class of a value."""
         names = set(fields_of(value))
-        return frozenset(kind for kind in self.corpus.by_class if dataclasses.is_dataclass(kind) and kind.__name__ not in ("Table", "Domain")
-                         and names & {item.name for item in dataclasses.fields(kind)}) | {type(value)}
+        return frozenset(kind for kind in self.corpus.by_class if is_frozen(kind) and kind.__name__ not in ("Table", "Domain")
+                         and names & set(field_names(kind))) | {type(value)}
 
     def _recast(self, value: Any, dice: random.Random, group: Any) -> tuple[Any, str]:
         """A value of another class, of as many of the fields as it has."""
@@ -370,12 +359,12 @@ def _words(value: bytes, dice: random.Random) -> tuple[Any, str]:
 
 def _tangled(request: Any, dice: random.Random) -> tuple[Any, str]:
     """A request in which something is part of itself, or one object in several places."""
-    slots = [(name, value) for name, value in fields_of(request).items() if dataclasses.is_dataclass(value)]
+    slots = [(name, value) for name, value in fields_of(request).items() if is_frozen(value)]
     if not slots:
         return request, "nothing"
     name, value = dice.choice(slots)
-    inner = [field for field, part in fields_of(value).items() if dataclasses.is_dataclass(part) and type(part).__name__ not in ("Table", "Domain")]
+    inner = [field for field, part in fields_of(value).items() if is_frozen(part) and type(part).__name__ not in ("Table", "Domain")]
     own = made_of(type(value), fields_of(value))
     if inner:
-        object.__setattr__(own, dice.choice(inner), own)
+        tampered(own, **{dice.choice(inner): own})
     return put(request, (name,), own), f"{name} within itself"

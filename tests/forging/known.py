@@ -8,7 +8,8 @@ from fractions import Fraction
 from typing import Any
 
 from forging.corpus import Base, Corpus
-from forging.forger import Forgery, fields_of, made_of
+from forging.forger import Forgery
+from support.forged import fields_of, made_of
 
 from dpsql.trusted.measurements.boxes import Tree
 from dpsql.trusted.measurements.buckets import Numbered

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import contextlib
-import dataclasses
 import random
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping
@@ -17,6 +16,7 @@ from typing import Any, ClassVar
 import pytest
 from support import worlds
 from support.columns_read import as_columns
+from support.forged import tampered
 from support.laws import texts
 from support.laws.asked import frequent_view_of, plans_of, question_of, view_of
 from support.laws.family import ENTITIES, Family, catalog, nodes, shown
@@ -30,6 +30,7 @@ from dpsql.ledgers.ledger_reports import ReportingLedger
 from dpsql.sql.text.split import split
 from dpsql.trusted.accounting.cost import Account, pure
 from dpsql.trusted.declarations.tables import Table
+from dpsql.trusted.frozen import field_names, is_frozen
 from dpsql.trusted.kernel import checker, claims, shapes
 from dpsql.trusted.kernel.publics import Publics
 from dpsql.trusted.kernel.run import Kernel
@@ -141,7 +142,7 @@ FIELDS = {  # for which `shapes` and `checker` were written: what a new one mean
 
 def test_the_fields_of_every_class_that_is_read_are_those_it_was_written_for() -> None:
     """A field that is new changes what a plan means."""
-    found = {kind.__name__: " ".join(kind.__dataclass_fields__) for kind in (*shapes.PARTS, *shapes.SUMMARIES, *shapes.RELATIONS)}  # type: ignore[attr-defined]
+    found = {kind.__name__: " ".join(field_names(kind)) for kind in (*shapes.PARTS, *shapes.SUMMARIES, *shapes.RELATIONS)}
     assert found == FIELDS
     assert checker.RULES.keys() == shapes.RELATIONS
 
@@ -517,8 +518,7 @@ def test_what_is_no_plan_is_not_derived(family: Family) -> None:
     grid = Quantizer(low=0.0, high=9.0, step=Fraction(1), from_low=True)
     for field, number in (("high", float("inf")), ("low", float("nan")), ("step", Fraction(0)), ("step", 1.0), ("high", True),
                           ("from_low", 1), ("low", 10.0)):
-        bad = dataclasses.replace(grid)
-        object.__setattr__(bad, field, number)
+        bad = tampered(replace(grid), **{field: number})
         with pytest.raises(shapes.Malformed):
             checker.check(GroupedSums(input=view, keys=(), summands=(GridSum(column=first, grid=bad),)), meets)
             pytest.fail(f"{field} {number}")
@@ -546,13 +546,13 @@ OPERATORS = (Node, Summary, Summand, Quantizer, *checker.RULES, GroupedSums, Own
 
 def own_names(kind: type) -> set[str]:
     """The methods and properties of a class that are no fields."""
-    fields = {item.name for item in dataclasses.fields(kind)} if dataclasses.is_dataclass(kind) else set()
+    fields = set(field_names(kind)) if is_frozen(kind) else set()
     return {name for name, given in vars(kind).items() if not name.startswith("__") and name not in fields
             and (callable(given) or hasattr(given, "__get__"))}
 
 
 def test_no_method_of_an_operator_is_named() -> None:
-    fields = {item.name for kind in (*OPERATORS, Table, Literal) if dataclasses.is_dataclass(kind) for item in dataclasses.fields(kind)}
+    fields = {name for kind in (*OPERATORS, Table, Literal) if is_frozen(kind) for name in field_names(kind)}
     forbidden = set().union(*map(own_names, OPERATORS)) - fields
     assert {"stability", "max_frequencies", "max_frequency", "env", "equated", "passed", "ranking", "l1", "least", "reach", "field"} <= forbidden
     for module in HOUSE:

@@ -13,6 +13,7 @@ from typing import Any
 
 import duckdb
 import pytest
+from support.forged import fields_of, made_of, tampered
 from support.small_tables import NOTES, PEOPLE, TRUE, VISITS, both, equal, literal, owned, people, scan, towns, visits
 
 from dpsql.backends.duckdb import DuckReader
@@ -402,8 +403,7 @@ def test_aggregates_have_the_types_and_ranges_of_their_columns() -> None:
             ("sum", "a", NUMBER), ("avg", "a", ColumnShape(type=Type.DOUBLE))):
         fold = Fold(id="n", name="n", function=function, column=column, grid=grid(0, 9))  # type: ignore[arg-type]
         assert columns_of(GroupBy(input=P, keys=(), folds=(fold,)), [{"a": narrow, "t": text}])["n"] == shape, function
-    upside_down = grid(0, 9)
-    object.__setattr__(upside_down, "low", 10)
+    upside_down = tampered(grid(0, 9), low=10)
     fold = Fold(id="n", name="n", function="sum", column="a", grid=grid(0, 9))
     for wrong in ({"function": "count_distinct", "column": None}, {"function": "median"}, {"column": "nowhere"}, {"column": None}, {"grid": upside_down}):
         with pytest.raises(Malformed):
@@ -452,10 +452,7 @@ def test_keys_that_an_engine_reads_alone_are_not_shown() -> None:
 
 def forged(value: Any) -> Any:
     """The same of a class of its own."""
-    made = object.__new__(type("Forged", (type(value),), {}))
-    for field in value.__dataclass_fields__:
-        object.__setattr__(made, field, getattr(value, field))
-    return made
+    return made_of(type("Forged", (type(value),), {}), fields_of(value))
 
 
 def test_no_part_of_a_relation_is_of_a_class_of_its_own() -> None:
@@ -787,8 +784,7 @@ def grid(low: float, high: float, step: Fraction = Fraction(1), *, from_low: boo
 def test_a_grid_has_finite_ends_in_order_and_a_positive_step() -> None:
     for field, value in (("low", math.nan), ("low", -math.inf), ("high", math.inf), ("high", True), ("high", Fraction(7)), ("low", 8), ("step", Fraction(0)),
                          ("step", Fraction(-1)), ("step", 1.0), ("step", 1), ("from_low", 1), ("from_low", None)):
-        wrong = grid(-2, 7)
-        object.__setattr__(wrong, field, value)
+        wrong = tampered(grid(-2, 7), **{field: value})
         with pytest.raises(Malformed):
             shapes.ends_of(wrong)
             pytest.fail(f"{field} {value}")
@@ -824,8 +820,7 @@ def test_a_row_adds_at_most_the_farther_end_of_a_grid_or_a_power_of_its_range() 
         shapes.size(GridSum(column="nowhere", grid=grid(-2, 7)), columns)
     for field, value in (("column", "nowhere"), ("grid", grid(-3, 7)), ("grid", grid(7, 7, from_low=True)), ("degree", 0), ("degree", 3),
                          ("degree", True), ("missing", 1), ("when", "n")):
-        wrong = replace(moments)
-        object.__setattr__(wrong, field, value)  # the class refuses some of these itself
+        wrong = tampered(replace(moments), **{field: value})  # the class refuses some of these itself
         with pytest.raises(Malformed):
             shapes.size(wrong, columns)
             pytest.fail(f"{field} {value}")
@@ -850,8 +845,7 @@ def test_a_clipped_column_is_added_once_and_on_no_condition() -> None:
 def test_a_summary_is_of_grids_and_columns_that_exist() -> None:
     right = Ranks(input=V, keys=("v_town",), column="v_visit", grid=grid(0, 9))
     checker.check(right, lambda *_: 2)
-    upside_down = grid(0, 9)
-    object.__setattr__(upside_down, "low", 10)
+    upside_down = tampered(grid(0, 9), low=10)
     for wrong in ({"grid": upside_down}, {"keys": ("nowhere",)}, {"column": "nowhere"}, {"when": "v_town"}, {"when": "nowhere"}):
         with pytest.raises(Malformed):
             checker.check(replace(right, **wrong), lambda *_: 2)  # type: ignore[arg-type]

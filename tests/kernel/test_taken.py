@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -14,11 +13,12 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-from forging.forger import made_of
+from support.forged import fields_of, made_of, tampered
 
 from dpsql.trusted.accounting.cost import Account, Cost, pure
 from dpsql.trusted.declarations.tables import Column, OwnerPath, Table
 from dpsql.trusted.field_types import NumberRange
+from dpsql.trusted.frozen import is_frozen
 from dpsql.trusted.kernel import shapes
 from dpsql.trusted.kernel.run import Kernel
 from dpsql.trusted.kernel.taken import HANDED, MADE, forms_of, taken
@@ -128,10 +128,6 @@ HONEST: dict[str, Any] = {type(made).__name__: made for made in (
 # -- planting
 
 
-def fields_of(value: Any) -> dict[str, Any]:
-    return {item.name: getattr(value, item.name) for item in dataclasses.fields(value)}
-
-
 class Whole(int):
     def __le__(self, other: object) -> bool:
         return True
@@ -182,8 +178,8 @@ def impostors(value: Any) -> list[Any]:
             return [Ratio(value), zero]
         case tuple():
             return [Listed(value), list(value), iter(value), dict(enumerate(value))]
-    cheap = type("Forged", (type(value),), {"cost": lambda self, *given: pure(Fraction(0)), "__slots__": ()})
-    fields = fields_of(value) if dataclasses.is_dataclass(value) else {}
+    cheap = type("Forged", (type(value),), {"cost": lambda self, *given: pure(Fraction(0))})
+    fields = fields_of(value) if is_frozen(value) else {}
     return [made_of(cheap, fields), SimpleNamespace(**fields)]
 
 
@@ -195,7 +191,7 @@ def planted(value: Any, path: str) -> Iterator[tuple[str, Any]]:
         for i, part in enumerate(value):
             for told, wrong in planted(part, f"{path}[{i}]"):
                 yield told, (*value[:i], wrong, *value[i + 1:])
-    elif dataclasses.is_dataclass(value) and type(value) in MADE:
+    elif is_frozen(value) and type(value) in MADE:
         for name, part in fields_of(value).items():
             for told, wrong in planted(part, f"{path}.{name}"):
                 yield told, made_of(type(value), {**fields_of(value), name: wrong})
@@ -276,7 +272,7 @@ def test_every_field_may_hold_something_and_not_everything(kind: type) -> None:
 
 def test_a_value_inside_itself_is_refused() -> None:
     plan = replace(VIEW)
-    object.__setattr__(plan, "input", plan)
+    tampered(plan, input=plan)
     with pytest.raises(TypeError, match="a part of itself"):
         run(replace(HONEST["NoisySums"], plan=replace(TALLY, input=plan)))
 
@@ -363,12 +359,12 @@ def test_what_a_class_remembers_is_forgotten() -> None:
 
 
 FORGED: dict[str, Callable[[Any], None]] = {
-    "a noise": lambda request: object.__setattr__(request.noises[0], "scale", 1e-300),
-    "a limit of rows": lambda request: object.__setattr__(request.plan.input, "rows", 10**9),
-    "a summand": lambda request: object.__setattr__(request.plan, "summands", (Count(),)),
-    "a grid": lambda request: object.__setattr__(request.plan.summands[1].grid, "high", 1e12),
+    "a noise": lambda request: tampered(request.noises[0], scale=1e-300),
+    "a limit of rows": lambda request: tampered(request.plan.input, rows=10**9),
+    "a summand": lambda request: tampered(request.plan, summands=(Count(),)),
+    "a grid": lambda request: tampered(request.plan.summands[1].grid, high=1e12),
     "a step": lambda request: setattr(request.plan.summands[1].grid.step, "_denominator", 10**12),
-    "a condition": lambda request: object.__setattr__(request.plan.input.input.condition, "value", False),
+    "a condition": lambda request: tampered(request.plan.input.input.condition, value=False),
 }
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from bench.bench_cells import VIEW
+from support.forged import tampered
 
 from dpsql.trusted.accounting.cost import FREE, Cost
 from dpsql.trusted.field_types import WIDEST
@@ -43,10 +44,7 @@ def certificate(moved: int = 1) -> Certificate:
 
 def forged(made: Any, **fields: Any) -> Any:
     """A frozen value with other fields, of which its class was not told."""
-    own = replace(made)
-    for name, value in fields.items():
-        object.__setattr__(own, name, value)
-    return own
+    return tampered(replace(made), **fields)
 
 
 def numbered(size: int = 4, name: str = "a0") -> Numbered:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import sys
 from collections.abc import Callable
@@ -12,6 +11,7 @@ from typing import Any
 import pytest
 
 from dpsql.trusted.extensions.lipschitz_extension import LipschitzExtension
+from dpsql.trusted.frozen import field_names, is_frozen
 from dpsql.trusted.kernel import run
 from dpsql.trusted.kernel.publics import Publics
 from dpsql.trusted.measurements import block_sums, flip_distance
@@ -190,7 +190,7 @@ def anew(value: Any) -> Any:
     """The same request, with nothing remembered of what its plans claim."""
     if isinstance(value, tuple):
         return tuple(anew(part) for part in value)
-    if isinstance(value, Node) or (dataclasses.is_dataclass(value) and type(value).__module__.startswith("dpsql.trusted.measurements")):
-        given = {item.name: anew(getattr(value, item.name)) for item in dataclasses.fields(value) if item.init}  # type: ignore[arg-type]
+    if isinstance(value, Node) or (is_frozen(value) and type(value).__module__.startswith("dpsql.trusted.measurements")):
+        given = {name: anew(getattr(value, name)) for name in field_names(type(value))}
         return type(value)(**given)
     return value

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from support.clients_catalogue import ASKING, asked, catalog, questions
+from support.forged import tampered
 
 from dpsql.errors import Error, OperationalError
 from dpsql.server.front.catalogue import catalog_queries
@@ -82,7 +83,7 @@ def test_the_tables_of_the_policy_are_listed(database: CatalogDatabase) -> None:
 def test_a_key_of_a_column_that_is_not_declared_is_not_told() -> None:
     whole = catalog()
     people = whole.tables["people"]
-    object.__setattr__(people, "columns", {name: each for name, each in people.columns.items() if name != "person_id"})
+    tampered(people, columns={name: each for name, each in people.columns.items() if name != "person_id"})
     database = CatalogDatabase(whole, ASKING)
     assert ask(database, "SELECT conname FROM pg_constraint").rows == [("visits_pkey",)]
     assert ask(database, "SELECT count(*) FROM pg_attribute WHERE attname = 'person_id' AND attrelid = 'people'::regclass").rows == [(0,)]

@@ -6,7 +6,7 @@ import datetime as dt
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -36,6 +36,7 @@ from dpsql.sql.binding.scope import distinct_names
 from dpsql.sql.text import border
 from dpsql.sql.text.parse import parse
 from dpsql.sql.text.statement import Explain, Query
+from dpsql.trusted.frozen import field_names
 from dpsql.trusted.kernel.run import Kernel
 from dpsql.trusted.plan.node import Node, Printing, fold
 from dpsql.trusted.plan.operators import window
@@ -91,7 +92,7 @@ def unclamped(node: Node) -> Node:
     """The plan with exact sums and averages: no grid, no clamp to declared bounds."""
     def change(part: Node) -> Node:
         if isinstance(part, Window):
-            return _ExactWindow(**{item.name: getattr(part, item.name) for item in fields(part)})
+            return _ExactWindow(**{name: getattr(part, name) for name in field_names(type(part))})
         if not isinstance(part, GroupBy):
             return part
         return _Exact(input=part.input, keys=part.keys, folds=part.folds, most_rows=part.most_rows)

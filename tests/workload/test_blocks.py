@@ -11,6 +11,7 @@ from typing import Any, get_args
 
 import numpy as np
 import pytest
+from support.forged import tampered
 
 import dpsql.trusted.matrices.blocks as trusted
 from dpsql.trusted.kernel.taken import taken
@@ -134,12 +135,6 @@ class Bytes(bytes):
         return 16
 
 
-def forged(made: Any, **fields: Any) -> Any:
-    for name, value in fields.items():
-        object.__setattr__(made, name, value)
-    return made
-
-
 def words(*numbers: int) -> bytes:
     return np.array(numbers, dtype=np.int64).tobytes()
 
@@ -159,8 +154,8 @@ FORGED: dict[str, Callable[[], Any]] = {
     "an array": lambda: Written(2, 2, np.eye(2, dtype=np.int64)),
     "bytes of their own": lambda: Written(1, 2, Bytes(words(9, 9))),
     "bytes that change": lambda: Written(1, 2, bytearray(words(9, 9))),
-    "an entry less": lambda: forged(Written(2, 2, words(1, 0, 0, 1)), entries=words(1, 0, 0)),
-    "half an entry": lambda: forged(Written(1, 1, words(1)), entries=words(1)[:4]),
+    "an entry less": lambda: tampered(Written(2, 2, words(1, 0, 0, 1)), entries=words(1, 0, 0)),
+    "half an entry": lambda: tampered(Written(1, 1, words(1)), entries=words(1)[:4]),
     "a number less": lambda: Written(2, 2, (1, 0, 0)),
     "rows of floats": lambda: Written(2.0, 2, words(1, 0, 0, 1)),
     "negative rows": lambda: Written(-1, 2, b""),
@@ -181,7 +176,7 @@ FORGED: dict[str, Callable[[], Any]] = {
     "fewer begins": lambda: Stretches(2, words(0), words(1, 2)),
     "fewer own entries": lambda: Stacked(words(1), Written(1, 2, words(1, 1))),
     "own entries of floats": lambda: Stacked((0.5, 1.0), Written(0, 2, b"")),
-    "others forged": lambda: Stacked(words(1, 1), forged(Written(1, 2, words(1, 1)), n=3)),
+    "others forged": lambda: Stacked(words(1, 1), tampered(Written(1, 2, words(1, 1)), n=3)),
     "others of another kind": lambda: Stacked(words(1, 1), Unit(2)),
     "odd widths": lambda: Halves(4, 3),
     "no width": lambda: Halves(4, 0),
@@ -225,7 +220,7 @@ def test_methods_that_are_brought_are_not_called() -> None:
     matrix = Written(2, 2, words(10**6, 1, 0, -5))
     for name in ("powers", "apply", "array", "other"):
         with pytest.raises((AttributeError, TypeError)):
-            object.__setattr__(matrix, name, lambda *given: (0, 0))
+            tampered(matrix, **{name: lambda *given: (0, 0)})
     asked = IntegerBlock(axes=(0,), matrices=(matrix,), scale=1.0)
     own = taken(asked)
     assert own is not asked and own.matrices[0] is not matrix and own == asked
@@ -245,7 +240,7 @@ def test_what_was_looked_at_cannot_change() -> None:
         part.matrices[0].array.flags.writeable = True  # type: ignore[union-attr]
     asked = IntegerBlock(axes=(0,), matrices=(Written(1, 1, words(7)),), scale=1.0)
     own = taken(asked)
-    forged(asked.matrices[0], entries=words(10**9))
+    tampered(asked.matrices[0], entries=words(10**9))
     assert own.matrices[0].powers(1) == (7,)
 
 

@@ -9,10 +9,10 @@ query computes from degrees follows from that.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from dpsql.trusted.frozen import field_names, is_frozen
 from dpsql.trusted.plan.certificate import stability
 from dpsql.trusted.plan.expr.facts import Facts
 from dpsql.trusted.plan.expr.nodes import Expr, Ref, all_of, columns, rewrite
@@ -204,9 +204,9 @@ def _shape(value: object, ids: frozenset[str], seen: dict[str, int]) -> object:
         return seen.setdefault(value, len(seen))
     if isinstance(value, Project):
         return "project", _shape(value.input, ids, seen), tuple(_shape(expr, ids, seen) for _, _, expr in value.columns)
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return type(value).__name__, tuple(_shape(getattr(value, item.name), ids, seen) for item in dataclasses.fields(value)
-                                           if item.name not in ("span", "text"))
+    if is_frozen(value) and not isinstance(value, type):
+        return type(value).__name__, tuple(_shape(getattr(value, name), ids, seen) for name in field_names(type(value))
+                                           if name not in ("span", "text"))
     if isinstance(value, tuple):
         return tuple(_shape(part, ids, seen) for part in value)
     return value

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 import datetime as dt
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from dpsql.questions.question import Ordering, Output, Question
+from dpsql.trusted.frozen import field_names
 from dpsql.trusted.plan.expr.functions import day_number
 from dpsql.trusted.plan.expr.nodes import Case, Expr, Literal, Placeholder, Ref, Value
 from dpsql.trusted.plan.node import Node
@@ -91,7 +92,6 @@ def _changed(tree: Any, change: Callable[[Placeholder], Expr]) -> Any:
         return tree if all(new is old for new, old in zip(parts, tree, strict=True)) else parts
     if not isinstance(tree, _PARTS):
         return tree
-    found = {item.name: (getattr(tree, item.name), _changed(getattr(tree, item.name), change))
-             for item in dataclasses.fields(tree)}
+    found = {name: (getattr(tree, name), _changed(getattr(tree, name), change)) for name in field_names(type(tree))}
     updates = {name: new for name, (old, new) in found.items() if new is not old}
-    return dataclasses.replace(tree, **updates) if updates else tree
+    return replace(tree, **updates) if updates else tree

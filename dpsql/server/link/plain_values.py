@@ -18,7 +18,6 @@ the columns as the front reads them, for queries that read nothing private.
 
 from __future__ import annotations
 
-import dataclasses
 import datetime as dt
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -29,6 +28,7 @@ from typing import Any, TypeAlias
 from dpsql.catalog.days import Days
 from dpsql.trusted.accounting.cost import Cost
 from dpsql.trusted.declarations.tables import Column, Domain, Table
+from dpsql.trusted.frozen import field_names
 from dpsql.trusted.kernel.taken import FIELDS, MADE
 from dpsql.trusted.plan.operators.statistics import ExactAggregate, Statistics
 from dpsql.types import Type
@@ -46,7 +46,7 @@ PlainTable: TypeAlias = Callable[[str, tuple[Column, ...] | None], Table]
 WRITTEN = {float, int, str, bool, type(None)}
 CLASSES: Mapping[str, tuple[type, tuple[str, ...]]] = {
     **{kind.__name__: (kind, FIELDS[kind]) for kind in MADE},
-    **{kind.__name__: (kind, tuple(item.name for item in dataclasses.fields(kind)))
+    **{kind.__name__: (kind, field_names(kind))
        for kind in (Column, Statistics, ExactAggregate, Cost)}}
 NAMES = {kind: name for name, (kind, _) in CLASSES.items()}
 

@@ -12,7 +12,6 @@ times (`departure`), whatever it is; other calls read nothing private, and are a
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import datetime as dt
 import hashlib
 import math
@@ -20,7 +19,7 @@ import socket
 import threading
 from collections import Counter
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any, TypeAlias
 
@@ -225,7 +224,7 @@ class ServedAccount:
         session, budget = self._session, self._session.budget
         mine = {name: price for name, price in budget.analysts.items() if name == session.analyst}
         return ToldAccount(
-            catalog=session.catalog, budget=dataclasses.replace(budget, analysts=mine, listed=None), analyst=session.analyst,
+            catalog=session.catalog, budget=replace(budget, analysts=mine, listed=None), analyst=session.analyst,
             price=session.price, confidence=session.confidence, policy=session.policy, notes=session.notes,
             version=session.kernel.version)
 
@@ -550,7 +549,7 @@ def _received(front: Frames, most: int = MOST_BYTES) -> tuple[str, bytes]:
 
 
 def _without_answer(entry: Entry) -> Entry:
-    return dataclasses.replace(entry, body=None if entry.body is None else WITHHELD)
+    return replace(entry, body=None if entry.body is None else WITHHELD)
 
 
 def _no_table(name: str, columns: Sequence[Column] | None) -> Table:

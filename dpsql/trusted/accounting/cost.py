@@ -104,7 +104,7 @@ class Charge:
     epsilon: int | None
     rho: int
     delta: int
-    _sums: tuple[int, ...] = field(default=(), init=False, compare=False, repr=False)
+    _sums: tuple[int, ...] = field(default=(), compare=False, repr=False)
 
     def __add__(self, other: Charge) -> Charge:
         both = None if self.epsilon is None or other.epsilon is None else self.epsilon + other.epsilon
@@ -113,9 +113,7 @@ class Charge:
     @staticmethod
     def summed(epsilon: int | None, rho: int, delta: int, renyi: Iterable[int]) -> Charge:
         """A sum of charges, by its accounts: those of the Renyi orders do not follow from the others."""
-        total = Charge(epsilon=epsilon, rho=rho, delta=delta)
-        object.__setattr__(total, "_sums", tuple(renyi))
-        return total
+        return Charge(epsilon=epsilon, rho=rho, delta=delta, _sums=tuple(renyi))
 
     @property
     def renyi(self) -> tuple[int, ...]:

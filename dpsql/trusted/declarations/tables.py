@@ -76,7 +76,10 @@ class ValidCombinations:
     of a private one. NULL is one of the values."""
 
     columns: tuple[str, ...]
-    rows: tuple[tuple[Scalar | None, ...], ...] = field(hash=False, repr=False)
+    rows: tuple[tuple[Scalar | None, ...], ...] = field(repr=False)
+
+    def __hash__(self) -> int:
+        return hash(self.columns)  # the rows are many
 
     def values(self, column: str) -> list[Scalar | None]:
         """The value of a column in each combination."""

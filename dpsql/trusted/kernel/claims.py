@@ -11,6 +11,7 @@ import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from dpsql.errors import Error, InternalError, OperationalError
+from dpsql.trusted.frozen import field_names
 from dpsql.trusted.kernel.checker import Checked, Known, check, known
 from dpsql.trusted.kernel.plan_size import RelationSize, check_size, expressions
 from dpsql.trusted.kernel.shapes import components, ends_of, size
@@ -179,7 +180,8 @@ def _tighter(claimed: Certificate, derived: Checked) -> Iterator[str]:
 
 def _smaller(plan: Summary, below: Known) -> Iterator[str]:
     """The claims of summands and grids about themselves, by which noise is scaled and rows are ranked."""
-    for part in (part for value in vars(plan).values() for part in (value if isinstance(value, tuple) else (value,))):
+    values = (getattr(plan, name) for name in field_names(type(plan)))
+    for part in (part for value in values for part in (value if isinstance(value, tuple) else (value,))):
         if isinstance(part, Summand) and not isinstance(part, Clipped) and part.l1 < size(part, below.columns):
             yield f"{part} adds more"
         if isinstance(part, Summand) and part.components != components(part):

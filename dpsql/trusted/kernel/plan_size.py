@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from dpsql.errors import OperationalError
+from dpsql.trusted.frozen import field_names
 from dpsql.trusted.kernel.shapes import inputs
 from dpsql.trusted.plan.expr.functions import overload
 from dpsql.trusted.plan.expr.nodes import Call, Expr, Literal, Ref, children
@@ -77,7 +78,7 @@ def _relation(node: Node, found: dict[int, RelationSize]) -> RelationSize:
 def _counted(node: Node, below: Sequence[RelationSize]) -> RelationSize:
     """Conditions come together in a join, and go into each part of a union by itself."""
     most = MOST_CONSTANTS if isinstance(node, Constants) else MOST_LISTED
-    if any(len(listed) > most for name in node.__dataclass_fields__ if type(listed := getattr(node, name)) is tuple):
+    if any(len(listed) > most for name in field_names(type(node)) if type(listed := getattr(node, name)) is tuple):
         raise _too_large()
     columns = dict[str, ExprSize]()
     for name, size in (shown for part in below for shown in part.columns.items()):  # parts of a union may share names of columns
@@ -112,7 +113,7 @@ def _largest(sizes: Sequence[ExprSize], times: int = 1) -> ExprSize:
 
 def expressions(node: Node) -> Iterator[Expr]:
     """The expressions of an operator, those inside tuples too."""
-    waiting = [getattr(node, name) for name in node.__dataclass_fields__]
+    waiting = [getattr(node, name) for name in field_names(type(node))]
     while waiting:
         part = waiting.pop()
         if isinstance(part, Expr):

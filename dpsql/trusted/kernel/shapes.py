@@ -17,6 +17,7 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Any, TypeAlias
 
+from dpsql.trusted.frozen import field_names
 from dpsql.trusted.plan.expr import printing
 from dpsql.trusted.plan.expr.functions import CARRIER, DECIMAL, overload
 from dpsql.trusted.plan.expr.nodes import Call, Case, Cast, Expr, Literal, Placeholder, Ref, conjuncts, walk
@@ -361,7 +362,7 @@ def ends_of(grid: Quantizer) -> tuple[int, int]:
 
 def check_summary(plan: Node, below: Columns) -> None:
     """Raises Malformed if a summary reads a column that does not exist, or shows keys that a client could read as others."""
-    for name in plan.__dataclass_fields__:
+    for name in field_names(type(plan)):
         value = getattr(plan, name)
         for part in value if isinstance(value, tuple) else (value,):
             require(not isinstance(part, str) or part in below)
@@ -431,7 +432,7 @@ def _parts(node: Node) -> Iterator[Any]:
 
 def _values(part: Any) -> Iterator[Any]:
     """The values in the fields of a frozen value, including those inside tuples."""
-    for name in part.__dataclass_fields__:
+    for name in field_names(type(part)):
         value = getattr(part, name)
         yield from value if isinstance(value, tuple) else (value,)
 

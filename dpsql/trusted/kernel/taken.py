@@ -18,7 +18,7 @@ that (`measurements.flip_distance.touched`).
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import date, datetime
 from fractions import Fraction
 from functools import cache
@@ -27,6 +27,7 @@ from typing import Annotated, Any, Literal, TypeAlias, TypeVar, Union, cast, get
 
 from dpsql.trusted.declarations.tables import Domain, Table
 from dpsql.trusted.field_types import NumberRange
+from dpsql.trusted.frozen import field_names
 from dpsql.trusted.kernel.shapes import PARTS, RELATIONS, SUMMARIES
 from dpsql.trusted.measurements.all_measurements import MEASUREMENTS, VALUES
 from dpsql.trusted.measurements.online_comparisons import Comparisons
@@ -42,7 +43,7 @@ Form: TypeAlias = Mapping[type, Take]
 """The classes of the values that a field may hold, and how a value of each is copied and checked."""
 MADE = MEASUREMENTS | VALUES | RELATIONS | SUMMARIES | PARTS | {Comparisons, Facts, Interval, Span}
 """Frozen values, constructed again from their fields."""
-FIELDS = {kind: tuple(item.name for item in fields(kind)) for kind in MADE}
+FIELDS = {kind: field_names(kind) for kind in MADE}
 HANDED = {Table, Domain, Type}
 """Not copied: the owner's declarations."""
 PLAIN = (NoneType, bool, int, float, bytes, date)

@@ -7,11 +7,10 @@ walker here recurses; operators and rules only see one node and the results from
 from __future__ import annotations
 
 import abc
-import dataclasses
 import enum
 import re
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeVar
 
 from dpsql.trusted.cached import cached_property
@@ -106,14 +105,14 @@ class Printing:
     """
 
     salt: int = 0
-    reach: Mapping[str, Interval] = dataclasses.field(default_factory=dict)
-    stored: Mapping[str, StoredTable] = dataclasses.field(default_factory=dict)
+    reach: Mapping[str, Interval] = field(default_factory=dict)
+    stored: Mapping[str, StoredTable] = field(default_factory=dict)
     bucket: int | None = None
     hold: bool = True
 
     def seen(self, input: Node) -> dict[str, Facts]:
         """The known ranges of the columns of a relation over the present rows."""
-        return dict(input.env) | {column: dataclasses.replace(known, physical=self.reach[column])
+        return dict(input.env) | {column: replace(known, physical=self.reach[column])
                                   for column, known in input.env.items()
                                   if column in self.reach and self.reach[column].inside(known.physical)}
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
-from dpsql.trusted.declarations.tables import Table
+from dpsql.trusted.declarations.tables import OwnerPath, Table
 from dpsql.trusted.plan.expr.printing import quote
 
 OWNER, PLACE = "owner of the row", "place of the row"  # the columns that a bucket has beside those of a table
@@ -50,4 +52,13 @@ def place_in_bucket(table: str, number: int) -> str:
 def shape_of(table: Table) -> str:
     """The source of a table's rows, owners and positions: a store with another one contains another table."""
     columns = sorted((name, column.sql_type, column.nullable) for name, column in table.columns.items())
-    return repr((table.name, columns, sorted(map(sorted, table.unique)), table.owners))
+    return json.dumps({"table": table.name, "columns": columns, "unique": sorted(map(sorted, table.unique)),
+                       "owners": [_as_plain(path) for path in table.owners]})
+
+
+def _as_plain(path: OwnerPath) -> dict[str, Any]:
+    """For a store's manifest, which later versions read, whatever the fields are called by then."""
+    steps = [{"columns": step.columns, "table": step.table, "references": step.references,
+              "types": [kind.value for kind in step.types]} for step in path.steps]
+    return {"steps": steps, "column": path.column, "type": path.type.value, "not_null": path.not_null, "beside": path.beside,
+            "kind": path.kind, "kinds": path.kinds}

@@ -23,7 +23,7 @@ from dpsql.catalog.model import Catalog
 from dpsql.dbapi import Connection, Cursor
 from dpsql.engine.accounts import accounts_of, left_if_known, releases_of
 from dpsql.engine.stored_models import models
-from dpsql.engine.synthesizing import beside
+from dpsql.engine.synthesizing import with_synthetic_tables
 from dpsql.errors import OperationalError
 from dpsql.extras import extra
 from dpsql.server.front.http.http_charts import charts_of
@@ -66,7 +66,7 @@ def unit_of(catalog: Catalog) -> str:
 def tables_of(connection: Connection) -> dict[str, Any]:
     """The tables and online models that statements may name, and why some cannot be asked; and words of SQL."""
     session = connection.session
-    catalog = beside(session).catalog
+    catalog = with_synthetic_tables(session).catalog
     told = [{"name": table.name, "public": table.public, "notes": [*_notes_of(table, catalog)], "columns": [
         {"name": column.name, "type": column.type.value, "nullable": column.nullable, "words": described_column(column),
          "values": [] if column.domain is None else [*listed_texts(column.domain.values)]}
@@ -104,7 +104,7 @@ def _line(account: BudgetLine) -> dict[str, Any]:
 def releases(connection: Connection) -> dict[str, Any]:
     session = connection.session
     entries = [entry for entry in releases_of(session) if entry.body is not None][-MOST_TOLD:]
-    own = beside(session).catalog.tables
+    own = with_synthetic_tables(session).catalog.tables
     return {"answers": [{"number": entry.seq, "at": entry.at, "sql": entry.sql, "cost": price_in_words(entry.charge)}
                         for entry in entries],
             "tables": [{"name": name, "columns": [*table.columns]} for name, table in own.items()

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dpsql.trusted.frozen import settle
 from dpsql.trusted.measurements.reading.occupied_cells import places_of
 from dpsql.trusted.measurements.reading.request import Context
 from dpsql.trusted.plan.cells import Cells
@@ -27,7 +28,7 @@ class Ranked:
 
     def __post_init__(self) -> None:
         if not len(self.upto):
-            object.__setattr__(self, "upto", np.append(0, np.cumsum(self.counts, dtype=np.int64)))
+            settle(self, "upto", np.append(0, np.cumsum(self.counts, dtype=np.int64)))
 
     def between(self, low: int, high: int) -> Ranked:
         first, last = np.searchsorted(self.values, (low, high + 1))

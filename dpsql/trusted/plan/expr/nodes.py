@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Annotated, TypeAlias
 
 from dpsql.trusted.field_types import NumberRange
+from dpsql.trusted.frozen import settle
 from dpsql.types import Interval, Span, Type
 
 Value: TypeAlias = bool | Annotated[int, NumberRange(least=-(2**63), most=2**63 - 1)] | float | str | dt.date | dt.datetime | None
@@ -45,7 +46,7 @@ class Literal(Expr):
 
     def __post_init__(self) -> None:
         if isinstance(self.value, float):
-            object.__setattr__(self, "value", merged(self.value))
+            settle(self, "value", merged(self.value))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Literal) and self._told == other._told
