@@ -13,8 +13,9 @@ from support import worlds
 
 import dpsql
 from dpsql import aio, dbapi
-from dpsql.engine.session import Session
+from dpsql.engine import charging
 from dpsql.trusted.kernel.ledger import Ledger
+from dpsql.trusted.stopping import go_on
 
 COUNT = "SELECT COUNT(*) FROM people WHERE age > {}"
 
@@ -105,21 +106,23 @@ def test_a_cancelled_statement_is_charged_if_it_has_begun_and_otherwise_not_run(
 
 
 def test_an_interruption_reaches_the_statement_that_runs(policy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    check, planned = Session.check_interrupted, threading.Event()
-
-    def later(session: Session) -> None:
-        planned.set()
-        session.interrupted.wait(20)
-        check(session)
+    planned = threading.Event()
 
     async def asks(connection: aio.AsyncConnection) -> None:
         assert await connection.describe(COUNT.format(41)) == [("COUNT(*)", "BIGINT")]
         await connection.set_terms(epsilon=0.5)
-        monkeypatch.setattr(Session, "check_interrupted", later)
+        interrupted = connection._connection.session.interrupted
+
+        def later() -> None:
+            planned.set()
+            interrupted.wait(20)
+            go_on()
+
+        monkeypatch.setattr(charging, "go_on", later)
         running, waiting = (asyncio.create_task(connection.execute(COUNT.format(age))) for age in (42, 43))
         while not planned.is_set():
             await asyncio.sleep(0.001)
-        monkeypatch.setattr(Session, "check_interrupted", check)
+        monkeypatch.setattr(charging, "go_on", go_on)
         await connection.interrupt()
         with pytest.raises(dpsql.OperationalError, match="before anything was charged"):
             await running

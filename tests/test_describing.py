@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,14 @@ from support.sessions import session_of
 
 from dpsql.answers.answer import Answer
 from dpsql.dbapi import Connection
+from dpsql.engine import charging
 from dpsql.engine.answering import answer, describe
 from dpsql.engine.session import Session
 from dpsql.errors import Error, Incident, OperationalError
 from dpsql.sql.text.parse import parse
 from dpsql.sql.text.statement import Explain, Query
 from dpsql.trusted.kernel.run import Kernel
+from dpsql.trusted.stopping import go_on
 from dpsql.types import Type
 
 ENDS = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (errors = true) sex, COUNT(*) AS n, AVG(age) AS mean, MIN(born) AS first FROM people GROUP BY sex"
@@ -157,7 +160,7 @@ def test_a_connection_is_interrupted_and_keeps_the_charge(session: Session, monk
 
 def test_what_is_interrupted_before_its_charge_is_not_charged(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     connection, planned = Connection(session), threading.Event()
-    monkeypatch.setattr(Session, "check_interrupted", waiting(planned, Session.check_interrupted))
+    monkeypatch.setattr(charging, "go_on", waiting(planned, session))
     before = session.ledger.spent(session.budget.name)
 
     def stop() -> None:
@@ -172,11 +175,11 @@ def test_what_is_interrupted_before_its_charge_is_not_charged(session: Session, 
     assert session.ledger.spent(session.budget.name) == before
 
 
-def waiting(planned: threading.Event, check: object) -> object:
-    def later(session: Session) -> None:
+def waiting(planned: threading.Event, session: Session) -> Callable[[], None]:
+    def later() -> None:
         planned.set()
         session.interrupted.wait(20)
-        check(session)  # type: ignore[operator]
+        go_on()
     return later
 
 

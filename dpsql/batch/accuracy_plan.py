@@ -25,10 +25,10 @@ from dpsql.batch.group import Group, GroupPlan, Kind, Told, many
 from dpsql.batch.measured import KINDS, MeasuredGroup, chosen
 from dpsql.batch.records import MeasuredQueries, Record, about, asked_of
 from dpsql.batch.workload_plan import Batch
-from dpsql.budgets.allotment import allotted_budget
 from dpsql.budgets.room_left import epsilon_left, rho_left
 from dpsql.catalog.price import Price
 from dpsql.errors import OptionError, Unsupported
+from dpsql.planning.choose import allotted_budget
 from dpsql.strategies.all_strategies import GAUSSIAN, LAPLACE, Verdict
 from dpsql.strategies.all_strategies import Plan as Search
 from dpsql.strategies.optimality_gap import Noise

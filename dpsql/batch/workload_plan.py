@@ -19,11 +19,11 @@ from dpsql.batch.consistency import Consistency, consistency_of, made_consistent
 from dpsql.batch.group import Group, GroupPlan, Told
 from dpsql.batch.linear_queries import LinearStatement, Recipe
 from dpsql.batch.plan_choice import planned, takes
-from dpsql.budgets.allotment import budgets_by_account
 from dpsql.catalog.model import Catalog
 from dpsql.errors import OptionError, Unsupported
 from dpsql.estimates import Estimate, NoiseTerm
 from dpsql.mechanisms.begun import begun
+from dpsql.planning.choose import budgets_by_account
 from dpsql.planning.groups import cells_over, check_values, kept_keys, possible_places
 from dpsql.planning.left_out import held, ownerless, rows_kept, undeclared
 from dpsql.planning.options import Options

@@ -34,6 +34,5 @@ class Days(Sequence[dt.date]):
         return Days(found) if isinstance(found, range) else dt.date.fromordinal(found)
 
 
-def kept_by_ends(values: Sequence[Any]) -> bool:
-    """Whether declared values are a whole range, and are not kept one by one."""
-    return isinstance(values, range | Days)
+KEPT_BY_ENDS = range | Days
+"""The classes of declared values that are a whole range, and are not kept one by one."""

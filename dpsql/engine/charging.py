@@ -16,7 +16,7 @@ from dpsql.engine.accounts import accounts_of
 from dpsql.engine.guard import fault_of_dpsql
 from dpsql.engine.session import Session
 from dpsql.errors import BudgetExhausted, Error, InternalError, Unsupported
-from dpsql.mechanisms.begun import begun
+from dpsql.mechanisms.begun import begun, stopping_between
 from dpsql.planning.minimum_frequency import with_minimum
 from dpsql.planning.options import Options
 from dpsql.planning.script import Released
@@ -132,7 +132,7 @@ class Charged(abc.ABC, Generic[Made]):
         try:
             with open_account(self.text, session):
                 made: Made = session.kernel.run(
-                    _begun_uncharged(_stopping_between(due.steps), self.text), cost=due.cost, account=session.account,
+                    _begun_uncharged(stopping_between(due.steps), self.text), cost=due.cost, account=session.account,
                     sql=self.text, limits=session.limits, digest=identity, encode=methodcaller("as_json"), views=due.views,
                     unless_stored=unless_stored)
                 return made
@@ -175,7 +175,7 @@ def _begun_uncharged(steps: Generator[Request, Any, Made], text: str) -> Generat
 def open_account(text: str, session: Session) -> Iterator[None]:
     """A context that raises BudgetExhausted, located, if the account has too many failed or running statements; and before it
     OperationalError, if the statement was interrupted."""
-    session.check_interrupted()
+    go_on()
     try:
         yield
     except Closed as told:
@@ -203,16 +203,3 @@ def refusal(refused: Refused, options: Options, session: Session) -> BudgetExhau
     account = replace(accounts.pop(refused.analyst), spent=refused.spent)
     place = options.span.get("epsilon", options.span.get("rho"))
     return exhausted(account, options.price, place, others=tuple(accounts.values()))
-
-
-def _stopping_between(steps: Generator[Request, Any, Made]) -> Generator[Request, Any, Made]:
-    """The same steps; the next one raises as `go_on` does, if the statement is to stop when one of them is over."""
-    try:
-        request = next(steps)
-        while True:
-            released = yield request
-            go_on()
-            request = steps.send(released)
-    except StopIteration as over:
-        made: Made = over.value
-        return made

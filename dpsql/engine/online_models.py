@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from dpsql.answers.described_columns import OF_ONLINE_MODEL, DescribedColumn, columns_of
-from dpsql.budgets.allotment import budgets_by_account
 from dpsql.engine.accounts import left_in_budget
 from dpsql.engine.charging import Bill, Charged, located
 from dpsql.engine.session import Session
 from dpsql.engine.synthesizing import check_name, coded_question, limited_rows, named_once, rows_left_out, shortened
 from dpsql.errors import Unsupported
 from dpsql.models.table_domain import most_numbers
+from dpsql.planning.choose import budgets_by_account
 from dpsql.planning.explain import Explanation
 from dpsql.planning.program import priced
 from dpsql.questions.identity import digest

@@ -19,7 +19,6 @@ from dpsql.trusted.accounting.privacy_filter import Limit
 from dpsql.trusted.cached import cached_property
 from dpsql.trusted.declarations.tables import Table
 from dpsql.trusted.kernel.run import Kernel
-from dpsql.trusted.stopping import stopped
 
 if TYPE_CHECKING:
     from dpsql.models.joint_histogram import JointHistogram
@@ -58,11 +57,6 @@ class Session:
         """The limits on what this analyst may spend: by analyst, and under None that of all together."""
         mine = self.budget.of(self.analyst)
         return {None: limit(self.budget.total), **({self.analyst: limit(mine)} if mine is not None else {})}
-
-    def check_interrupted(self) -> None:
-        """Raise OperationalError if the statement is to stop, which is nothing to charge yet."""
-        if self.interrupted.is_set():
-            raise stopped()
 
     def close(self) -> None:
         self.kernel.close()

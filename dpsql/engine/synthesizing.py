@@ -15,7 +15,6 @@ from sqlglot import exp
 from dpsql.answers.described_columns import OF_SYNTHETIC_TABLE, DescribedColumn, columns_of
 from dpsql.batch.counted_keys import CountedKeys, counted_keys, recording_counts
 from dpsql.batch.records import Record, encoded
-from dpsql.budgets.allotment import budgets_by_account
 from dpsql.catalog.model import Catalog
 from dpsql.catalog.name_faults import fault_of
 from dpsql.engine.accounts import left_in_budget
@@ -29,6 +28,7 @@ from dpsql.engine.stored_models import models
 from dpsql.errors import ProgrammingError, SqlError, Unsupported
 from dpsql.models.table_domain import most_numbers
 from dpsql.planning.bounded_view import limited_view
+from dpsql.planning.choose import budgets_by_account
 from dpsql.planning.explain import Explanation, Step, steps
 from dpsql.planning.left_out import ownerless, rows_kept, undeclared
 from dpsql.planning.options import Options

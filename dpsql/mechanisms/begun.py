@@ -1,4 +1,7 @@
-"""Scripts that are begun together: what text and policy decide of all of them is decided before the first one asks anything."""
+"""Scripts that are begun before they are paid for, and that stop between their steps.
+
+What text and policy decide of several scripts is decided before the first one asks anything.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ from collections.abc import Generator
 from typing import Any, TypeVar
 
 from dpsql.trusted.measurements.reading.request import Request
+from dpsql.trusted.stopping import go_on
 
 Made = TypeVar("Made")
 
@@ -32,6 +36,19 @@ def _from(request: Request, steps: Generator[Request, Any, Made]) -> Generator[R
     try:
         while True:
             request = steps.send((yield request))
+    except StopIteration as over:
+        made: Made = over.value
+        return made
+
+
+def stopping_between(steps: Generator[Request, Any, Made]) -> Generator[Request, Any, Made]:
+    """The same steps; the next one raises as `go_on` does, if the statement is to stop when one of them is over."""
+    try:
+        request = next(steps)
+        while True:
+            released = yield request
+            go_on()
+            request = steps.send(released)
     except StopIteration as over:
         made: Made = over.value
         return made

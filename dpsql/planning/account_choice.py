@@ -8,12 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
-from dpsql.budgets.allotment import budgets_by_account
 from dpsql.catalog.price import Price
 from dpsql.mechanisms.mechanism import Ordered, Task
 from dpsql.mechanisms.select.shown_counts import noise_of
 from dpsql.planning.all_part_kinds import KINDS
-from dpsql.planning.choose import Choice, choose, split_budget, weight_of
+from dpsql.planning.choose import Choice, budgets_by_account, choose, split_budget, weight_of
 from dpsql.planning.groups import cells_declared
 from dpsql.planning.part_kind import LimitedRows
 from dpsql.planning.program import Program, questions
@@ -37,9 +36,17 @@ def with_account(program: Program, price: Price, public: PublicFacts) -> tuple[P
             tasks[account] = _expected_tasks(below, public)
         return _assigned(below, tasks[account])
 
-    held = [with_rules(_shared_out(program, given)) for given in budgets_by_account(price)]
+    held = [_with_rules(_shared_out(program, given)) for given in budgets_by_account(price)]
     tried = [(candidate, [assigned(place, below) for place, below in enumerate(questions(candidate))]) for candidate in held]
-    return min(tried, key=lambda each: (len(unused(each[0])), sum(map(_expected_size, questions(each[0]), each[1]))))
+    return min(tried, key=lambda each: (_number_unused(each[0]), sum(map(_expected_size, questions(each[0]), each[1]))))
+
+
+def _with_rules(program: Program) -> Program:
+    return with_rules(program) if any(below.hidden for below in questions(program)) else program
+
+
+def _number_unused(program: Program) -> int:
+    return len(unused(program)) if program.options.mechanisms else 0
 
 
 def _shared_out(program: Program, whole: Cost) -> Program:

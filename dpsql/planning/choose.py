@@ -7,9 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
+from dpsql.budgets.convert import FOR_FAILURES, FOR_RHO, rho_of
+from dpsql.catalog.price import Price
 from dpsql.mechanisms.all_mechanisms import MECHANISMS
 from dpsql.mechanisms.mechanism import Mechanism, Ordered, SharedRanks, Task, Verdict, Yes
-from dpsql.trusted.accounting.cost import Cost
+from dpsql.trusted.accounting.cost import ATTO, NANO, Cost, pure
 
 LEAST_WEIGHT = 1e-3  # of a part whose error hardly matters, as far as is known
 
@@ -80,3 +82,30 @@ def shares_of_averages(averages: Sequence[tuple[int, int, float]], uses: Sequenc
         weights[total] += ours / (ours + theirs) - 1
         weights[count] += theirs / (ours + theirs) - 1
     return [max(weight, LEAST_WEIGHT) for weight in weights]
+
+
+def allotted_budget(price: Price, *, concentrated: bool) -> Cost:
+    """What a statement of this price may spend: a pure epsilon, or rho; and the delta of key selection.
+
+    A price of (epsilon, delta) allows what a budget of (epsilon, delta) allows, so one such statement exhausts one such budget
+    exactly: both are rounded down to the units of the ledger.
+    """
+    if price.rho is not None:
+        return Cost(epsilon=None, rho=_down(price.rho, NANO), delta=_down(price.delta, ATTO))
+    assert price.epsilon is not None
+    delta = _down(price.delta * FOR_FAILURES, ATTO)
+    if concentrated:
+        return Cost(epsilon=None, rho=_down(rho_of(price.epsilon, price.delta * FOR_RHO), NANO), delta=delta)
+    return pure(_down(price.epsilon, NANO), delta)
+
+
+def budgets_by_account(price: Price) -> list[Cost]:
+    """What a statement of this price may spend in each account it can be charged in, a pure epsilon first. Amounts of zero are
+    left out."""
+    accounts = (True,) if price.rho is not None else (False, True) if price.delta else (False,)
+    found = [allotted_budget(price, concentrated=account) for account in accounts]
+    return [given for given in found if given.epsilon or given.rho]
+
+
+def _down(number: Fraction, grain: int) -> Fraction:
+    return Fraction(math.floor(number * grain), grain)

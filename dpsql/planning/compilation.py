@@ -12,12 +12,10 @@ from dpsql.mechanisms.mechanism import Setting, Shared
 from dpsql.mechanisms.named_bounds import Bound
 from dpsql.planning.account_choice import with_account
 from dpsql.planning.all_part_kinds import KINDS
-from dpsql.planning.bounded_question import BoundedQuestion
 from dpsql.planning.centred_averages import centred, middles_of
 from dpsql.planning.choose import Choice
-from dpsql.planning.contribution_bound import MANY_ROWS, PUBLIC, decided, told
+from dpsql.planning.contribution_bound import MANY_ROWS, PUBLIC, BoundedQuestion, decided, told
 from dpsql.planning.degree_questions import DegreeQuestion, degree_question, way_of
-from dpsql.planning.distinct_parts import as_matching
 from dpsql.planning.frequency_limits import FREQUENCY, unknown_limits
 from dpsql.planning.groups import cells_declared, check_cells
 from dpsql.planning.matching_parts import check_matchings
@@ -61,7 +59,8 @@ def compile_question(question: Question, options: Options, budget: Budget, publi
     _check_clip(program)
     price = priced(options.price, budget, options.span)
     program, choices = with_account(program, price, public)
-    check_mechanisms(program)
+    if options.mechanisms:
+        check_mechanisms(program)
     _check_choices(choices, program, public)
     if program.first or program.learn is not None or program.searched or program.hidden or program.degrees is not None:
         return program
@@ -130,7 +129,7 @@ def parts_of(asked: BoundedQuestion, bounds: Mapping[str, Interval],
     clips = bound.name == "clip"
     found = decompose(asked.question, owner=owner, bounds=dict(bounds), each=bound.each, apart=clips,
                       several=_each_of_several(bound, owner), learned=clips and asked.options.clip is None, centres=centres)
-    return replace(found, parts=tuple(as_matching(part, asked) for part in found.parts))
+    return replace(found, parts=tuple(KINDS[type(part)].measured_as(part, asked) for part in found.parts))
 
 
 def _each_of_several(bound: Bound, owner: str | None) -> bool:

@@ -19,7 +19,7 @@ from dpsql.planning.slack_ranges import is_difference
 from dpsql.questions.all_aggregates import Kind
 from dpsql.questions.question import AggregateCall, Question
 from dpsql.questions.rules.modes import candidates
-from dpsql.trusted.plan.node import Stability
+from dpsql.trusted.plan.node import Node, Stability
 
 TOTALS = ("clip", "reservoir", "bands")
 MANY_ROWS = 16  # if the policy allows an entity this many rows, sums and quantiles learn a smaller limit
@@ -35,6 +35,37 @@ class ContributionBound:
 
 
 PUBLIC = ContributionBound(bound=BY_NAME["rows"], because="public rows need no limit")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoundedQuestion:
+    """What a question asks, of which rows, and how contributions to it are bounded: all that its parts and their tasks depend on.
+
+    view     the rows that are asked about, with declared limits and `max_rows` enforced
+    known    the stability of the view
+    decided  the bound on what an entity adds to sums, and the reason for it
+    groups   in how many undeclared groups an entity counts
+    """
+
+    question: Question
+    options: Options
+    view: Node
+    known: Stability
+    decided: ContributionBound
+    groups: int = 1
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        return tuple(key.column for key in self.question.keys)
+
+    @property
+    def owner(self) -> str:
+        assert self.known.owner is not None
+        return self.known.owner
+
+    @property
+    def bound(self) -> Bound:
+        return self.decided.bound
 
 
 def decided(question: Question, options: Options, known: Stability, searched: Sequence[str], cells: int) -> ContributionBound:

@@ -17,10 +17,10 @@ import math
 from collections.abc import Iterator
 from itertools import pairwise
 
+from dpsql.planning.all_part_kinds import KINDS
 from dpsql.planning.contribution_bound import told
 from dpsql.planning.declared_rows import declared_rows
 from dpsql.planning.degree_questions import DegreeQuestion
-from dpsql.planning.matching_parts import is_matched
 from dpsql.planning.options import Options
 from dpsql.planning.program import Program
 from dpsql.questions.all_aggregates import Kind
@@ -43,11 +43,17 @@ def open_ends(program: Program, call: AggregateCall) -> tuple[float, float]:
     kind = call.aggregate.kind
     if call.aggregate.bounded and kind is not Kind.RANK and set(call.columns) & set(program.searched):
         return EITHER  # the intervals of a RANK end at bounds that were searched for
-    if is_matched(call, program.decomposition):
+    if _is_matched(program, call):
         return 0.0, math.inf
     if not cuts_off(program) or _all_ranked(program, call):
         return 0.0, 0.0
     return EITHER if _inside(program) else beyond_kept(program.question, call)
+
+
+def _is_matched(program: Program, call: AggregateCall) -> bool:
+    """Whether an aggregate is the size of a matching, which may be less than what was asked for."""
+    parts = program.decomposition
+    return any(KINDS[type(parts.parts[at])].matched for at in parts.uses[call.id])
 
 
 def _all_ranked(program: Program, call: AggregateCall) -> bool:

@@ -1,6 +1,6 @@
 """Numbers of distinct values: of entities, of declared values that are tested one by one, or of all values by their entities.
 
-If neither is possible and entities may vouch for values (`planning.matching_parts`), `as_matching` says so.
+Other numbers are measured as matchings with entities, if these may vouch for values (`planning.matching_parts`).
 """
 
 from __future__ import annotations
@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dpsql.mechanisms.mechanism import Linear, Occurrences, Shared
-from dpsql.planning.bounded_question import BoundedQuestion
-from dpsql.planning.contribution_bound import MANY_ROWS
+from dpsql.planning.contribution_bound import MANY_ROWS, BoundedQuestion
 from dpsql.planning.groups import cells_declared
 from dpsql.planning.part_kind import LimitedRows, PartKind, Reach, linear_task
 from dpsql.planning.sum_parts import sample_sum
@@ -30,6 +29,12 @@ MOST_VOUCHED = 4  # groups up to which entities vouch for values: all rows of an
 
 class DistinctsKind(PartKind[Distincts]):
     """Numbers of distinct values of one column."""
+
+    def measured_as(self, part: Distincts, asked: BoundedQuestion) -> Part:
+        """A matching with entities, if values are not tested one by one and entities may vouch for them."""
+        if are_listed(part, asked) or not _may_vouch(part, asked):
+            return part
+        return Matchings(column=part.column, when=part.when)
 
     def task(self, at: int, part: Distincts, asked: BoundedQuestion, rows: LimitedRows) -> Linear | Occurrences:
         known = stability(rows.view, rows.public)
@@ -63,14 +68,6 @@ class DistinctsKind(PartKind[Distincts]):
 
     def told_by_keys(self, part: Distincts, *, rows: bool, entities: bool) -> bool:
         return entities and part.entities and part.when is None
-
-
-def as_matching(part: Part, asked: BoundedQuestion) -> Part:
-    """Distinct values that are not tested one by one as a matching with entities, if these may vouch for them; other parts
-    unchanged."""
-    if isinstance(part, Distincts) and not are_listed(part, asked) and _may_vouch(part, asked):
-        return Matchings(column=part.column, when=part.when)
-    return part
 
 
 def are_listed(part: Part, asked: BoundedQuestion) -> bool:

@@ -22,15 +22,14 @@ each.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from dpsql.errors import Unsupported
-from dpsql.mechanisms.mechanism import Shared
-from dpsql.planning.bounded_question import BoundedQuestion
-from dpsql.planning.contribution_bound import told
+from dpsql.mechanisms.mechanism import Estimates, Shared
+from dpsql.planning.contribution_bound import BoundedQuestion, told
 from dpsql.planning.part_kind import USUAL_MOST_ROWS, LimitedRows, PartKind, Reach
 from dpsql.questions.parts import Decomposition, Matchings
-from dpsql.questions.question import AggregateCall, Question
+from dpsql.questions.question import Question
 from dpsql.trusted.plan.expr.nodes import Ref, predicate
 from dpsql.trusted.plan.node import Node
 from dpsql.trusted.plan.operators.filter import Filter
@@ -40,6 +39,8 @@ from dpsql.types import Type
 
 class MatchingsKind(PartKind[Matchings]):
     """Numbers of values for which entities vouch, and of entities that have a row of their own."""
+
+    matched = True
 
     def task(self, at: int, part: Matchings, asked: BoundedQuestion, rows: LimitedRows) -> Shared:
         return vouched_task(at, part, rows.view, asked.owner, asked.known.rows or USUAL_MOST_ROWS)
@@ -63,6 +64,14 @@ class MatchingsKind(PartKind[Matchings]):
 
     def counts_once(self, part: Matchings, asked: BoundedQuestion) -> bool:
         return True
+
+    def notes(self, asked: BoundedQuestion, parts: Decomposition, view: Node, estimates: Mapping[int, Estimates], *,
+              kept: bool) -> Iterator[str]:
+        far = ("entities stand for them, each for one" if asked.known.owner is None else
+               "entities stand for them, each for at most a number chosen privately")
+        for call in asked.question.aggregates:
+            if call.columns and any(isinstance(parts.parts[at], Matchings) for at in parts.uses[call.id]):
+                yield f"{told(call)} counts values as far as {far}; there may be more"
 
 
 def vouched_task(at: int, part: Matchings, view: Node, owner: str, most: int) -> Shared:
@@ -94,17 +103,3 @@ def check_matchings(question: Question, parts: Decomposition, owners: Sequence[s
                 raise Unsupported(f"{name} names entities, which may all share their rows with one other, so that it could "
                                   "change their number without limit", code="several-owners", span=call.span, subject=name,
                                   try_="COUNT(*), in which each entity is limited to a level")
-
-
-def is_matched(call: AggregateCall, parts: Decomposition) -> bool:
-    """Whether an aggregate is the size of a matching, which may be less than what was asked for."""
-    return any(isinstance(parts.parts[at], Matchings) for at in parts.uses[call.id])
-
-
-def unmatched(asked: BoundedQuestion, parts: Decomposition) -> Iterator[str]:
-    """Notes on numbers of distinct values that are sizes of matchings."""
-    far = ("entities stand for them, each for one" if asked.known.owner is None else
-           "entities stand for them, each for at most a number chosen privately")
-    for call in asked.question.aggregates:
-        if call.columns and is_matched(call, parts):
-            yield f"{told(call)} counts values as far as {far}; there may be more"

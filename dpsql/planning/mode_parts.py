@@ -7,12 +7,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from dpsql.mechanisms.mechanism import Estimates, Linear, Setting, Shared
-from dpsql.planning.bounded_question import BoundedQuestion
-from dpsql.planning.contribution_bound import told
+from dpsql.planning.contribution_bound import BoundedQuestion, told
 from dpsql.planning.part_kind import LimitedRows, PartKind, Reach, linear_task
 from dpsql.planning.sum_parts import level_task, sample_sum
 from dpsql.questions.parts import Decomposition, Modes
-from dpsql.questions.question import Question
 from dpsql.questions.rules import modes
 from dpsql.trusted.plan.node import Node
 from dpsql.trusted.plan.operators.summands import Count
@@ -41,15 +39,15 @@ class ModesKind(PartKind[Modes]):
         return replace(setting, keys=(*setting.keys, part.column), cells=tuple(
             (*cell, value) for cell in setting.cells for value in part.values))
 
-
-def shortfalls(question: Question, parts: Decomposition, estimates: Mapping[int, Estimates], confidence: float, *,
-               kept: bool) -> Iterator[str]:
-    """Notes on the confidence of most frequent values, which have no standard error; `kept` says that rows are left out."""
-    for call in question.aggregates:
-        for at in parts.uses[call.id]:
-            part = parts.parts[at]
-            if isinstance(part, Modes):
-                rows = modes.shortfall(estimates[at][0], len(part.values), confidence)
-                yield (f"{told(call)}: {'of the rows that are kept, ' if kept else ''}in each group, with a confidence of "
-                       f"{100 * confidence:g} %, no declared value has over {math.ceil(rows):,} more rows than the one that is "
-                       "shown")
+    def notes(self, asked: BoundedQuestion, parts: Decomposition, view: Node, estimates: Mapping[int, Estimates], *,
+              kept: bool) -> Iterator[str]:
+        """On the confidence of most frequent values, which have no standard error."""
+        confidence = float(asked.options.confidence)
+        for call in asked.question.aggregates:
+            for at in parts.uses[call.id]:
+                part = parts.parts[at]
+                if isinstance(part, Modes):
+                    rows = modes.shortfall(estimates[at][0], len(part.values), confidence)
+                    yield (f"{told(call)}: {'of the rows that are kept, ' if kept else ''}in each group, with a confidence of "
+                           f"{100 * confidence:g} %, no declared value has over {math.ceil(rows):,} more rows than the one "
+                           "that is shown")

@@ -6,18 +6,20 @@ To add a kind: its class in `questions.parts`, a file here, and a line of `all_p
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from dpsql.mechanisms.mechanism import Linear, Setting, Task
-from dpsql.planning.bounded_question import BoundedQuestion
+from dpsql.mechanisms.mechanism import Estimates, Linear, Setting, Task
+from dpsql.planning.contribution_bound import BoundedQuestion
 from dpsql.planning.declared_rows import declared_rows
+from dpsql.questions.parts import Decomposition, Part
 from dpsql.trusted.plan.certificate import certify
 from dpsql.trusted.plan.node import Node, PublicFacts
 from dpsql.trusted.plan.operators.grouped_sums import GroupedSums
 from dpsql.trusted.plan.operators.summands import Summand
 
-P = TypeVar("P")
+P = TypeVar("P", bound=Part)
 USUAL_MOST_ROWS = 2**20  # of one entity, if nothing limits them: the end of a ladder of levels
 
 
@@ -55,10 +57,15 @@ def reach_of(asked: BoundedQuestion, view: Node, *, derived: bool) -> Reach:
 class PartKind(ABC, Generic[P]):
     """How parts of one kind are measured, which limits they need, and how they are described.
 
-    ranked  whether they are places in the order of a column
+    ranked   whether they are places in the order of a column
+    matched  whether they are sizes of matchings, which may be less than what was asked for
     """
 
-    ranked = False
+    ranked, matched = False, False
+
+    def measured_as(self, part: P, asked: BoundedQuestion) -> Part:
+        """The part that is measured in place of this one under the bound of the question."""
+        return part
 
     @abstractmethod
     def task(self, at: int, part: P, asked: BoundedQuestion, rows: LimitedRows) -> Task:
@@ -91,6 +98,11 @@ class PartKind(ABC, Generic[P]):
     def told_by_keys(self, part: P, *, rows: bool, entities: bool) -> bool:
         """Whether the counts by which undeclared groups are selected answer it, if they are all `rows`, or all `entities`."""
         return False
+
+    def notes(self, asked: BoundedQuestion, parts: Decomposition, view: Node, estimates: Mapping[int, Estimates], *,
+              kept: bool) -> Iterable[str]:
+        """Notes on the answer, once for all parts of this kind; `kept` says that rows are left out."""
+        return ()
 
     def setting(self, part: P, setting: Setting) -> Setting:
         """The cells that it is measured over, from those of the answer."""

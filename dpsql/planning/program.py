@@ -12,8 +12,8 @@ from dpsql.catalog.price import Price, misfit
 from dpsql.errors import OptionError
 from dpsql.mechanisms.select.undeclared_keys import RULES, KeyChoice
 from dpsql.planning.all_part_kinds import KINDS
-from dpsql.planning.bounded_question import BoundedQuestion
 from dpsql.planning.choose import Choice
+from dpsql.planning.contribution_bound import BoundedQuestion
 from dpsql.planning.degree_questions import DegreeQuestion
 from dpsql.planning.groups import cells_declared
 from dpsql.questions.parts import Decomposition

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from dpsql.estimates import Estimate
-from dpsql.mechanisms.mechanism import Ordered, SharedRanks
-from dpsql.planning.bounded_question import BoundedQuestion
+from dpsql.mechanisms.mechanism import Estimates, Ordered, SharedRanks
+from dpsql.planning.contribution_bound import BoundedQuestion
 from dpsql.planning.part_kind import LimitedRows, PartKind, Reach, reach_of
 from dpsql.questions.all_aggregates import Kind
 from dpsql.questions.parts import Decomposition, Quantiles
@@ -41,24 +41,27 @@ class QuantilesKind(PartKind[Quantiles]):
         fractions = ", ".join(f"{float(fraction):g}" for fraction in part.fractions)
         return f"quantiles {fractions} of {asked.view.names[part.column]} in [{part.grid.low:g}, {part.grid.high:g}]"
 
+    def notes(self, asked: BoundedQuestion, parts: Decomposition, view: Node, estimates: Mapping[int, Estimates], *,
+              kept: bool) -> Iterator[str]:
+        """On quantiles whose grid has far more places than values need, but for those of a bound's mechanism.
+
+        The probability of selecting a place between two values that many rows share grows with the number of such places. So if
+        the quantile is among the last rows with its value (within as many scales as the logarithm of the number of places), both
+        the estimate and an end of its interval may be selected there.
+        """
+        if asked.bound.each:
+            return
+        for column in dict.fromkeys(part.column for part in _quantiles(parts) if part.grid.most > MANY_PLACES):
+            yield (f"intervals of quantiles of {view.names[column]} hold where values differ; where many rows share one, as "
+                   "with round numbers, they may be too narrow (decimals or power_of_two in the policy, as coarse as the values, "
+                   "help)")
+
 
 def open_at_found_bounds(call: AggregateCall, searched: Sequence[str], parts: Decomposition, estimate: Estimate) -> Estimate:
     """Open the interval of a quantile within bounds that were searched for, if it ends at one: the truth may lie beyond it."""
     grid = next((part.grid for part in _quantiles(parts) if part.column in (set(searched) & set(call.columns))
                  and call.aggregate.kind is Kind.RANK), None)
     return estimate if grid is None else estimate.open_at(*map(float, (grid.low, grid.low + grid.most * grid.step)))
-
-
-def too_fine(parts: Decomposition, view: Node) -> Iterator[str]:
-    """Notes on quantiles whose grid has far more places than values need.
-
-    The probability of selecting a place between two values that many rows share grows with the number of such places. So if the
-    quantile is among the last rows with its value (within as many scales as the logarithm of the number of places), both the
-    estimate and an end of its interval may be selected there.
-    """
-    for column in dict.fromkeys(part.column for part in _quantiles(parts) if part.grid.most > MANY_PLACES):
-        yield (f"intervals of quantiles of {view.names[column]} hold where values differ; where many rows share one, as with "
-               "round numbers, they may be too narrow (decimals or power_of_two in the policy, as coarse as the values, help)")
 
 
 def _quantiles(parts: Decomposition) -> list[Quantiles]:

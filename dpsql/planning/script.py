@@ -31,12 +31,10 @@ from dpsql.planning.contribution_bound import told as told_of
 from dpsql.planning.cut_off import cuts_off, open_ends, uncovered
 from dpsql.planning.frequency_limits import with_limits
 from dpsql.planning.groups import axes_of, cells_declared, combined, groups_of
-from dpsql.planning.matching_parts import unmatched
-from dpsql.planning.mode_parts import shortfalls
 from dpsql.planning.program import Program
 from dpsql.planning.program_keys import rules_of
 from dpsql.planning.public import exact
-from dpsql.planning.quantile_parts import open_at_found_bounds, too_fine
+from dpsql.planning.quantile_parts import open_at_found_bounds
 from dpsql.planning.shared_centres import searched_centres
 from dpsql.planning.sum_parts import base_of, contributions
 from dpsql.questions.all_aggregates import Kind
@@ -136,17 +134,19 @@ def _asked(program: Program, public: PublicTables) -> Generator[Request, Any, Re
         notes.append(f"each entity's contribution {program.bound.does}{cut}")
     elif program.options.clip is not None and program.bound.name in ("clip", "reservoir"):
         notes.append(f"each entity's total is limited to clip = {float(program.options.clip):g}{uncovered(program)}")
-    notes += unmatched(program, program.decomposition)
     setting = Setting(keys=program.keys, cells=cells, confidence=program.options.confidence)
     estimates = counted | (yield from _measured(choices, parts, setting))
     aggregates = {name: recipe(estimates) for name, recipe in parts.recipes.items()}
     for call in program.question.aggregates:
         below, above = open_ends(program, call)
-        aggregates[call.id] = open_at_found_bounds(call, program.searched, parts, aggregates[call.id]).beyond(below, above)
+        if program.searched:
+            aggregates[call.id] = open_at_found_bounds(call, program.searched, parts, aggregates[call.id])
+        aggregates[call.id] = aggregates[call.id].beyond(below, above)
         if not call.aggregate.counts and not unknown.isdisjoint(call.columns):
             aggregates[call.id] = aggregates[call.id].where(np.zeros(len(cells), dtype=np.bool_))
-    notes += [*(() if program.bound.each else too_fine(parts, view)), *_not_told(program, aggregates),
-              *shortfalls(program.question, parts, estimates, float(program.options.confidence), kept=cuts_off(program))]
+    for kind in dict.fromkeys(type(part) for part in parts.parts):
+        notes += KINDS[kind].notes(program, parts, view, estimates, kept=cuts_off(program))
+    notes += _not_told(program, aggregates)
     return Released(cells=cells, choices=choices, notes=tuple(notes), aggregates=aggregates)
 
 

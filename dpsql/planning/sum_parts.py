@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from dpsql.errors import OptionError
 from dpsql.mechanisms.mechanism import Linear, Shared
-from dpsql.planning.bounded_question import BoundedQuestion
+from dpsql.planning.contribution_bound import BoundedQuestion
 from dpsql.planning.part_kind import LimitedRows, PartKind, Reach, linear_task, reach_of
 from dpsql.questions.all_aggregates import Kind
 from dpsql.questions.labels import summand_label

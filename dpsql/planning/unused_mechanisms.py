@@ -24,8 +24,6 @@ def check_mechanisms(program: Program) -> None:
 
 def unused(program: Program) -> dict[str, str]:
     """The mechanisms that were named but can do nothing in any question of the statement, each with a reason."""
-    if not program.options.mechanisms:
-        return {}
     found = _unused_in(program)
     others = [_unused_in(below) for _, below in program.first]
     return {name: reason for name, reason in found.items() if all(name in other for other in others)}

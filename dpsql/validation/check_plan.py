@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-from dpsql.budgets.allotment import budgets_by_account
 from dpsql.budgets.reports import amount
 from dpsql.catalog.model import Budget
 from dpsql.catalog.price import Price
 from dpsql.errors import OptionError, Unsupported
+from dpsql.planning.choose import budgets_by_account
 from dpsql.planning.program import priced
 from dpsql.sql.text.places import span_of
 from dpsql.trusted.accounting.cost import Cost

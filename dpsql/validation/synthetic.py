@@ -15,7 +15,7 @@ from sqlglot import exp
 
 from dpsql.backends.upload_folders import Uploads
 from dpsql.backends.uploaded_tables import Upload, open_uploads
-from dpsql.catalog.days import kept_by_ends
+from dpsql.catalog.days import KEPT_BY_ENDS
 from dpsql.catalog.model import Catalog
 from dpsql.catalog.writing import key
 from dpsql.errors import OptionError, SqlError
@@ -160,7 +160,7 @@ def _check_values(tables: Mapping[str, Table], catalog: Catalog, made: Substitut
             domain = catalog.tables[name].columns[column.name].domain
             if domain is None:
                 continue
-            known = domain.values if kept_by_ends(domain.values) else set(domain.values)
+            known = domain.values if isinstance(domain.values, KEPT_BY_ENDS) else set(domain.values)
             values = made.public.public_rows(Distinct(input=Scan(table=table, columns=(("c0", column.name),), owners=())))
             if any(value is not None and value not in known for value, in values):
                 raise OptionError(f"column {column.name} of the synthetic {name} has values that are not declared",

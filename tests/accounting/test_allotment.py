@@ -6,9 +6,9 @@ from fractions import Fraction
 
 import pytest
 
-from dpsql.budgets.allotment import budgets_by_account
 from dpsql.budgets.convert import FOR_FAILURES, FOR_RHO, rho_of
 from dpsql.catalog.price import Price
+from dpsql.planning.choose import budgets_by_account
 from dpsql.trusted.accounting.cost import NANO, Cost, concentrated, pure
 
 MILLIONTH = Fraction(1, 10**6)

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpsql.budgets.allotment import allotted_budget
 from dpsql.budgets.convert import FOR_FAILURES, delta_of, limit, rho_of
 from dpsql.catalog.price import Price, price
+from dpsql.planning.choose import allotted_budget
 from dpsql.trusted.accounting.cost import ATTO, NANO, NOTHING, Charge, Cost, concentrated, pure
 from dpsql.trusted.accounting.privacy_filter import Limit
 

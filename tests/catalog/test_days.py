@@ -6,7 +6,7 @@ import datetime as dt
 
 import pytest
 
-from dpsql.catalog.days import Days, kept_by_ends
+from dpsql.catalog.days import KEPT_BY_ENDS, Days
 from dpsql.trusted.declarations.tables import Domain
 
 FIRST = dt.date(2019, 12, 30).toordinal()
@@ -29,5 +29,5 @@ def test_nothing_else_is_in_it(other: object) -> None:
 
 def test_it_is_a_value() -> None:
     assert Days(range(FIRST, FIRST + 5)) == DAYS and hash(DAYS) == hash(Days(range(FIRST, FIRST + 5))) and DAYS[:4] != DAYS
-    assert kept_by_ends(DAYS) and not kept_by_ends(LISTED) and len(Domain(DAYS)) == 5
+    assert isinstance(DAYS, KEPT_BY_ENDS) and not isinstance(LISTED, KEPT_BY_ENDS) and len(Domain(DAYS)) == 5
     assert len(Days(range(1, dt.date.max.toordinal() + 1))) == 3_652_059

@@ -14,6 +14,7 @@ from support import worlds
 from support.grammar_sentences import accepted
 
 import dpsql
+from dpsql.engine import charging
 from dpsql.engine.accounts import left_if_known
 from dpsql.errors import OptionError
 from dpsql.server.front.http.http_answers import _about
@@ -23,6 +24,7 @@ from dpsql.server.front.terms.answers_on_wire import OutcomeOnWire, RefusedOnWir
 from dpsql.sql.text.parse import parse
 from dpsql.sql.text.statement import Query
 from dpsql.trusted.kernel.run import Kernel
+from dpsql.trusted.stopping import go_on
 
 
 @pytest.fixture(scope="module")
@@ -391,8 +393,8 @@ def test_a_statement_that_takes_longer_than_its_time_ends_as_if_cancelled(projec
 
 
 def test_a_statement_that_is_stopped_before_its_charge_costs_nothing(seat: ConnectionSeat, monkeypatch: pytest.MonkeyPatch) -> None:
-    session = type(seat._connection.session)
-    monkeypatch.setattr(session, "check_interrupted", lambda own, check=session.check_interrupted: (own.interrupted.wait(20), check(own)))
+    interrupted = seat._connection.session.interrupted
+    monkeypatch.setattr(charging, "go_on", lambda: (interrupted.wait(20), go_on()))
     seat.execute("SET statement_timeout = 100", ())
     before = spent(seat)
     told = refusal(seat, "SELECT COUNT(*) FROM scores WHERE points > 2.5")

@@ -19,7 +19,7 @@ from dpsql.errors import DataError, Error, SqlError, Unsupported
 from dpsql.questions.identity import digest
 from dpsql.questions.question import Question
 from dpsql.questions.rules.limit_rows import limit_rows
-from dpsql.sql.binding.scope import MOST_NESTING, MOST_QUERIES
+from dpsql.sql.binding.binding_context import MOST_NESTING, MOST_QUERIES
 from dpsql.trusted.plan.certificate import stability
 from dpsql.trusted.plan.expr.nodes import Call, Literal, Ref
 from dpsql.trusted.plan.operators.lookup import Lookup

@@ -30,9 +30,8 @@ from dpsql.questions.rules.keep_first import keep_first
 from dpsql.questions.rules.push_equalities import push_equalities
 from dpsql.sql.binding.around_released import AroundReleased, bind_around
 from dpsql.sql.binding.bind import bind
-from dpsql.sql.binding.binding_context import BindingContext, Names
+from dpsql.sql.binding.binding_context import BindingContext, Names, distinct_names
 from dpsql.sql.binding.relations import QueryBinder
-from dpsql.sql.binding.scope import distinct_names
 from dpsql.sql.text import border
 from dpsql.sql.text.parse import parse
 from dpsql.sql.text.statement import Explain, Query

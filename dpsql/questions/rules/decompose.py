@@ -88,10 +88,12 @@ class _Decomposer:
     # -- first pass: what is needed of each column
 
     def _collect(self, call: AggregateCall) -> None:
+        if not call.columns:
+            return
         for column, degree in zip(call.columns, powers_of(call), strict=False):
             asked = self._asked.setdefault((column, call.when), _Column())
             asked.degree = max(asked.degree, degree)
-        if call.columns and call.aggregate.kind in (Kind.COUNT, Kind.RANK):
+        if call.aggregate.kind in (Kind.COUNT, Kind.RANK):
             asked = self._asked.setdefault((call.columns[0], call.when), _Column())
             if call.aggregate.kind is Kind.COUNT:
                 asked.counted = True

@@ -16,11 +16,10 @@ from dpsql.errors import SqlError
 from dpsql.questions.released_rows import GroupsOfReleased, WindowOverReleased, released_over
 from dpsql.sql.binding import typing
 from dpsql.sql.binding.aggregates import Aggregated
-from dpsql.sql.binding.binding_context import BindingContext, BoundRelation, Names
+from dpsql.sql.binding.binding_context import BindingContext, BoundRelation, Names, Scope
 from dpsql.sql.binding.grouping import Grouping
 from dpsql.sql.binding.ordered_rows import row_count
 from dpsql.sql.binding.relations import QueryBinder, bind_set_operation, distinct, project, rows_of
-from dpsql.sql.binding.scope import Scope
 from dpsql.sql.binding.select_binder import SelectBinder
 from dpsql.sql.binding.sources import bind_from, one_row
 from dpsql.sql.binding.windows import Windows, read_qualify

@@ -20,7 +20,7 @@ from fractions import Fraction
 from itertools import product
 from typing import Any, Protocol
 
-from dpsql.catalog.days import Days, kept_by_ends
+from dpsql.catalog.days import KEPT_BY_ENDS, Days
 from dpsql.questions.rules.flatten import lowered
 from dpsql.questions.rules.substitute import has_placeholders
 from dpsql.trusted.declarations.tables import Domain, Scalar
@@ -239,7 +239,7 @@ def values_left(expr: Expr, node: Node, domain: Domain | None, scratch: Scratch,
     low, high = _ends(expr, node.env)
     null = nullable and not never_null(expr, node.env)
     filtered = any(isinstance(part, Filter) for part in bottom_up(node))
-    if kept_by_ends(domain.values):
+    if isinstance(domain.values, KEPT_BY_ENDS):
         if isinstance(domain.values, Days):
             low, high = _days_compared(expr, node)
         domain = Domain(_between(domain.values, low, high))

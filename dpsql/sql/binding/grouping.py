@@ -11,11 +11,10 @@ from dpsql.errors import Error, SqlError, Unsupported
 from dpsql.questions.all_aggregates import Kind
 from dpsql.questions.question import GroupingLevel
 from dpsql.sql.binding.aggregates import Aggregated, AggregateReader
-from dpsql.sql.binding.binding_context import SelectHost
+from dpsql.sql.binding.binding_context import FreshIdentifiers, SelectHost
 from dpsql.sql.binding.expressions import Binder
 from dpsql.sql.binding.grouping_sets import sets_of
 from dpsql.sql.binding.running_totals import inner_of_over, read_over
-from dpsql.sql.binding.scope import FreshIdentifiers
 from dpsql.sql.text.literals import ParameterValue
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.trees import has_aggregate, inner_of, is_grouping_set, is_star, item_name, not_here, position_of

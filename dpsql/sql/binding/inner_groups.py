@@ -10,10 +10,9 @@ from sqlglot import exp
 from dpsql.errors import Unsupported
 from dpsql.questions.chosen_grids import quantizer
 from dpsql.sql.binding.aggregates import Aggregated
-from dpsql.sql.binding.binding_context import SelectHost
+from dpsql.sql.binding.binding_context import Origin, SelectHost
 from dpsql.sql.binding.grouping import Grouping
 from dpsql.sql.binding.owners import parent_keys
-from dpsql.sql.binding.scope import Origin
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.trees import item_name
 from dpsql.trusted.plan.expr.facts import Facts, facts

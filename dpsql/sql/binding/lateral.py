@@ -10,8 +10,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from dpsql.errors import Unsupported
-from dpsql.sql.binding.binding_context import BindingContext, BoundRelation, Names
-from dpsql.sql.binding.scope import Scope
+from dpsql.sql.binding.binding_context import BindingContext, BoundRelation, Names, Scope
 from dpsql.sql.binding.select_binder import SelectBinder
 from dpsql.sql.text.border import parameter_of
 from dpsql.sql.text.places import placed, span_of

@@ -9,9 +9,8 @@ from sqlglot import exp
 
 from dpsql.catalog.model import Catalog
 from dpsql.sql.binding.bind import checked
-from dpsql.sql.binding.binding_context import BindingContext, Names, PublicTables
+from dpsql.sql.binding.binding_context import BindingContext, Names, PublicTables, declared_bins
 from dpsql.sql.binding.domains import Scratch
-from dpsql.sql.binding.scope import declared_bins
 from dpsql.sql.binding.sources import bind_from
 from dpsql.sql.text.literals import ParameterValue
 from dpsql.sql.text.statement import Query

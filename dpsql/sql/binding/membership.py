@@ -13,9 +13,8 @@ from sqlglot import exp
 
 from dpsql.errors import SqlError, Unsupported
 from dpsql.sql.binding import typing
-from dpsql.sql.binding.binding_context import AddedColumns, BindingContext, BoundRelation, SelectHost
+from dpsql.sql.binding.binding_context import AddedColumns, BindingContext, BoundRelation, Origin, SelectHost
 from dpsql.sql.binding.owners import same_owner
-from dpsql.sql.binding.scope import Origin
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.trees import is_star
 from dpsql.trusted.plan.expr.facts import facts

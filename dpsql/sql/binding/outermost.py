@@ -12,12 +12,11 @@ from dpsql.questions.question import AggregateCall, Key, Output, Question
 from dpsql.questions.rules.keep_first import keep_first
 from dpsql.questions.rules.push_equalities import push_equalities
 from dpsql.sql.binding.aggregates import Aggregated
-from dpsql.sql.binding.binding_context import BindingContext, Names
+from dpsql.sql.binding.binding_context import BindingContext, Names, Scope
 from dpsql.sql.binding.combinations import combinations_of, narrowed
 from dpsql.sql.binding.domains import MOST_COMBINATIONS, known_values, values_left
 from dpsql.sql.binding.grouping import Grouping, GroupKey
 from dpsql.sql.binding.ordered_rows import ordering_of, row_count
-from dpsql.sql.binding.scope import Scope
 from dpsql.sql.binding.select_binder import SelectBinder
 from dpsql.sql.text.places import placed, span_of
 from dpsql.sql.text.trees import aliases_of, has_aggregate, inner_of, is_star, item_name

@@ -12,8 +12,7 @@ from dataclasses import replace
 from itertools import product
 
 from dpsql.catalog.model import Catalog
-from dpsql.sql.binding.binding_context import BindingContext
-from dpsql.sql.binding.scope import Origin, owner_column
+from dpsql.sql.binding.binding_context import BindingContext, Origin, owner_column
 from dpsql.trusted.declarations.tables import ForeignKey, Table
 from dpsql.trusted.plan.expr.nodes import Call, Ref, all_of
 from dpsql.trusted.plan.node import Node

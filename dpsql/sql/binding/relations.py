@@ -10,10 +10,9 @@ from sqlglot import exp
 from dpsql.errors import SqlError, Unsupported
 from dpsql.questions.question import Question
 from dpsql.sql.binding import typing
-from dpsql.sql.binding.binding_context import BindingContext, BoundRelation, Names
+from dpsql.sql.binding.binding_context import BindingContext, BoundRelation, Names, Origin, Scope
 from dpsql.sql.binding.inner_groups import bind_groups
 from dpsql.sql.binding.outermost import Outermost
-from dpsql.sql.binding.scope import Origin, Scope
 from dpsql.sql.binding.select_binder import SelectBinder
 from dpsql.sql.binding.sources import bind_from, one_row
 from dpsql.sql.binding.windows import Windows, read_qualify

@@ -13,9 +13,8 @@ from sqlglot import exp
 
 from dpsql.errors import Error, Unsupported
 from dpsql.questions.rules.decompose import decompose
-from dpsql.sql.binding.binding_context import BindingContext, Names
+from dpsql.sql.binding.binding_context import BindingContext, LooksOutside, Names
 from dpsql.sql.binding.outermost import Outermost
-from dpsql.sql.binding.scope import LooksOutside
 from dpsql.sql.binding.sources import bind_from
 from dpsql.sql.binding.windows_beside_groups import apart
 from dpsql.sql.text.places import placed, span_of

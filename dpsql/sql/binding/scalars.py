@@ -16,8 +16,7 @@ from dpsql.questions.question import Question, Scalar
 from dpsql.questions.rules.prune_columns import prune_columns
 from dpsql.questions.rules.substitute import has_placeholders
 from dpsql.sql.binding import correlated
-from dpsql.sql.binding.binding_context import AddedColumns, BindingContext, Names, SelectHost
-from dpsql.sql.binding.scope import LooksOutside
+from dpsql.sql.binding.binding_context import AddedColumns, BindingContext, LooksOutside, Names, SelectHost
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.trees import has_aggregate, inner_of, is_star
 from dpsql.trusted.plan.expr.facts import Facts

@@ -15,9 +15,17 @@ from dpsql.questions.rebuilding import rebuild
 from dpsql.questions.rules.keep_marks import keep_marks
 from dpsql.questions.rules.push_equalities import push_equalities
 from dpsql.sql.binding import membership, scalars, typing
-from dpsql.sql.binding.binding_context import AddedColumns, BindingContext, Names, SelectHost, WindowFunctions
+from dpsql.sql.binding.binding_context import (
+    AddedColumns,
+    BindingContext,
+    LooksOutside,
+    Names,
+    Scope,
+    SelectHost,
+    WindowFunctions,
+    declared_bins,
+)
 from dpsql.sql.binding.owners import say_owners
-from dpsql.sql.binding.scope import LooksOutside, Scope, declared_bins
 from dpsql.sql.text.literals import ParameterValue
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.trees import aliases_of, has_aggregate, kept_lists, not_here, operands, plain_select

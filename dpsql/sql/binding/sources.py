@@ -11,11 +11,19 @@ from dpsql.catalog.model import Catalog
 from dpsql.catalog.writing import key
 from dpsql.errors import SqlError, Unsupported
 from dpsql.sql.binding import typing
-from dpsql.sql.binding.binding_context import BindingContext, BoundRelation, Names
+from dpsql.sql.binding.binding_context import (
+    BindingContext,
+    BoundRelation,
+    NamedSource,
+    Names,
+    Origin,
+    Scope,
+    distinct_names,
+    owner_column,
+)
 from dpsql.sql.binding.lateral import added_columns, is_lateral
 from dpsql.sql.binding.membership import half_join
 from dpsql.sql.binding.owners import say_owners
-from dpsql.sql.binding.scope import NamedSource, Origin, Scope, distinct_names, owner_column
 from dpsql.sql.binding.select_binder import SelectBinder
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.refusals import JOINS, LATERAL
