@@ -22,7 +22,7 @@ SOON = 0.3
 """The most seconds of a processor that a test of the fast tier takes."""
 SLOW = 2.0
 """What a test that is marked `slow` takes, if it was not measured."""
-MANY, ENOUGH = 16, 5.0
+MANY, ENOUGH = 10, 3.0
 """How many instances of a function stay at least, or for how many seconds of a processor, if that is less."""
 
 
