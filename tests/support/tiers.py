@@ -1,7 +1,8 @@
 """The tiers of the tests, which follow from marks, from what was measured (see `seconds.py`) and from parameters.
 
 * `fast`: the first instance of a test function, unless that is `slow` or `long`, or takes more than `SOON`.
-* `long`: what is marked so, and what is one of many instances of a function and adds no new value of a parameter to the others.
+* `long`: what is marked so, and what is one of many instances of a function and adds no new value of a parameter to the others, or
+  would make these take too long.
 * `drawn`: what asks for the effort.
 
 What starts Spark is marked `slow` and `spark`, is run by itself, and does not count among the functions that have to be fast.
@@ -20,10 +21,10 @@ from support import seconds
 
 SOON = 0.3
 """The most seconds of a processor that a test of the fast tier takes."""
-SLOW = 2.0
-"""What a test that is marked `slow` takes, if it was not measured."""
+SLOW, SHORT = 2.0, 0.01
+"""What a test takes that was not measured: one that is marked `slow`, or any other."""
 MANY, ENOUGH = 10, 3.0
-"""How many instances of a function stay at least, or for how many seconds of a processor, if that is less."""
+"""How many instances of a function stay at least, and for how many seconds of a processor at most (though always two of them)."""
 
 
 class Tiers(NamedTuple):
@@ -52,23 +53,26 @@ def mark(items: Sequence[pytest.Item]) -> Tiers:
 
 def spread(items: Iterable[pytest.Item], took: Mapping[str, float]) -> set[pytest.Item]:
     """Of each function the first instance, some others, and those that are the first to have a value of a parameter: what is left out is
-    only combinations. The same statement (`text`) is asked of many functions, and stays in at least one of them.
+    only combinations, unless so many would take too long. Audits all have each of their values. The same statement (`text`) is
+    asked of many functions, and stays in at least one of them.
     """
     by_function: dict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
         by_function[function_of(item)].append(item)
     kept, asked = set[pytest.Item](), defaultdict[Hashable, list[pytest.Item]](list)
     for function, instances in by_function.items():
-        usual = SLOW if instances[0].get_closest_marker("slow") else seconds.LEAST
-        many = max(2, min(MANY, int(ENOUGH / took.get(function, usual))))
-        seen = set[tuple[str, Hashable]]()
+        usual = SLOW if instances[0].get_closest_marker("slow") else SHORT
+        most = max(2, int(ENOUGH / took.get(function, usual)))
+        audit = instances[0].get_closest_marker("stat") is not None
+        seen, stay = set[tuple[str, Hashable]](), list[pytest.Item]()
         for at, item in enumerate([instances[0], *sorted(instances[1:], key=number_of)]):
             values = dict(values_of(item))
             if "text" in values:
                 asked[values.pop("text")].append(item)
-            if at < many or not seen.issuperset(values.items()):
-                kept.add(item)
+            if at < min(MANY, most) or (not seen.issuperset(values.items()) and (audit or len(stay) < most)):
+                stay.append(item)
             seen.update(values.items())
+        kept.update(stay)
     return kept | {min(those, key=number_of) for those in asked.values() if kept.isdisjoint(those)}
 
 
