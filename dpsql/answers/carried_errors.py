@@ -52,7 +52,7 @@ class CarriedErrors:
 
     @cached_property
     def _same(self) -> Mapping[bytes, Number]:
-        """The noisy numbers, by all their versions: an answer that is one of them at every version is that number."""
+        """The noisy numbers by the values of all their versions: an answer with these values is that number."""
         return {np.ascontiguousarray(self.moved.of(number)).tobytes(): number for number in self.moved.numbers}
 
     def _column(self, number: Number) -> LoadedColumn:

@@ -4,7 +4,7 @@ A wide picture has the names of its bars at the left and their numbers at the ri
 are wrapped, and of what stands along an axis as much is named as has room (`chart_texts`, `chart_axes`). Every mark has a title,
 which is seen when a pointer rests on it.
 
-A picture is XML, and stands alone but for its colours, which are CSS variables of what it stands in (`html_page`). It has the
+A picture is self-contained XML, except for its colours, which are CSS variables of the page (`html_page`). It has the
 elements and attributes that `server/console/picture.js` knows, and no style, as browsers refuse styles where a policy of content
 forbids them.
 """
@@ -96,7 +96,7 @@ def _bars(chart: Chart, width: int) -> tuple[list[str], float]:
 
 
 def _columns(chart: Chart, width: int) -> _Columns:
-    """The room of names and of numbers: as much as they need, and no more than their share."""
+    """The widths for names and numbers: as much as they need, up to a share of the picture."""
     names = [number(key) for series in chart.series for key in series.keys] if not chart.second else [
         _series_name(chart, series) for series in chart.series]
     room = width - 2 * EDGE
@@ -110,7 +110,7 @@ def _columns(chart: Chart, width: int) -> _Columns:
 
 
 def _drawn_values(series: Series) -> Iterator[float]:
-    """What an axis has to cover: numbers, and the ends of their intervals."""
+    """The values that an axis must cover: numbers, and the ends of their intervals."""
     for value, below, above in zip(series.values, *series.drawn_ends, strict=True):
         if math.isfinite(value):
             yield from (value, value - below, value + above)
@@ -240,7 +240,7 @@ def _points(xs: Sequence[float], ys: Sequence[float]) -> str:
 
 
 def _runs(series: Series) -> Iterator[list[int]]:
-    """The places of numbers that follow each other, without NULL between them."""
+    """The positions of consecutive numbers without NULL between them."""
     run: list[int] = []
     for at, value in enumerate(series.values):
         if math.isfinite(value):
@@ -253,7 +253,7 @@ def _runs(series: Series) -> Iterator[list[int]]:
 
 
 def _entries(chart: Chart, width: int, y: float) -> tuple[list[str], float]:
-    """Which line is which, below the picture, each name in lines of its own where it is long."""
+    """The legend of the lines, below the picture; long names are wrapped."""
     parts: list[str] = []
     row, x = 0.0, float(EDGE)
     if chart.second:

@@ -142,7 +142,7 @@ def _notes(answer: Answer, column: int, x: int | None, *, continuous: bool) -> l
 
 
 def _numbers(answer: Answer, names: Sequence[str]) -> list[int]:
-    """The columns that are drawn: those that are named, or else those with noise, or else all numbers but a first key."""
+    """The columns to draw: the named ones, or else the noisy ones, or else all numbers except a first key."""
     numeric = [j for j, column in enumerate(answer.columns) if column.type.numeric]
     if names:
         found = [j for name in names for j in numeric if answer.columns[j].name == name]
@@ -159,7 +159,7 @@ def _numbers(answer: Answer, names: Sequence[str]) -> list[int]:
 
 
 def _keys(answer: Answer, numbers: Sequence[int]) -> list[int]:
-    """The columns that say what a row is about: the exact ones; where all are, those before the numbers."""
+    """The key columns: the exact ones or, if all are exact, those before the numbers."""
     public = all(column.exact for column in answer.columns)
     keys = [j for j, column in enumerate(answer.columns) if (j < min(numbers) if public else column.exact and j not in numbers)]
     if len(keys) > 2:

@@ -33,8 +33,8 @@ FACTORS = (2, 12)  # the time of quick statements and of slow ones (medians, lim
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableRead:
-    """A private table that a statement names: its rows (those with an owner, where it is in a store), and the number of buckets
-    that they are in, 0 where they are read where they are. `seconds` is the time of grouping all rows by entity; None if a
+    """A private table that a statement names: its rows (those with an owner, if it is in a store), and the number of their
+    buckets, 0 if it is not in a store. `seconds` is the time of grouping all rows by entity; None if a
     cluster reads them."""
 
     table: str

@@ -227,7 +227,7 @@ POSTGRES = Dialect(
             Way(of=f"timestamp.* {zone} time zone", target="TIMESTAMP", asked=asked, made=_TIME, equality=equality),
             Way(of=f"timestamp.* {zone} time zone", target="DATE", asked=asked, made=f"CAST({_TIME} AS DATE)", by_itself=False))),
         Way(of=r"(text|character varying|name)(\(\d+\))?", target="VARCHAR", asked=_AS_TEXT, equality=TEXT),
-        Way(of=r"character(\(\d+\))?", target="VARCHAR", asked=_AS_TEXT, equality="text up to the blanks at its end"),
+        Way(of=r"character(\(\d+\))?", target="VARCHAR", asked=_AS_TEXT, equality="text compared without trailing blanks"),
         # texts of a type in which each value has one spelling
         *(Way(of=of, target="VARCHAR", asked=_WRITTEN, by_itself=False, equality=equality) for of, equality in (
             ("smallint|integer|bigint", "whole numbers as text"), (r"numeric\(\d+,(\d+)\)", r"numbers with \1 digits"),

@@ -346,7 +346,7 @@ def _refusal(tables: Mapping[str, TableSchema], name: str, key: ForeignKey) -> s
     if key.table not in tables:
         return f"{key.table} is left out"
     if name in tables_above(tables, key.table):
-        return "foreign keys form a cycle; a deletion cannot follow them round"
+        return "foreign keys form a cycle, which a deletion cannot follow"
     for child, parent in zip(key.columns, key.references, strict=True):
         own, other = name_type(dict(tables[name].columns)[child]), name_type(dict(tables[key.table].columns)[parent])
         if own is None or own is not other:

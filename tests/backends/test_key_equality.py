@@ -267,8 +267,8 @@ def test_indexes_that_say_nothing_of_the_key_are_no_reason(name: str, tmp_path: 
 
 PAIRS = {
     # the kind, parent and child, their declarations, and the two things as which they are compared
-    "padded parent": ("postgresql", "char(5)", "text", "{}", "{}", ("ann", "ann  "), "text up to the blanks at its end"),
-    "padded child": ("postgresql", "text", "char(5)", "{}", "{}", ("ann", "ann"), "text up to the blanks at its end"),
+    "padded parent": ("postgresql", "char(5)", "text", "{}", "{}", ("ann", "ann  "), "text compared without trailing blanks"),
+    "padded child": ("postgresql", "text", "char(5)", "{}", "{}", ("ann", "ann"), "text compared without trailing blanks"),
     "digits": ("postgresql", "numeric(10,2)", "numeric(10,3)", DECLARED.format("VARCHAR"), DECLARED.format("VARCHAR"), ("1", "1.000"), "numbers with 3 digits"),
     "whole numbers and digits": ("postgresql", "numeric(10,2)", "integer", DECLARED.format("VARCHAR"), DECLARED.format("VARCHAR"), ("1", "1"), "whole numbers as text"),
     "text and numbers": ("sqlite", "TEXT", "INTEGER", "{}", "{}", ("1", "1"), "whole numbers"),

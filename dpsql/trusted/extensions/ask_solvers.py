@@ -62,8 +62,8 @@ NO_SOLVERS = Solvers()
 
 
 def heard(read: Callable[[Any], T], solver: Callable[..., Any], *given: object) -> T | None:
-    """The solver's answer to copies of the arguments, converted by `read`; None if either fails. None is asked any more where
-    the statement is to stop: see `stopping.go_on`."""
+    """The solver's answer to copies of the arguments, converted by `read`; None if either fails. No solver is asked once the
+    statement is to stop: see `stopping.go_on`."""
     go_on()
     return _unless_it_fails(lambda: read(solver(*deepcopy(given))))
 

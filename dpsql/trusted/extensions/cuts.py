@@ -63,7 +63,7 @@ class RowSource(Protocol):
 
 
 class CuttingPlanes:
-    """Bounds of V that approach each other; see the module.
+    """Converging bounds of V; see the module.
 
     `least` is a lower bound in units of 2^-SHARE, `most` an upper one in units of 1 / WHOLE; where V is known to be a multiple of
     1/2 (`halves`), `below` and `units` are rounded to multiples of 1/2. `point` gives the lower bound (the weights x of listed

@@ -235,7 +235,7 @@ class Ledger:
         return (found.seq, found.body) if found else None
 
     def newest(self, digest: str) -> tuple[str | None, str | None]:
-        """What the kernel keeps with the newest charge of this name, and its answer; None for what there is not."""
+        """The kernel's data stored with the newest charge of this name, and its answer; None for what there is not."""
         self.refresh()
         with self._reading() as chain:
             seq = chain.kept(digest)

@@ -85,7 +85,8 @@ class PublicFacts(Protocol):
     """Lookups in public relations, whose contents are known to everyone."""
 
     def fanout(self, relation: Node, columns: tuple[str, ...]) -> int:
-        """The largest number of rows of a public relation that agree on `columns` (all rows for no columns), copies of a row too.
+        """The largest number of rows of a public relation, duplicates included, that agree on `columns` (all rows for no
+        columns).
 
         Rows agree as for `Node.max_frequencies`: NULL agrees with NULL. Where rows are joined by `=`, callers leave out those
         with NULL beforehand.

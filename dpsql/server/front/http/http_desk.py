@@ -60,7 +60,7 @@ class HttpDesk:
     # -- sessions
 
     async def log_in(self, name: str, password: str, address: str) -> tuple[str, HttpSession]:
-        """A new session and its token. Raises HttpRefusal: in the same words for a name that is nobody's and a wrong password."""
+        """A new session and its token. Raises HttpRefusal, with the same message for an unknown name and a wrong password."""
         with _limits(), self.use.unproven(network(address)):
             connection = await self._connected(names.normal(name), password, address)
         counted, kept = contextlib.ExitStack(), False

@@ -162,8 +162,8 @@ class Client:
     # -- logging in
 
     async def _seated(self) -> Seat:
-        """The seat of a client that has proved to know the password. Raises RefusedOnWire: in the same words, after the same
-        messages, for a name that is nobody's and a wrong password."""
+        """The seat of a client that has proved to know the password. Raises RefusedOnWire, with the same words and messages for
+        an unknown name and a wrong password."""
         given = self._startup.parameters
         if self._serving.needs_tls and not self._startup.encrypted:
             raise RefusedOnWire("connections are encrypted here", sqlstate="28000", severity="FATAL", hint="sslmode=require")
@@ -200,7 +200,7 @@ class Client:
         return FirstProof(mechanism=first.mechanism, message=first.data, bound=certificate is not None)
 
     async def _said(self, told: bytes) -> bytes:
-        """What the client answers to the challenge; nothing to the message that proves to it that the password is known."""
+        """The client's answer to the challenge; empty for the last message, which proves that the server knows the password."""
         if self._challenged:
             self._packets.send(AuthenticationSASLFinal(data=told))
             return b""

@@ -24,7 +24,7 @@ class Ranks(Summary):
     With `ties` bits, rows of one grid value are told apart by a hash of the row: the value is then value * 2^ties + hash, so that
     quantiles that fall on one value can split its rows. Dividing by 2^ties, rounded down, gives the value back.
 
-    A value may come in several rows, whose counts add up: values that hardly ever are equal are sorted sooner than counted.
+    A value may occur in several rows, whose counts are added: if values are rarely equal, sorting is faster than counting.
 
     Proof. Read as a multiset of (keys, value) pairs it is a projection and a filter of the input, row by row, so it moves by as
     many elements as the input by rows. It carries no stability as a relation; scores of ranks are bounded from the
