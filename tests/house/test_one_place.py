@@ -89,7 +89,7 @@ print(told)
 """)
 
 REWRITE = Toy(
-    file="plan/rules/keep_toys.py", code='''
+    file="questions/rules/keep_toys.py", code='''
 """A rewrite that changes nothing."""
 
 from dpsql.questions.rules.rule import rule
@@ -98,14 +98,14 @@ from dpsql.questions.rules.rule import rule
 @rule
 def keep_toys(plan):
     return plan
-''', catalogue="plan/rules/all_rules.py", imports="from dpsql.questions.rules.keep_toys import keep_toys",
+''', catalogue="questions/rules/all_rules.py", imports="from dpsql.questions.rules.keep_toys import keep_toys",
     line=("    push_filters,", "    keep_toys,\n    push_filters,"), use="""
 from dpsql.questions.rules.all_rules import RULES
 assert "keep_toys" in [rule.__name__ for rule in RULES]
 """)
 
 MEASUREMENT = Toy(
-    file="measurements/toy.py", code='''
+    file="trusted/measurements/toy.py", code='''
 """The number of rows of a relation, with noise."""
 
 from dataclasses import dataclass
@@ -133,7 +133,7 @@ class Toy:
 
     def release(self, context, certificate):
         return sums_in(context.reader.columns(*context.query(self.plan)), 0, ((),))[0][0] + drawn(self.noise, context.noise)
-''', catalogue="measurements/all_measurements.py", imports="from dpsql.trusted.measurements.toy import Toy",
+''', catalogue="trusted/measurements/all_measurements.py", imports="from dpsql.trusted.measurements.toy import Toy",
     line=("frozenset({\n", "frozenset({\n    Toy,\n"), use=OPENED + """
 from dpsql.trusted.accounting.cost import pure
 from dpsql.trusted.noise.integer import DiscreteLaplace
@@ -150,7 +150,7 @@ print(con.session.kernel.run(script, cost=pure(1), account=con.session.account, 
 """)
 
 OPERATOR = Toy(
-    file="plan/operators/toy.py", code='''
+    file="trusted/plan/operators/toy.py", code='''
 """The same rows."""
 
 from dataclasses import dataclass

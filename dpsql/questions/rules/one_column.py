@@ -1,6 +1,6 @@
 """Aggregates of one column, computed from its number of rows, its mean and its variance.
 
-Each line of `MEANS` and `SPREADS` is the mathematics of one row of `plan.all_aggregates`.
+Each line of `MEANS` and `SPREADS` is the mathematics of one row of `questions.all_aggregates`.
 """
 
 from __future__ import annotations

@@ -146,7 +146,7 @@ class _Pair:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfPair:
-    """The mathematics of one row of `plan.all_aggregates`.
+    """The mathematics of one row of `questions.all_aggregates`.
 
     powers  the highest power of the first and of the second column that is summed
     range   the range of the statistic, whatever the rows are, from those of the columns

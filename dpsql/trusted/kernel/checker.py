@@ -31,19 +31,7 @@ from fractions import Fraction
 from typing import Any, TypeAlias
 
 from dpsql.trusted.kernel import shapes
-from dpsql.trusted.kernel.shapes import (
-    Columns,
-    columns_of,
-    equated,
-    grouping,
-    inputs,
-    keys_of,
-    limited,
-    reach,
-    require,
-    size,
-    told_apart,
-)
+from dpsql.trusted.kernel.shapes import Columns, columns_of, equated, grouping, inputs, keys_of, limited, reach, require, size
 
 Some: TypeAlias = frozenset[str]
 Number: TypeAlias = float
@@ -112,7 +100,7 @@ def check(plan: Any, meets: Meets, found: dict[int, Known] | None = None) -> Che
     shapes.check_summary(plan, below.columns)
     if not isinstance(plan, shapes.GroupedSums):
         return Checked(below=below, relations=relations)
-    disjoint_cells = len(below.owners) == 1 and below.unlike(told_apart(below.columns, {*plan.keys, *below.owners}))
+    disjoint_cells = len(below.owners) == 1 and below.unlike(shapes.told_apart(below.columns, {*plan.keys, *below.owners}))
     sums = tuple(_moved(part, below, disjoint_cells) for part in plan.summands)
     return Checked(below=below, relations=relations, disjoint_cells=disjoint_cells, sums=sums)
 
@@ -183,7 +171,7 @@ def _group_by(node: shapes.Grouping, columns: Columns, below: Known) -> Known:
     another, which counts as two rows, or as one where no two rows share a group. No more groups can go, or come, than can
     exist."""
     keys, aggregates = grouping(node, columns)
-    told = told_apart(below.columns, keys)
+    told = shapes.told_apart(below.columns, keys)
     found = _fewest(below.kept(told), {frozenset(keys): 1})
     owned = bool(below.owners) and below.owners <= told.keys()
     times = 1 if owned or not aggregates or (keys and below.unlike(told)) else 2
@@ -283,7 +271,7 @@ def _set_operation(node: shapes.SetOperation, columns: Columns, left: Known, rig
     copies on one side are, so it has the owners of both, and no more rows are removed than on a side that names all these.
     EXCEPT: an entity that removes a row on the right must remove it on the left too, or it would appear in the result."""
     a, b = left.named(columns), right.named(columns)
-    told, rows, owners = told_apart(a.columns, columns), a.rows + b.rows, frozenset[str]()
+    told, rows, owners = shapes.told_apart(a.columns, columns), a.rows + b.rows, frozenset[str]()
     if node.kind == "intersect" and (a.owners or a.public) and (b.owners or b.public) and a.owners | b.owners <= told.keys():
         owners = a.owners | b.owners
         rows = min([rows, *(side.rows for side in (a, b) if side.owners == owners and owners)])
@@ -308,7 +296,7 @@ def _truncate(node: shapes.Truncate | shapes.TruncateKeys, columns: Columns, bel
 
 def _numbers(node: shapes.Numbers, columns: Columns, below: Known) -> Known:
     """A value of n rows appears with the numbers 1 to n: as many rows move as in the input, and they have no owner."""
-    found = _fewest(below.kept(told_apart(below.columns, node.keys)), {frozenset(columns): 1})
+    found = _fewest(below.kept(shapes.told_apart(below.columns, node.keys)), {frozenset(columns): 1})
     return Known(columns=columns, rows=below.rows, frequencies=found)
 
 
