@@ -8,7 +8,6 @@ import functools
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, overload
@@ -18,6 +17,7 @@ from dpsql.engine.guard import guarded
 from dpsql.errors import InterfaceError
 from dpsql.extras import extra
 from dpsql.progress import working
+from dpsql.trusted.frozen import replace
 from dpsql.trusted.stopping import stopped_by
 
 if TYPE_CHECKING:

@@ -13,19 +13,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpsql.trusted.frozen import Frozen, field, replace
+
 Numbers = NDArray[np.float64]
 Ends: TypeAlias = tuple[Numbers, Numbers]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NoiseTerm:
+class NoiseTerm(Frozen):
     """One piece of noise, independent of all others and from cell to cell.
 
     Terms with the same number in `together` may be dependent: they are sums of the same noise. Their standard deviations then
@@ -46,8 +46,7 @@ class NoiseTerm:
         return 0.5 / math.sinh(0.5 / self.scale) ** 2 if self.scale > 2e-3 else 0.0
 
 
-@dataclass(frozen=True, kw_only=True)
-class Estimate:
+class Estimate(Frozen):
     """Values over cells, NaN where there is none.
 
     slopes        maps each noise term to the derivative of the value with respect to it

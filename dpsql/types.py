@@ -6,11 +6,11 @@ import enum
 import math
 import struct
 import unicodedata
-from dataclasses import dataclass
+
+from dpsql.trusted.frozen import Frozen
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(Frozen, kw_only=False):
     """A stretch of text: characters `start` up to, not including, `end`."""
 
     start: int
@@ -64,8 +64,7 @@ class Type(enum.Enum):
         return self in (Type.DATE, Type.TIMESTAMP)
 
 
-@dataclass(frozen=True, slots=True)
-class Interval:
+class Interval(Frozen, kw_only=False):
     """A closed interval of numbers; an infinite end means that no bound is known.
 
     Ends are Python numbers, `int` for ranges of integers, so that no end is rounded. Raises ValueError for NaN or low > high.

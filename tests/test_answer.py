@@ -6,7 +6,6 @@ import datetime as dt
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from dpsql.backends.scratch import DuckScratch
 from dpsql.catalog.price import price
 from dpsql.estimates import Estimate, NoiseTerm, constant, margin, released
 from dpsql.questions.question import AggregateCall, Key, Ordering, Output, OverGroups, Question
+from dpsql.trusted.frozen import replace
 from dpsql.trusted.plan.expr.facts import Facts
 from dpsql.trusted.plan.expr.nodes import Call, Case, Cast, Expr, Literal, Ref, Value
 from dpsql.trusted.plan.node import Field

@@ -10,7 +10,6 @@ import random
 import re
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
@@ -29,6 +28,7 @@ from dpsql.engine.answering import answer
 from dpsql.engine.session import Session
 from dpsql.errors import Error, Incident, Unsupported
 from dpsql.sql.text.parse import parse
+from dpsql.trusted.frozen import Frozen
 from dpsql.workload import domain
 
 HOUSE = Path(dpsql.__file__).parent
@@ -38,8 +38,7 @@ SIZE = re.compile(r"(MOST|LARGEST|LONGEST|WIDEST|ROOM|DENSE|WRITTEN|MERGED|ENTRI
                   r"SOLVED|LARGE|SMALL|LISTED|WORK|FEW|NODES|MIXED|TABLE|CANDIDATES)(_[A-Z]+)*")
 
 
-@dataclass(frozen=True, slots=True)
-class Limit:
+class Limit(Frozen, kw_only=False):
     """A limit of size: where it is defined, and the modules that import it from there."""
 
     module: str

@@ -6,16 +6,15 @@ import re
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 
 from dpsql.trusted.cached import cached_property
+from dpsql.trusted.frozen import Frozen
 
 ROOT = Path(__file__).parents[1]
 
 
-@dataclass(frozen=True)
-class Left:
+class Left(Frozen, kw_only=False):
     meets: Callable[[], None]
     right: Right | None = None
 
@@ -25,8 +24,7 @@ class Left:
         return 1 if self.right is None else 1 + self.right.value
 
 
-@dataclass(frozen=True)
-class Right:
+class Right(Frozen, kw_only=False):
     meets: Callable[[], None]
     left: Left | None = None
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
@@ -26,6 +25,7 @@ from dpsql.engine.session import Session
 from dpsql.errors import BudgetExhausted, Error, Incident, OptionError, Unsupported
 from dpsql.planning.explain import Explanation
 from dpsql.questions.rules.substitute import has_placeholders
+from dpsql.trusted.frozen import replace
 
 ABOVE = "SELECT COUNT(*) FROM people WHERE income > (SELECT AVG(income) FROM people)"
 ONE = 1.3569624860015788  # the standard error of a count at epsilon 1

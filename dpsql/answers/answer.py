@@ -7,7 +7,6 @@ import json
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -25,6 +24,7 @@ from dpsql.questions.rules.regression import PAIRS
 from dpsql.questions.rules.substitute import as_columns, held
 from dpsql.sql.binding.domains import Scratch
 from dpsql.trusted.cached import cached_property
+from dpsql.trusted.frozen import Frozen, replace
 from dpsql.trusted.plan.cells import Cells, column_of
 from dpsql.trusted.plan.expr.nodes import Call, Cast, Expr, Literal, Placeholder, Ref, Value, columns
 from dpsql.types import ANY_NUMBER, Type
@@ -34,8 +34,7 @@ MOST_SUM = 2**126  # as sums are HUGEINT in DuckDB
 MOST_COUNT = 2**50  # noisy counts are held in this range; see `sql.binding.grouping`
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AnswerColumn:
+class AnswerColumn(Frozen):
     """A column of an answer.
 
     exact        a key, a constant, or a number over public tables: it has no error
@@ -50,8 +49,7 @@ class AnswerColumn:
     wide: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
-class Answer:
+class Answer(Frozen):
     """Rows, the standard error of every cell, and the ends of its interval; None if a cell has no error.
 
     data        the same, column by column; `rows`, `errors` and `intervals` are made of it when they are asked for
@@ -148,8 +146,7 @@ def _down(day: float) -> int:
     return math.floor(min(max(day, -1e9), 1e9))
 
 
-@dataclass(frozen=True, kw_only=True)
-class Single:
+class Single(Frozen):
     """The released value of a scalar subquery, whether it is noisy, and, for a number, the estimate with its error."""
 
     type: Type
@@ -198,8 +195,7 @@ def compose(question: Question, cells: Cells, aggregates: Mapping[str, Estimate]
                   notes=tuple(notes))
 
 
-@dataclass(frozen=True, kw_only=True)
-class NoisyRows:
+class NoisyRows(Frozen):
     """The outputs of a question over all its cells, those cells that are shown, in their order, and how many are withheld."""
 
     outputs: Sequence[NoisyColumn]
@@ -222,8 +218,7 @@ def _over_columns(question: Question) -> Question:
                    ordering=as_columns(question.ordering))
 
 
-@dataclass(frozen=True, kw_only=True)
-class NoisyColumn:
+class NoisyColumn(Frozen):
     """An output over all cells: its values, whether they are noisy, and the estimate with their errors (None for exact values,
     texts and booleans)."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from dpsql.sql.binding.around_binder import AroundRows
 from dpsql.sql.binding.around_released import AroundReleased, ReleasedTable
 from dpsql.sql.binding.binding_context import PublicTables
 from dpsql.sql.binding.domains import Scratch
+from dpsql.trusted.frozen import replace
 from dpsql.trusted.plan.cells import Cells
 from dpsql.trusted.plan.expr.nodes import Value
 from dpsql.trusted.plan.expr.printing import quote, settled

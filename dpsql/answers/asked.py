@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 from dpsql.answers.html_page import code, facts, folded
 from dpsql.answers.spending import Spending
+from dpsql.trusted.frozen import Frozen, field
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class Asked(Frozen):
     """When and by whom a page was asked for.
 
     statements  their texts, one or, of a workload, several

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from dpsql.answers.moved_rows import LoadedColumn, MovedRows, Number
 from dpsql.estimates import Ends, Estimate, NoiseTerm, Numbers, normal
 from dpsql.trusted.cached import cached_property
+from dpsql.trusted.frozen import Frozen
 
 LINEAR = 1e-7  # of how far an answer moves: what a linear function of its inputs may leave
 NOTHING = 1e-9
@@ -21,8 +21,7 @@ Error = tuple[float | None, tuple[float, float] | None, bool]
 """The standard error of a number, the ends of its interval, and whether these are approximate."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class CarriedErrors:
+class CarriedErrors(Frozen):
     """How noise in released rows affects the numbers computed from them. `confidence` is that of intervals."""
 
     tables: Mapping[str, Mapping[str, LoadedColumn]]

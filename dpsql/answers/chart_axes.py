@@ -5,10 +5,10 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 from dpsql.answers.chart_texts import text_width
+from dpsql.trusted.frozen import Frozen
 
 GAP = 8  # pixels between two names
 MOST = 9  # names along an axis
@@ -16,8 +16,7 @@ STEPS = (1, 2, 5)
 MONTHS, DAYS, MINUTES = (1, 3, 6), (1, 2, 7, 14), (1, 5, 15, 30, 60, 180, 360, 720)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChartAxis:
+class ChartAxis(Frozen):
     """Values from `low` to `high` are at pixels from `start` to `end`, which may be less than `start`."""
 
     low: float
@@ -33,8 +32,7 @@ class ChartAxis:
         return self.start + (self.end - self.start) * min(max(share, 0.0), 1.0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tick:
+class Tick(Frozen):
     """A value that is named: its pixel, its name, and the pixel of the middle of the name."""
 
     at: float

@@ -15,13 +15,13 @@ import datetime as dt
 import html
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from dpsql.answers.chart_axes import ChartAxis, Tick, axis_of, day_ticks, place_of, ticks
 from dpsql.answers.chart_texts import LINE, SIZE, shortened, text_width, wrapped
 from dpsql.answers.charted import MOST_BARS, Chart, Series
 from dpsql.answers.display import number
 from dpsql.answers.html_page import paragraph, picture
+from dpsql.trusted.frozen import Frozen
 
 WIDE, NARROW = 720, 300  # pixels; pictures are shown no larger
 BAR, GAP, EDGE = 14, 10, 6  # pixels: thickness, between columns, and around a picture
@@ -58,8 +58,7 @@ def form_of(chart: Chart) -> str:
 # -- bars
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Mark:
+class _Mark(Frozen):
     """One number: the series and the place in it, with the lines of its texts."""
 
     series: int
@@ -68,8 +67,7 @@ class _Mark:
     words: list[str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Columns:
+class _Columns(Frozen):
     """Where bars and texts are. `beside` says whether texts stand beside the bars, or above them."""
 
     beside: bool

@@ -8,12 +8,12 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from dpsql.answers.answer import Answer
 from dpsql.answers.chart_texts import shortened
 from dpsql.answers.display import Ends, half_width, interval_text, meaning, number, printable, shown
 from dpsql.errors import ProgrammingError
+from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.plan.expr.nodes import Value
 from dpsql.types import Type
 
@@ -22,8 +22,7 @@ MOST_POINTS = 2000  # of the lines of a picture, which is not as many pixels wid
 FEW, FEW_BARS = 3, 8  # different numbers from which on a line can be drawn; and up to which bars say as much
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Series:
+class Series(Frozen):
     """The rows of one column of numbers that share a value of the second key: `name` is that value, empty where there is none.
 
     `values`, and the ends `lows` and `highs` of their intervals, belong to `keys`; NaN is NULL, and an end may be infinite.
@@ -44,8 +43,7 @@ class Series:
         return below, tuple(_length(high - value) for value, high in zip(self.values, self.highs, strict=True))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Chart:
+class Chart(Frozen):
     """One column of numbers against the keys of an answer.
 
     name    of the numbers

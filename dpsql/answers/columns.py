@@ -11,13 +11,13 @@ import datetime as dt
 import math
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import count
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.plan.expr.nodes import Value
 from dpsql.types import Type
 
@@ -27,8 +27,7 @@ Interval: TypeAlias = tuple[float, float] | None
 FEW = 1000  # numbers that are stored one by one, so that a reader of the ledger sees them
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class ColumnData:
+class ColumnData(Frozen, eq=False):
     """The values of a column; and their standard errors and the ends of their intervals, NaN where there is none. None if no
     value has any."""
 

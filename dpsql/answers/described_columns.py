@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from itertools import chain
 
 from dpsql.answers.answer import Answer, AnswerColumn
@@ -18,6 +17,7 @@ from dpsql.questions.all_aggregates import Kind
 from dpsql.questions.question import Question
 from dpsql.questions.rules.substitute import has_placeholders
 from dpsql.sql.binding.around_released import AroundReleased
+from dpsql.trusted.frozen import Frozen, replace
 from dpsql.trusted.plan.expr.facts import Facts
 from dpsql.trusted.plan.expr.nodes import Value, columns
 from dpsql.types import Interval, Type
@@ -37,8 +37,7 @@ OF_ONLINE_MODEL = (("column", Type.VARCHAR), ("values", Type.BIGINT))
 OF_DROP = (("dropped", Type.VARCHAR),)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribedColumn:
+class DescribedColumn(Frozen):
     """A column that an answer will have.
 
     measured  it is a number or a date that is computed of aggregates, so that it may have an interval

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from dpsql.answers.answer import Answer
@@ -15,12 +14,12 @@ from dpsql.answers.display import charged
 from dpsql.answers.html_page import PAPER, document, fragment, heading, paragraph
 from dpsql.answers.new_files import save
 from dpsql.errors import ProgrammingError
+from dpsql.trusted.frozen import Frozen
 
 MOST_CHARTS = 30  # of a workload
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Drawing:
+class Drawing(Frozen):
     """Charts with their intervals. A notebook shows them.
 
     title   of a page with them

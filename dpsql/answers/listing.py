@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
+from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.plan.expr.nodes import Value
 from dpsql.types import Type
 
@@ -25,8 +25,7 @@ class Tabular(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Listing:
+class Listing(Frozen):
     """Rows of texts and numbers under names."""
 
     columns: tuple[tuple[str, Type], ...]

@@ -12,13 +12,13 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.answers.simulation import Simulation
 from dpsql.estimates import Estimate, Numbers
+from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.plan.expr.nodes import Value
 from dpsql.types import Interval, Type
 
@@ -30,8 +30,7 @@ DIRECTIONS = 4  # in which all numbers are moved
 SPARE, REACH = 24, 4.0  # probes more than numbers; how many standard errors they reach
 
 
-@dataclass(frozen=True, kw_only=True)
-class LoadedColumn:
+class LoadedColumn(Frozen):
     """A column of released rows. `estimate` knows the errors of its numbers; None if it has none, or is no number. Pieces of
     noise that are named in `shared` are the same in all rows, others differ from row to row."""
 
@@ -47,8 +46,7 @@ class LoadedColumn:
         return self.estimate is not None and bool(self.estimate.slopes)
 
 
-@dataclass(frozen=True, slots=True)
-class Number:
+class Number(Frozen, kw_only=False):
     """The released table, column and row of one noisy number."""
 
     table: str
@@ -56,8 +54,7 @@ class Number:
     row: int
 
 
-@dataclass(frozen=True, kw_only=True)
-class MovedRows:
+class MovedRows(Frozen):
     """All versions of the noisy columns of released tables, as versions x rows, and where each kind of version is."""
 
     columns: Mapping[tuple[str, str], Numbers]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from itertools import count
 
 from dpsql.questions.released_rows import GroupsOfReleased
 from dpsql.trusted.declarations.tables import Column
+from dpsql.trusted.frozen import Frozen, replace
 from dpsql.trusted.plan.expr.facts import Facts
 from dpsql.trusted.plan.expr.nodes import Expr, Literal, columns
 from dpsql.trusted.plan.node import Field, Node
@@ -28,8 +28,7 @@ from dpsql.types import Type
 PLACE = "#"  # the column of a loaded table that numbers its rows
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Identified:
+class Identified(Frozen):
     """A relation with columns that tell its rows apart however its numbers are moved; None where there are none such."""
 
     node: Node
@@ -108,8 +107,7 @@ def without_last_filters(node: Node, noisy: Noisy) -> Node:
     return node
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Moved:
+class Moved(Frozen):
     """What depends on noise in a relation: some columns, and possibly which rows exist."""
 
     columns: frozenset[str]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from decimal import ROUND_DOWN, Context, Decimal
 from fractions import Fraction
 from typing import ClassVar
@@ -19,14 +18,14 @@ from dpsql.catalog.price import LEAST, Price, short
 from dpsql.errors import BudgetExhausted
 from dpsql.trusted.accounting.cost import ATTO, NANO, Charge
 from dpsql.trusted.accounting.privacy_filter import Limit
+from dpsql.trusted.frozen import Frozen
 from dpsql.types import Span, Type
 
 ALL = "all analysts"
 REPORT_DELTA = 1e-6  # for reports on budgets that have no delta of their own
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BudgetLine:
+class BudgetLine(Frozen):
     """One limit and what was charged to it. `whose` is an analyst's name, or None for the whole budget.
 
     `last` is what the last statement of whoever asks was charged, None where there was none.
@@ -114,8 +113,7 @@ def counted(statements: int) -> str:
     return f"{statements} statement{'' if statements == 1 else 's'}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Spending:
+class Spending(Frozen):
     """A budget with its accounts: the whole, and the analyst's own where there is one.
 
     `spent` is what was charged in all, and `prices` how often each price was, without charges of nothing (`tight_epsilon`). The

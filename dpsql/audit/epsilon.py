@@ -19,11 +19,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from dpsql.trusted.frozen import Frozen
 
 Numbers = NDArray[np.float64]
 CUTS = 400  # thresholds that are tried for each number
@@ -32,8 +33,7 @@ FINE = 64  # bins of a coordinate if there are many samples: each bin then still
 CARE = 0.75  # exponent of the error probability when an event is selected, which has fewer samples than its test
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EpsilonBound:
+class EpsilonBound(Frozen):
     """The true epsilon is at least this one, with the confidence asked for. `event` is the event that distinguishes the
     databases."""
 
@@ -41,8 +41,7 @@ class EpsilonBound:
     event: str
 
 
-@dataclass(frozen=True, slots=True)
-class Feature:
+class Feature(Frozen, kw_only=False):
     """A number computed from outcomes. If it estimates ln P / Q, `ends` are its least and its greatest value."""
 
     name: str
@@ -50,8 +49,7 @@ class Feature:
     ends: tuple[float, float] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class TailEvent:
+class TailEvent(Frozen, kw_only=False):
     """The event that a feature is above a cut, or not above; `first` says on which of the two databases it is likelier."""
 
     feature: Feature

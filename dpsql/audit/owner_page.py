@@ -10,7 +10,6 @@ from __future__ import annotations
 import datetime as dt
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from dpsql.answers.asked import day_and_minute
 from dpsql.answers.bars import bars
@@ -29,12 +28,12 @@ from dpsql.catalog.model import Budget
 from dpsql.engine.promises import history
 from dpsql.ledgers.ledger_reports import Entry, Failure, ReportingLedger
 from dpsql.trusted.accounting.cost import NOTHING, Account, Charge
+from dpsql.trusted.frozen import Frozen
 
 MOST_POINTS, MOST_DRAWN = 150, 8  # of a line, and analysts beside the sum
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BudgetBook:
+class BudgetBook(Frozen):
     """A budget and its entries in the ledger: `entries` and `failures` are oldest first, `asked` has the entries of each
     analyst and `paid` what they spent, `epsilon` is the least known for all that was released, at the delta `at_delta`,
     `closed` has the analysts whose accounts incidents closed, and `slowed` those who asked too much that was late, with the first

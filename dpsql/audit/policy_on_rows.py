@@ -20,7 +20,6 @@ import datetime as dt
 import difflib
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +34,7 @@ from dpsql.engine.opening import file_table, open_reader, public_values, sources
 from dpsql.engine.opening_spark import private_in_spark
 from dpsql.errors import OperationalError
 from dpsql.trusted.declarations.tables import Column, ForeignKey, Scalar, Table, TableSchema
+from dpsql.trusted.frozen import Frozen, asdict, field, replace
 from dpsql.trusted.plan.expr.printing import literal, quote
 from dpsql.trusted.plan.node import Printing
 from dpsql.trusted.plan.operators.scan import Scan
@@ -48,8 +48,7 @@ SHOWN, COMPARED = 5, 1000  # number of values that are named, and that are compa
 ALIKE = 0.8  # similarity of two words that may be meant as one
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeyOnRows:
+class KeyOnRows(Frozen):
     """A key or a foreign key, with numbers of rows: `nulls` where it is NULL, `broken` where it repeats another row's key, or
     references no row."""
 
@@ -60,8 +59,7 @@ class KeyOnRows:
     broken: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EntitiesOnRows:
+class EntitiesOnRows(Frozen):
     """The owners of a table's rows. `nobodys` rows have no owner; `half`, `most90`, `most99` and `most` are the median, the 90th
     and 99th percentiles and the maximum of the number of rows of an entity; `beyond` rows are left out by the declared limit."""
 
@@ -78,8 +76,7 @@ class EntitiesOnRows:
     beyond: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ColumnOnRows:
+class ColumnOnRows(Frozen):
     """The comparison of a column with its declaration: `outside` of the rows without NULL have an undeclared value; `others`
     names some of these with their numbers of rows, and `unused` the declared values that no row has. `middle` contains 98 % of
     numbers."""
@@ -95,8 +92,7 @@ class ColumnOnRows:
     middle: tuple[float, float] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CountedTable:
+class CountedTable(Frozen):
     """Findings of one kind as texts, with a title; numbers are in the columns of the places `numbers`."""
 
     title: str
@@ -108,8 +104,7 @@ class CountedTable:
         return [i for i in range(len(self.heads)) if all(row[i].replace(",", "").isdigit() for row in self.rows)]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PolicyOnRows:
+class PolicyOnRows(Frozen):
     """All findings. `errors` can never be intended: lost lines, and tables without rows. `suspicions` are what the owner
     may not have meant; there are none if the policy suits the rows. `expected` are those that the policy says to be meant, and
     `words` are those by which it could say so of a suspicion."""

@@ -15,18 +15,17 @@ rho eleven percent too large.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dpsql.audit.epsilon import Feature, Numbers, features, parts
+from dpsql.trusted.frozen import Frozen
 
 WIDEST = 20.0  # f is clipped to [-20, 20]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Leak:
+class Leak(Frozen):
     """The true rho is at least this one, with the confidence asked for. `by` is the feature that distinguishes the databases."""
 
     rho: float

@@ -14,7 +14,6 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Collection
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from dpsql.engine.opening import find_ledger, fitted, open_data
 from dpsql.errors import OperationalError
 from dpsql.ledgers.ledger_reports import ReportingLedger
 from dpsql.trusted.declarations.tables import Table
+from dpsql.trusted.frozen import Frozen, asdict
 from dpsql.trusted.plan.expr.printing import quote
 from dpsql.trusted.plan.stored import OWNER, place_in_bucket
 from dpsql.trusted.reader import Reader, ReaderFault
@@ -31,8 +31,7 @@ SAMPLE = 4_000_000  # rows that are grouped to measure the time of one, where th
 FACTORS = (2, 12)  # the time of quick statements and of slow ones (medians, limits on rows), in that of grouping all rows once
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableRead:
+class TableRead(Frozen):
     """A private table that a statement names: its rows (those with an owner, if it is in a store), and the number of their
     buckets, 0 if it is not in a store. `seconds` is the time of grouping all rows by entity; None if a
     cluster reads them."""
@@ -43,8 +42,7 @@ class TableRead:
     seconds: float | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TablesRead:
+class TablesRead(Frozen):
     """What the tables that a statement names have to give. `memory` is what the database may use before it goes to disk."""
 
     tables: tuple[TableRead, ...]

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 import duckdb
 
 from dpsql.backends.cleaning import text_of, value_of
 from dpsql.catalog.drafted_files import DraftedColumn
 from dpsql.catalog.reading import CellReading
+from dpsql.trusted.frozen import replace
 from dpsql.trusted.plan.expr.printing import quote, text_literal
 
 SAMPLED = "cells of a sample"

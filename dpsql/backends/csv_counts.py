@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import duckdb
@@ -17,14 +16,14 @@ from dpsql.backends.cleaning import cleaned, is_retyped, text_kept, text_of, val
 from dpsql.backends.csv_files import NOT_READ, TEXTS, names_in, opened_text, put_texts, records_of
 from dpsql.backends.duckdb import connected
 from dpsql.catalog.reading import CellReading, CsvFormat
+from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.plan.expr.printing import quote, text_literal
 
 EXAMPLES = 3
 AT_ONCE = 100  # columns that are counted in one query
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CellsNotRead:
+class CellsNotRead(Frozen):
     """The cells of a column that are not of its type, and count as NULL: how many, how many of them have a usual word for a
     missing value, and a few different ones."""
 
@@ -35,8 +34,7 @@ class CellsNotRead:
     examples: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileOnRows:
+class FileOnRows(Frozen):
     """A file: its lines (a row that is broken over several is one), those with too few and with too many cells, the rows that are
     read, and the cells that are not."""
 

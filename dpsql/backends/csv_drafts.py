@@ -13,7 +13,6 @@ import io
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from itertools import islice, pairwise
 from pathlib import Path
 
@@ -35,6 +34,7 @@ from dpsql.backends.duckdb import connected
 from dpsql.catalog.drafted_files import DraftedFile
 from dpsql.catalog.reading import CsvFormat
 from dpsql.errors import OperationalError
+from dpsql.trusted.frozen import replace
 from dpsql.trusted.plan.expr.printing import quote
 
 MOST_COLUMNS = 4096

@@ -24,7 +24,6 @@ import io
 import re
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import IO, Any
@@ -32,6 +31,7 @@ from typing import IO, Any
 import duckdb
 
 from dpsql.catalog.reading import USUAL_CSV, CsvFormat
+from dpsql.trusted.frozen import replace
 from dpsql.trusted.plan.expr.printing import quote, text_literal
 
 TEXTS = "texts of a file"  # the table of the cells of a file before they are read as values

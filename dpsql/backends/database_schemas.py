@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from dpsql.backends.drivers import DriverFault, SourceDatabase, opened
@@ -12,10 +11,10 @@ from dpsql.catalog.database_uris import place_of
 from dpsql.catalog.policy import quoted
 from dpsql.errors import OperationalError
 from dpsql.trusted.declarations.tables import ForeignKey, TableSchema
+from dpsql.trusted.frozen import Frozen, field
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DatabaseSchema:
+class DatabaseSchema(Frozen):
     """The tables of a database, by the names that a policy may give them.
 
     relations  the names in the database, of the tables that are called otherwise there

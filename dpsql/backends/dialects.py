@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl, quote, urlsplit
 
@@ -24,6 +23,7 @@ from dpsql.backends import postgres_catalog, sqlite_catalog
 from dpsql.backends.catalog_rows import Rows
 from dpsql.catalog.database_uris import file_of
 from dpsql.catalog.policy import TYPES
+from dpsql.trusted.frozen import Frozen
 
 MOST_DIGITS = 38  # of a DECIMAL
 TEXT, WHOLE, TRUTH, DAY, MOMENT, ZONED = "text", "whole numbers", "true or false", "days", "moments", "moments with a time zone"
@@ -32,8 +32,7 @@ PLAIN = frozenset([TEXT, WHOLE, TRUTH, DAY, MOMENT])
 WHOLE_TEXT = "CASE WHEN regexp_full_match({0}, '-?[0-9]+([.]0*)?') THEN TRY_CAST({0} AS BIGINT) END"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Way:
+class Way(Frozen):
     """A way in which columns of a type come.
 
     of         the type of the database, as a pattern
@@ -55,8 +54,7 @@ class Way:
     equality: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class Reading(Frozen):
     """How one column is read: its type in the database and the one of DuckDB, what is asked for, what is made of it, and the
     equality of keys that are read so, if they may be."""
 
@@ -68,8 +66,7 @@ class Reading:
     equality: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Dialect:
+class Dialect(Frozen):
     """A kind of database.
 
     module    the driver, which is in the package `package`, which the extra `extra` of dpsql installs

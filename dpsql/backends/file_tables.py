@@ -29,7 +29,6 @@ import json
 import re
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +52,7 @@ from dpsql.backends.store import NO_STORE, FindStore, NothingKnown, RememberedFa
 from dpsql.catalog.reading import USUAL_CELL, USUAL_CSV, CellReading, CsvFormat
 from dpsql.catalog.reading_words import differences
 from dpsql.errors import IntegrityError, InternalError, OperationalError
-from dpsql.trusted.frozen import field_names
+from dpsql.trusted.frozen import Frozen, field, field_names
 from dpsql.trusted.plan.expr.printing import quote, text_literal
 from dpsql.trusted.plan.stored import bucket_name, place_in_bucket
 
@@ -66,8 +65,7 @@ NO_VALUE = "NullType()"  # what the engine calls the type of a column in Parquet
 UNKNOWN_FOLDER = "__HIVE_DEFAULT_PARTITION__"  # what writers call the folder of rows whose value is NULL
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileTable:
+class FileTable(Frozen):
     """A declared table in files.
 
     key      the columns that the policy says to be unique together
@@ -97,8 +95,7 @@ class FileTable:
                 "cells": {column: differences(how, USUAL_CELL, field_names(CellReading)) for column, how in self.cells.items()}}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileView:
+class FileView(Frozen):
     """The view of a table in Parquet files.
 
     rows  the query of all rows, also those that lack the key, with what the engine believes of the files kept from it

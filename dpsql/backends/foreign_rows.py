@@ -9,19 +9,18 @@ from __future__ import annotations
 import contextlib
 import importlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from dpsql.catalog.reading import USUAL_CSV, CsvFormat
 from dpsql.errors import OperationalError
+from dpsql.trusted.frozen import Frozen, field
 
 ROWS_AT_ONCE = 100_000
 CELLS_AT_ONCE = 2_000_000  # of wide files, fewer rows
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ForeignFile:
+class ForeignFile(Frozen):
     """A table in a file of another program. `sheet` is that of a workbook, None for the first; `how` says what the file leaves
     open: the encoding of its texts, and of a sheet the lines in front of the header."""
 
@@ -31,8 +30,7 @@ class ForeignFile:
     how: CsvFormat = USUAL_CSV
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ForeignRows:
+class ForeignRows(Frozen):
     """The rows of a file.
 
     types    the Arrow type of each column, which does not depend on rows. No two names differ only in case

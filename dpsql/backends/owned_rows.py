@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from dpsql.backends.row_orders import row_order
 from dpsql.trusted.declarations.tables import Table
+from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.plan.expr.printing import quote
 from dpsql.trusted.plan.node import Printing
 from dpsql.trusted.plan.operators.ranking import Ranking
@@ -18,8 +18,7 @@ from dpsql.trusted.reader import ReaderFault
 from dpsql.types import Type
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OwnedRows:
+class OwnedRows(Frozen):
     """The rows of a table that have an owner: the scan of its declared columns, and the name under which it carries the owner."""
 
     scan: Scan

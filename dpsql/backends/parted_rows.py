@@ -15,12 +15,12 @@ import contextlib
 import os
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from dpsql.backends.duckdb import DuckReader
 from dpsql.backends.owned_rows import OwnedRows
 from dpsql.trusted.declarations.tables import Table
+from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.plan.expr.printing import quote, settled, text_literal
 from dpsql.trusted.plan.node import Printing
 from dpsql.trusted.plan.stored import OWNER, StoredTable, bucket_name, place_in_bucket
@@ -32,8 +32,7 @@ EXACT = re.compile(r"U?(TINYINT|SMALLINT|INTEGER|BIGINT)|FLOAT|DOUBLE|DECIMAL\(.
 WRITTEN = "FORMAT PARQUET, PARQUET_VERSION V2, COMPRESSION uncompressed, DICTIONARY_SIZE_LIMIT 0"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bucketing:
+class Bucketing(Frozen):
     """How entities are put into buckets: by ranges of `width` whole numbers from `low` on, or by a hash where `width` is 0."""
 
     buckets: int
@@ -45,8 +44,7 @@ class Bucketing:
         return f"(({owner} - {self.low}) // {self.width})" if self.width else f"(hash({settled(owner, kind)}) % {self.buckets})"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartedRows:
+class PartedRows(Frozen):
     """The rows of some tables, by bucket, in files below a folder of their own."""
 
     folder: Path

@@ -23,7 +23,6 @@ import secrets
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +41,7 @@ from dpsql.backends.source_files import FileState, SourceFiles
 from dpsql.catalog.database_uris import file_of, place_of
 from dpsql.catalog.reading_words import format_in_words
 from dpsql.errors import OperationalError
+from dpsql.trusted.frozen import Frozen, field
 from dpsql.trusted.plan.expr.printing import quote, text_literal
 
 MANIFEST = "manifest.json"
@@ -54,8 +54,7 @@ RANDOM = exp.Rand | exp.Seq1 | exp.Seq2 | exp.Seq4 | exp.Seq8
 FROM_SOURCE = "reading the Arrow source failed"  # how the engine begins what a driver told it
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SnapshotTable:
+class SnapshotTable(Frozen):
     """A table to be read: its columns, each with the type that is declared for it, if there is one. `ties` are those that tie its
     rows to entities, each with what foreign keys compare it with, as (table, column)."""
 
@@ -73,8 +72,7 @@ class SnapshotTable:
                 "public": self.public, "ties": {name: sorted(map(list, others)) for name, others in sorted(self.ties.items())}}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SnapshotDatabase:
+class SnapshotDatabase(Frozen):
     """A database, and the tables that are read from it. The password is in no text of this value."""
 
     uri: str
@@ -82,8 +80,7 @@ class SnapshotDatabase:
     password: str | None = field(default=None, repr=False)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SnapshotFile:
+class SnapshotFile(Frozen):
     """A table in a file of another program: the columns that are read, and the name of the further one that names its rows, if
     there is one. The snapshot holds what the file holds: of which types its columns are, the policy says whenever it is read."""
 
@@ -103,8 +100,7 @@ class SnapshotFile:
                 "columns": [*self.columns], "row_key": self.row_key, "public": self.public}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Found:
+class _Found(Frozen):
     """A table as its database has it: its whole name, what follows it so that all tables are of one moment, how each column is
     read, and the stored relations that are read with it."""
 

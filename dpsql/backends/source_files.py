@@ -11,20 +11,19 @@ import hashlib
 import os
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from dpsql.catalog.database_uris import is_duckdb_file
 from dpsql.catalog.file_names import is_of_rows, is_of_texts
 from dpsql.errors import OperationalError
+from dpsql.trusted.frozen import Frozen, field, replace
 
 FORMS = {"BIGINT": r"0|-?[1-9]\d{0,17}", "DATE": r"\d{4}-\d\d-\d\d"}  # of values in the names of folders, by their type
 WILD = frozenset("*?[")  # what the engine takes for a pattern
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileState:
+class FileState(Frozen):
     """What tells that a file is the one that was opened: where it is, its size, and when it was changed (`touched`: or what is
     noted of it, such as the time of change itself)."""
 
@@ -55,8 +54,7 @@ class FileState:
             return False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SourceFiles:
+class SourceFiles(Frozen):
     """The files of a table, all of one kind, in the order of their paths.
 
     root      the folder below which they are, in whose subfolders `year=2019` a column may be written; None for a single file
@@ -91,8 +89,7 @@ class SourceFiles:
         return self.reader == "read_parquet"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DataOrigin:
+class DataOrigin(Frozen):
     """Where the tables of a reader come from.
 
     files    all of the files

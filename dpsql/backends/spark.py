@@ -28,7 +28,6 @@ import functools
 import hashlib
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 import duckdb
@@ -39,6 +38,7 @@ from dpsql.backends.spark_results import Piece, Results, check_whole, results
 from dpsql.backends.spark_task import CHUNKS, RESULTS, SHARES, Combining, PartOfQuery, put
 from dpsql.backends.store import RememberedFacts, manifest_of, remembered, tables_as_json, tables_of
 from dpsql.errors import OperationalError
+from dpsql.trusted.frozen import Frozen, replace
 from dpsql.trusted.plan.expr.printing import quote
 from dpsql.trusted.plan.stored import StoredTable, bucket_name, place_in_bucket
 from dpsql.trusted.reader import PARTS, Parts, ReaderFault
@@ -47,8 +47,7 @@ MANY = 1_000_000  # rows of parts, beyond which they are combined before they co
 GROUPS = 32  # by a hash of their keys, at most, which tasks combine
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SparkStore:
+class SparkStore(Frozen):
     """A store of one kind of entity: the folder of its buckets in a file system of Spark, their digests, in order, and its
     tables by name. `made_of` says what it was made of: as a `backends.store.Store` does, or which tables of Spark."""
 

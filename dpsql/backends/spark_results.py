@@ -10,18 +10,17 @@ from __future__ import annotations
 import contextlib
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from dpsql.backends.spark_cluster import run_job
 from dpsql.backends.spark_task import ABSENT, FAILED
+from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.reader import ReaderFault
 
 SMALL = 1 << 16  # bytes of a piece that is fetched with the first look
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Piece:
+class Piece(Frozen):
     """A row of `spark_task.RESULTS`; `data` is None if it is not fetched yet."""
 
     bucket: int
@@ -31,8 +30,7 @@ class Piece:
     data: bytes | None = b""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Results:
+class Results(Frozen):
     """Rows of `spark_task.RESULTS` that Spark keeps, and what the first look at them found."""
 
     frame: Any

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +28,7 @@ from dpsql.backends.store import RememberedFacts
 from dpsql.backends.store_writer import MOST_BUCKETS, ROWS_OF_BUCKET, prepared_as, storable, with_bucket
 from dpsql.catalog.model import Catalog
 from dpsql.trusted.declarations.tables import OwnerPath, Table
+from dpsql.trusted.frozen import Frozen, replace
 from dpsql.trusted.plan.expr.printing import quote
 from dpsql.trusted.plan.node import Printing
 from dpsql.trusted.plan.stored import StoredTable
@@ -39,8 +39,7 @@ SPARK_KINDS = {Type.BOOLEAN: "BOOLEAN", Type.BIGINT: "BIGINT", Type.VARCHAR: "ST
                Type.TIMESTAMP: "TIMESTAMP_NTZ"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sent:
+class Sent(Frozen):
     """A table that is sent to buckets: as the catalog has it, and its rows in Spark."""
 
     table: Table
@@ -48,8 +47,7 @@ class Sent:
     kinds: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WrittenBucket:
+class WrittenBucket(Frozen):
     """A bucket that was written: its digest, and what its task told of the rows, as JSON."""
 
     digest: str

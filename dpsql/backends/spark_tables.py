@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import duckdb
@@ -17,6 +16,7 @@ from dpsql.backends.file_tables import has_key, shared_key
 from dpsql.backends.spark_cluster import SparkCluster, run_job
 from dpsql.backends.store import origin_text
 from dpsql.errors import OperationalError
+from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.plan.expr.printing import quote
 from dpsql.trusted.reader import ReaderFault
 
@@ -28,8 +28,7 @@ KINDS = {
 STORED = ("MANAGED", "EXTERNAL")  # the kinds of tables, as catalogs of Spark call them, that hold their rows; not so views
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SparkTable:
+class SparkTable(Frozen):
     """A declared table in Spark. `source` is the address of Parquet files (`s3a://...`) or the name of a table; `columns` are the
     declared ones, and `key` those that the policy says to be unique together."""
 

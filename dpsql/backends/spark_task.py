@@ -29,8 +29,9 @@ import secrets
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from dpsql.trusted.frozen import Frozen
 
 CHUNKS = "bucket INT, chunk INT, bytes BINARY, digest STRING, told STRING"
 RESULTS = "bucket INT, piece INT, last BOOLEAN, rows INT, bytes BINARY"
@@ -42,8 +43,7 @@ KEPT = 4  # times its size have to be free on the disk of an executor, where a b
 BUCKET = '"bucket 0"'  # the name, as SQL, of the attached file that is made: that of `plan.stored` for the first one
 
 
-@dataclass(frozen=True, kw_only=True)
-class Engine:
+class Engine(Frozen):
     """The engine that a task may use: its version, how it is configured, and the settings that are locked."""
 
     version: str
@@ -51,8 +51,7 @@ class Engine:
     settings: tuple[str, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
-class PartOfQuery:
+class PartOfQuery(Frozen):
     """Statements, of which one is run in each bucket.
 
     digests    those of the buckets, in order: another file is not read
@@ -67,8 +66,7 @@ class PartOfQuery:
     beside: tuple[tuple[str, bytes], ...]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Combining:
+class Combining(Frozen):
     """How rows of results are combined.
 
     keys    the columns, as SQL, by a hash of which rows go to one of so many `groups`
@@ -84,8 +82,7 @@ class Combining:
     pieces: frozenset[tuple[int, int]]
 
 
-@dataclass(frozen=True, kw_only=True)
-class BucketTable:
+class BucketTable(Frozen):
     """A table of a bucket that is made: its name as SQL, the columns of its rows with their types, the statement of what is
     stored over the table of that name, and the one that tells of these rows."""
 

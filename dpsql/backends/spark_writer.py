@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import secrets
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from dpsql.backends.store import RememberedFacts, fact_of
 from dpsql.backends.store_writer import fresh_buckets, remove
 from dpsql.catalog.model import Catalog
 from dpsql.errors import OperationalError
+from dpsql.trusted.frozen import replace
 from dpsql.trusted.reader import ReaderFault
 
 SLICE = 64  # chunks that go up at a time

@@ -14,7 +14,6 @@ import codecs
 import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,6 +22,7 @@ from dpsql.backends.column_names import distinct_names
 from dpsql.backends.foreign_rows import ForeignFile, ForeignRows, library, not_a_file, rows_at_once
 from dpsql.catalog.reading import USUAL_CSV
 from dpsql.errors import OperationalError
+from dpsql.trusted.frozen import Frozen
 
 READERS = {".sav": "read_sav", ".zsav": "read_sav", ".por": "read_por", ".dta": "read_dta", ".sas7bdat": "read_sas7bdat",
            ".xpt": "read_xport"}
@@ -42,8 +42,7 @@ MONTHS = {"m": 1, "q": 3, "h": 6}  # of a period that Stata counts from 1960
 DUPLICATED = re.compile(r"_duplicated\d+$")  # how the library renames a column whose name repeats
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Codebook:
+class Codebook(Frozen):
     """What a file says of its columns, by their names here.
 
     origins  the names in the file

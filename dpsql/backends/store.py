@@ -15,13 +15,13 @@ import contextlib
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
 import duckdb
 
 from dpsql.backends.source_files import DataOrigin, FileState, SourceFiles
+from dpsql.trusted.frozen import Frozen, asdict
 from dpsql.trusted.plan.stored import StoredTable
 
 
@@ -43,8 +43,7 @@ class NothingKnown:
         pass
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Store:
+class Store(Frozen):
     """A store of one kind of entity: the files of its buckets, in order, and its tables by name. `made_of` says which files it
     was made from, as which tables, and how these were read (`source_files.DataOrigin`)."""
 

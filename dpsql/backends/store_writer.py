@@ -17,7 +17,6 @@ import secrets
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dpsql.backends.duckdb import DuckReader
@@ -29,6 +28,7 @@ from dpsql.backends.store import RememberedFacts, Store, fact_of, manifest_of
 from dpsql.catalog.model import Catalog
 from dpsql.errors import OperationalError
 from dpsql.trusted.declarations.tables import Table
+from dpsql.trusted.frozen import Frozen, replace
 from dpsql.trusted.plan.expr.printing import quote, text_literal
 from dpsql.trusted.plan.node import Printing
 from dpsql.trusted.plan.stored import OWNER, PLACE, StoredTable, bucket_name, place_in_bucket, shape_of
@@ -125,8 +125,7 @@ def _pool(reader: DuckReader) -> Iterator[ThreadPoolExecutor]:
         pool.shutdown(cancel_futures=True)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BucketsToMake:
+class BucketsToMake(Frozen):
     """Buckets that are made in a folder, of rows that were parted; or of all rows, where there is one bucket."""
 
     reader: DuckReader

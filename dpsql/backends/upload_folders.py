@@ -8,16 +8,15 @@ import shutil
 import stat
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dpsql.errors import OperationalError
+from dpsql.trusted.frozen import Frozen, replace
 
 CHUNK = 2**20  # bytes that are copied at once
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Uploads:
+class Uploads(Frozen):
     """The folders of uploads, and the files that are never uploads, wherever they lie: sources, database, ledger and policy."""
 
     folders: tuple[Path, ...] = ()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +14,14 @@ from dpsql.backends.duckdb import DuckReader, check_version, connected, lock_dow
 from dpsql.backends.upload_folders import Uploads
 from dpsql.catalog.file_names import is_of_rows, is_of_texts
 from dpsql.errors import OperationalError
+from dpsql.trusted.frozen import Frozen, field
 from dpsql.trusted.plan.expr.printing import quote, text_literal
 
 TYPED = "rows of an upload"
 FRAME = "brought"  # the name under which a frame is read
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Upload:
+class Upload(Frozen):
     """A table to be loaded: a path or a frame as `source`, or `rows`; `kinds` maps the wanted columns to their SQL types."""
 
     kinds: Mapping[str, str]

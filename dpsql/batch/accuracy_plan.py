@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -35,6 +34,7 @@ from dpsql.strategies.optimality_gap import Noise
 from dpsql.trusted.accounting.cost import FREE, NANO, Charge, Cost, concentrated, pure
 from dpsql.trusted.accounting.privacy_filter import Limit
 from dpsql.trusted.cached import cached_property
+from dpsql.trusted.frozen import Frozen, replace
 from dpsql.trusted.measurements.block_sums import Blocked, Blocks
 from dpsql.types import Span
 from dpsql.workload.domain import DENSE
@@ -48,8 +48,7 @@ CLOSE = 1.002  # relative margin of an estimated price, as another search may fi
 HALVINGS, SEARCHED = 12, 400  # bisections of a price, and the number of cells up to which they are made
 
 
-@dataclass(frozen=True, kw_only=True)
-class Basis:
+class Basis(Frozen):
     """A group's queries and the earlier measurements that serve them, over common cells."""
 
     group: Group
@@ -95,8 +94,7 @@ def basis(group: Group, records: Sequence[Record]) -> Basis | None:
     return Basis(group=group, columns=columns, cells=cells, records=tuple(alike[i] for i in chosen))
 
 
-@dataclass(frozen=True, kw_only=True)
-class AnsweredFromKept:
+class AnsweredFromKept(Frozen):
     """The plan of a group that is answered from earlier measurements."""
 
     basis: Basis
@@ -126,8 +124,7 @@ class AnsweredFromKept:
         """Nothing is paid for."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class MeasuredAnew:
+class MeasuredAnew(Frozen):
     """The plan of a group that needs a new measurement. Without a basis, the new measurement alone answers it."""
 
     group: Group
@@ -172,7 +169,6 @@ def _counted(number: int) -> str:
     return "an earlier measurement" if number == 1 else f"{number} earlier measurements"
 
 
-@dataclass(frozen=True, kw_only=True)
 class AccuracyPlan(Batch):
     """A batch in which each group has the least price that meets its targets."""
 

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 
 from dpsql.batch.linear_queries import column_of
 from dpsql.batch.undeclared import COMPARISONS, Cell, UndeclaredCells, cuts_of, undeclared_cells
 from dpsql.errors import Unsupported
 from dpsql.sql.binding.domains import Scratch
 from dpsql.trusted.declarations.tables import Domain
+from dpsql.trusted.frozen import Frozen, field
 from dpsql.trusted.plan.expr.facts import Facts
 from dpsql.trusted.plan.expr.nodes import Case, Expr, Literal, Ref, Value, predicate, whole
 from dpsql.trusted.plan.node import Node
@@ -28,8 +28,7 @@ NO_VALUES = Domain(())
 AT_ONCE = 100  # expressions that are evaluated by one statement
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AttributeColumn:
+class AttributeColumn(Frozen):
     """A column of the source as an attribute, or several whose values go together.
 
     name    its name in messages

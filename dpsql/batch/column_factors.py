@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 
 from dpsql.errors import Unsupported
 from dpsql.questions.question import OverGroups
+from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.plan.cells import sort_key
 from dpsql.trusted.plan.expr.nodes import Value
 from dpsql.workload.factors import Array, Dense, Factor, Identity, Ranges, Total, intervals
@@ -20,8 +20,7 @@ FEW = 4  # usual number of values in no group: below all declared ones, above th
 Numbers = NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Keyed:
+class Keyed(Frozen):
     """The keys that are computed from one column.
 
     values   those of each key

@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from dpsql.batch.records import MeasuredQueries
 from dpsql.trusted.cached import cached_property
+from dpsql.trusted.frozen import Frozen
 from dpsql.workload.domain import DENSE
 from dpsql.workload.factors import Array, Total
 from dpsql.workload.workload import Product, Workload
@@ -28,8 +28,7 @@ MERGED = 2048  # cells that are left after merging
 TOLERANCE = 1e-7  # relative length of the part of a query that may lie outside the measured space
 
 
-@dataclass(frozen=True, slots=True)
-class ColumnCells:
+class ColumnCells(Frozen, kw_only=False):
     """The cells of some columns, the last changing fastest."""
 
     columns: tuple[str, ...]
@@ -89,8 +88,7 @@ def fitting(own: ColumnCells, queries: int, measured: Sequence[MeasuredQueries])
     return cells, sorted(chosen)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Combined:
+class Combined(Frozen):
     """Matrices over merged cells: a row for each query, and a row for each measurement, divided by its standard deviation."""
 
     queries: Array

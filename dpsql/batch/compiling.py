@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from dpsql.batch.varying_together import varying_together
 from dpsql.errors import Unsupported
 from dpsql.planning.groups import kept_keys
 from dpsql.sql.binding.domains import Scratch
+from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.plan.certificate import certify
 from dpsql.trusted.plan.expr.nodes import Expr, Value
 from dpsql.trusted.plan.node import Node, PublicFacts
@@ -29,8 +30,7 @@ from dpsql.workload.workload import Product, Workload
 Numbers = NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NumberedSum:
+class NumberedSum(Frozen):
     """A sum of a statement: `number` is that of the statement, `at` that of the sum in it."""
 
     statement: LinearStatement
@@ -89,16 +89,16 @@ def _view(source: Node, columns: Sequence[AttributeColumn], value: Expr | None) 
     return Project(input=source, columns=tuple(shown)) if shown else source
 
 
-@dataclass
+@dataclasses.dataclass
 class _Builder:
     """Collects products of factors, equal ones once. Their rows are numbered one product after the other."""
 
     columns: Sequence[AttributeColumn]
     told: Sequence[dict[Expr, list[Value]]]
-    parts: list[Product] = field(default_factory=list)
+    parts: list[Product] = dataclasses.field(default_factory=list)
     rows: int = 0
-    _first: dict[Product, int] = field(default_factory=dict)
-    _factors: dict[object, tuple[Factor, Numbers]] = field(default_factory=dict)
+    _first: dict[Product, int] = dataclasses.field(default_factory=dict)
+    _factors: dict[object, tuple[Factor, Numbers]] = dataclasses.field(default_factory=dict)
 
     def add(self, member: NumberedSum) -> Numbers:
         """Add the products of a sum, one for each grouping set; returns the number of the query of each cell."""

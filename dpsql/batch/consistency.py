@@ -8,7 +8,6 @@ asked is what the table is near to. Methods without negative cells are biased, a
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy
@@ -24,6 +23,7 @@ from dpsql.microdata.noisy_answers import NoisyAnswers, query_group
 from dpsql.microdata.sparse_queries import of_workload, sums_and_entries
 from dpsql.planning.options import Options
 from dpsql.trusted.accounting.cost import Cost
+from dpsql.trusted.frozen import Frozen, replace
 from dpsql.trusted.plan.operators.summands import Count
 from dpsql.types import Span
 from dpsql.workload.factors import Array
@@ -33,8 +33,7 @@ LEAST_VARIANCE = 1e-12  # of noise so small that its variance is 0 in floats
 BIASED = "none is negative, so small numbers are too large on average, and errors are only a guide"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Consistency:
+class Consistency(Frozen):
     """By which method of `microdata.all_fits` a table is fitted, whether it has whole numbers, and how many rows it has, if that
     is public."""
 

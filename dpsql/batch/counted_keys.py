@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import combinations, islice
 from typing import Any, TypeVar
 
@@ -28,6 +27,7 @@ from dpsql.questions.rules.flatten import lowered
 from dpsql.questions.rules.substitute import has_placeholders
 from dpsql.sql.binding.domains import Scratch
 from dpsql.strategies.strategy import Block
+from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.measurements.noisy_sums import MeasuredSums, NoisySums
 from dpsql.trusted.measurements.reading.request import Request
 from dpsql.trusted.noise.integer import DiscreteLaplace
@@ -44,8 +44,7 @@ MOST_ENTRIES, MOST_CELLS = 2**22, 256  # of matrices of queries over cells; cell
 Made = TypeVar("Made")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeyCells:
+class KeyCells(Frozen):
     """A key over the cells of the column that it is computed from.
 
     column    identifies the column with its cells, of which there are `size`
@@ -59,8 +58,7 @@ class KeyCells:
     possible: tuple[bool, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CountedKeys:
+class CountedKeys(Frozen):
     """The rows of a view, identified by `rows`, and those of its keys whose values are cells, by their column in the view."""
 
     view: Node

@@ -11,7 +11,6 @@ Source: Li, Hay and Miklau, PVLDB 2014. The partition and its proof are in `meas
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -27,6 +26,7 @@ from dpsql.strategies.optimality_gap import Noise
 from dpsql.strategies.strategy import Refusal, Strategy
 from dpsql.trusted.accounting.cost import Cost
 from dpsql.trusted.field_types import WIDEST
+from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.measurements.buckets import Buckets, Numbered, Partition, height
 from dpsql.trusted.measurements.reading.request import Request
 from dpsql.workload.domain import DENSE, Attribute, CellDomain
@@ -40,8 +40,7 @@ LARGEST = 2**24  # entries of a matrix of all numbers over buckets
 FEW = 48  # number of buckets up to which the best strategies known are found at once
 
 
-@dataclass(frozen=True, kw_only=True)
-class Dawa:
+class Dawa(Frozen):
     """The plan of a group over one column."""
 
     group: Group

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -25,6 +24,7 @@ from dpsql.estimates import laplaces, normal
 from dpsql.questions.question import Output, Question
 from dpsql.sql.text.accuracy_clause import MOST
 from dpsql.sql.text.statement import Goal, Option
+from dpsql.trusted.frozen import Frozen, replace
 from dpsql.trusted.plan.expr.nodes import Ref, columns
 from dpsql.workload.factors import Array
 
@@ -79,8 +79,7 @@ def allowed(goal: Goal, confidence: Fraction, unit: float, kind: Kind) -> float:
     return (min(size, whole) / (laplaces(sure) if kind == "laplaces" else normal(sure))) ** 2
 
 
-@dataclass(frozen=True, kw_only=True)
-class Goals:
+class Goals(Frozen):
     """The goals of each statement's aggregates, by their names in its question. `confidence` is that of goals that state none."""
 
     each: tuple[dict[str, Goal], ...]

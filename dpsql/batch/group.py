@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias
 
 from dpsql.batch.attributes import AttributeColumn
@@ -11,6 +10,7 @@ from dpsql.errors import OptionError
 from dpsql.strategies.all_strategies import Verdict
 from dpsql.trusted.accounting.cost import Cost
 from dpsql.trusted.cached import cached_property
+from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.measurements.block_sums import Axis
 from dpsql.trusted.measurements.reading.request import Request
 from dpsql.trusted.plan.node import Node
@@ -26,8 +26,7 @@ def many(number: int, thing: str) -> str:
     return f"{number} {thing}{'s' if number != 1 else ''}"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Group:
+class Group(Frozen):
     """All sums of one kind over one source: the workload, its view, and the most that one entity adds.
 
     moved   the most by which one entity changes the cells, in l1 and in the integers of the summand
@@ -58,8 +57,7 @@ class Group:
         return f"{many(self.workload.rows, 'number')} over {many(self.workload.domain.size, 'cell')}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class Told(Frozen):
     """A plan's answers to every query of its group, in the unit of the aggregate: one number each, part after part.
 
     kind   the distribution of the errors, see `estimates.NoiseTerm`; 'approximate' if the variances are only a guide

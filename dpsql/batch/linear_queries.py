@@ -7,9 +7,9 @@ conjunctions of such tests. COUNT, SUM and AVG are answered; everything else is 
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
 from dpsql.errors import Unsupported
 from dpsql.planning.groups import not_listed
@@ -17,6 +17,7 @@ from dpsql.questions.all_aggregates import Kind
 from dpsql.questions.chosen_grids import quantizer
 from dpsql.questions.question import AggregateCall, OverGroups, Question
 from dpsql.questions.rules.flatten import lowered
+from dpsql.trusted.frozen import Frozen, field
 from dpsql.trusted.plan.expr.facts import Facts, facts
 from dpsql.trusted.plan.expr.nodes import Case, Expr, Literal, Ref, columns, conjuncts, walk
 from dpsql.trusted.plan.node import Node
@@ -26,8 +27,7 @@ from dpsql.types import Interval, Span
 MOST_STEPS = 2**24  # of a grid, so that noise on whole multiples of a million stays in 64 bits
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LinearSum:
+class LinearSum(Frozen):
     """The sum of `expr` (None: 1) over the rows that fulfil every test, times `times`. `summand` bounds what one row adds.
 
     over   the groups that it sums over; None: each group by itself
@@ -41,8 +41,7 @@ class LinearSum:
     span: Span | None = field(default=None, compare=False)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recipe:
+class Recipe(Frozen):
     """An aggregate computed from sums: the sum itself or, for a mean, the first divided by the second, clamped to its range."""
 
     call: AggregateCall
@@ -50,8 +49,7 @@ class Recipe:
     among: Interval | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LinearStatement:
+class LinearStatement(Frozen):
     """A statement as sums over the rows of `source` for each combination of key values, and its aggregates computed from them."""
 
     question: Question
@@ -87,7 +85,7 @@ def _known(expr: Expr | None) -> Expr:
     return expr
 
 
-@dataclass
+@dataclasses.dataclass
 class _Reader:
     """Reads aggregates as sums; a sum needed twice is shared."""
 
@@ -95,7 +93,7 @@ class _Reader:
     exprs: dict[str, Expr | None]
     common: Sequence[Expr]
     env: Mapping[str, Facts]
-    sums: list[LinearSum] = field(default_factory=list)
+    sums: list[LinearSum] = dataclasses.field(default_factory=list)
 
     def read(self, call: AggregateCall) -> Recipe:
         value = _known(self.exprs[call.columns[0]]) if call.columns else None

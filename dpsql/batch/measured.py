@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Callable, Generator, Hashable, Sequence
-from dataclasses import dataclass, replace
 from functools import cache, partial
 
 import numpy as np
@@ -24,6 +23,7 @@ from dpsql.strategies.optimality_gap import Noise
 from dpsql.strategies.strategy import Block, Strategy
 from dpsql.trusted.accounting.cost import Cost
 from dpsql.trusted.field_types import WIDEST
+from dpsql.trusted.frozen import Frozen, replace
 from dpsql.trusted.measurements.block_sums import Blocked, Blocks
 from dpsql.workload.domain import room, too_large
 from dpsql.workload.factor_blocks import integer_blocks
@@ -38,8 +38,7 @@ MOST_MIXED, MIXED = 256, 2**20  # most noise terms, and weights, that are comput
 SLACK = 1 + 1e-9  # relative margin of scales, so that rounding never makes a measurement cost more than its share
 
 
-@dataclass(frozen=True, kw_only=True)
-class MeasuredGroup:
+class MeasuredGroup(Frozen):
     """The plan of a fixed strategy: everything is known before anything is spent."""
 
     group: Group
@@ -165,8 +164,7 @@ def chosen(group: Group, targets: Array | None, plans: dict[str, Search]) -> tup
     return strategy, tuple(verdicts)
 
 
-@dataclass(frozen=True, kw_only=True)
-class FoundStrategy:
+class FoundStrategy(Frozen):
     """The best strategy of a workload, the verdicts on the others, and how many seconds the search took."""
 
     strategy: Strategy

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -26,6 +25,7 @@ from dpsql.strategies.all_strategies import Verdict
 from dpsql.strategies.strategy import Refusal
 from dpsql.trusted.accounting.cost import Cost, root
 from dpsql.trusted.field_types import WIDEST
+from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.measurements.boxes import Leaves, Tree
 from dpsql.trusted.measurements.buckets import Numbered
 from dpsql.trusted.measurements.reading.request import Request
@@ -40,8 +40,7 @@ WAYS = 2
 AT_ONCE = 2**22  # shares of leaves that are computed at a time
 
 
-@dataclass(frozen=True, kw_only=True)
-class PrivTree:
+class PrivTree(Frozen):
     """The plan of a group of counts over two numeric columns."""
 
     group: Group

@@ -12,7 +12,6 @@ import json
 import math
 import zlib
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +21,7 @@ from dpsql.batch.measured import in_line, widened, widened_compactly
 from dpsql.questions.identity import digest
 from dpsql.strategies.optimality_gap import Noise
 from dpsql.strategies.strategy import Block
+from dpsql.trusted.frozen import Frozen, replace
 from dpsql.trusted.measurements.block_sums import Axis, Blocked, Blocks
 from dpsql.trusted.measurements.reading.request import Request
 from dpsql.trusted.plan.node import Node
@@ -35,8 +35,7 @@ SHORT = (Identity, Total, Prefix, Ranges)  # factors that are stored by their pa
 EVERY_ROW = "every row is in a cell"  # part of every digest: records in which this does not hold never match
 
 
-@dataclass(frozen=True, kw_only=True)
-class MeasuredQueries:
+class MeasuredQueries(Frozen):
     """The queries that were asked of some cells. `sums` identifies the rows and the summand, `columns` each column with its
     values, and `sizes` are the numbers of these values. With `line`, all cells are one axis."""
 
@@ -48,8 +47,7 @@ class MeasuredQueries:
     line: bool
 
 
-@dataclass(frozen=True, kw_only=True)
-class Record:
+class Record(Frozen):
     """What was asked and what was answered: for each block its noisy integers."""
 
     asked: MeasuredQueries

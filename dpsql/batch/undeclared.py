@@ -16,12 +16,12 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import count, pairwise
 
 from dpsql.errors import Unsupported
 from dpsql.sql.binding.domains import Scratch
 from dpsql.trusted.declarations.tables import Domain
+from dpsql.trusted.frozen import Frozen, field
 from dpsql.trusted.plan.expr.facts import Facts
 from dpsql.trusted.plan.expr.nodes import Call, Case, Cast, Expr, Literal, Ref, Value, children, predicate
 from dpsql.types import INT64, Type
@@ -34,8 +34,7 @@ NEVER = "no value of this key"
 EPOCH = dt.datetime(1970, 1, 1)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cell:
+class Cell(Frozen):
     """Some undeclared values. `value` is what their rows are grouped by, `stand` is one that represents them, and `told` has the
     values of those expressions for which it does not."""
 
@@ -44,8 +43,7 @@ class Cell:
     told: Mapping[Expr, Value] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UndeclaredCells:
+class UndeclaredCells(Frozen):
     """The cells below all declared values, and the others. `code` is what rows are grouped by: a declared value, NULL, or the
     value of a cell. `rest` is the cell of all values of `code` that are none of these."""
 
@@ -55,8 +53,7 @@ class UndeclaredCells:
     rest: Value | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LineSegment:
+class LineSegment(Frozen):
     """The numbers strictly between `low` and `high`, or that number if both are equal. `stand` is an undeclared one of them."""
 
     low: float
@@ -116,8 +113,7 @@ def _ordinary(cut: Value, converted: bool) -> bool:
 # -- cells
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Maker:
+class _Maker(Frozen):
     """What both kinds of columns share. A `settled` expression is evaluated at the value that represents a cell; an `open` one
     distinguishes rows by its own value."""
 
@@ -189,7 +185,6 @@ def _is(expr: Expr, value: Value) -> Expr:
     return predicate("=", expr, Literal(value=value, type=expr.type))
 
 
-@dataclass(frozen=True, kw_only=True)
 class _Unordered(_Maker):
     """Cells of values that are only compared by `=`: one for each constant that is not declared, and one for all others."""
 
@@ -212,7 +207,6 @@ class _Unordered(_Maker):
                                others=tuple(cells), rest=None)
 
 
-@dataclass(frozen=True, kw_only=True)
 class _Ordered(_Maker):
     """Cells of values on a line. (NaN is above all numbers, as it is in comparisons.)"""
 
@@ -286,8 +280,7 @@ class _Ordered(_Maker):
 # -- values on a line
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class Line(Frozen):
     """The values of a type as numbers in the same order. Of whole numbers, those from `low` to `high` are values of the type."""
 
     place: Callable[[Value], float]

@@ -12,11 +12,11 @@ combination would be in no cell.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import combinations, islice
 
 from dpsql.batch.attributes import AttributeColumn
 from dpsql.batch.linear_queries import LinearStatement
+from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.plan.cells import sort_key
 from dpsql.trusted.plan.expr.nodes import Case, Expr, Literal, Ref, Value, predicate, whole
 from dpsql.trusted.plan.node import Node
@@ -26,8 +26,7 @@ MOST_BRANCHES = 512  # of the expression that numbers the combinations of severa
 TRIED = 64  # sets of columns that may tell combinations apart
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VaryingTogether:
+class VaryingTogether(Frozen):
     """Columns of a source, and the combinations of their values that rows have."""
 
     columns: tuple[str, ...]

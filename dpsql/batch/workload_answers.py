@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from dpsql.answers.answer import Answer
@@ -15,10 +14,10 @@ from dpsql.answers.drawing import Drawing, drawing_together
 from dpsql.answers.new_files import save
 from dpsql.batch.records import Record, encoded
 from dpsql.errors import ProgrammingError
+from dpsql.trusted.frozen import Frozen, field, replace
 
 
-@dataclass(frozen=True, kw_only=True)
-class Answers:
+class Answers(Frozen):
     """One answer for each statement, all consistent with each other; what they cost together; and how they were measured.
 
     `records` are the measurements they were computed from, which later questions may reuse. `asked` finds what a page says

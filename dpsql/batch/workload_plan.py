@@ -6,7 +6,6 @@ from __future__ import annotations
 import math
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -33,6 +32,7 @@ from dpsql.sql.binding.domains import Scratch
 from dpsql.strategies import clock
 from dpsql.trusted.accounting.cost import Cost
 from dpsql.trusted.cached import cached_property
+from dpsql.trusted.frozen import Frozen, replace
 from dpsql.trusted.measurements.reading.request import Request
 from dpsql.trusted.plan.cells import Cells
 from dpsql.trusted.plan.node import Node, PublicFacts
@@ -42,8 +42,7 @@ from dpsql.workload.factors import Array
 MOST_ANSWERS = 2_000_000
 
 
-@dataclass(frozen=True, kw_only=True)
-class Place:
+class Place(Frozen):
     """Where a sum of a statement is measured: its group, and for each cell of the statement the number of its query there; -1 if
     no row can be in the cell, so that the sum is 0, and -2 if there is nothing to sum."""
 
@@ -64,16 +63,14 @@ class Place:
         return np.where((self.queries >= 0)[:, None], mixed[self.queries], 0.0)
 
 
-@dataclass(frozen=True, kw_only=True)
-class WorkloadRelease:
+class WorkloadRelease(Frozen):
     """The cells and aggregates of every statement, and notes on the measurements."""
 
     statements: list[tuple[Cells, dict[str, Estimate]]]
     notes: tuple[str, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Batch:
+class Batch(Frozen):
     """Statements as workloads.
 
     places    for each statement, where each of its sums is measured

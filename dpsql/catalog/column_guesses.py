@@ -8,19 +8,18 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from dpsql.catalog.schema import carried_as
 from dpsql.catalog.writing import Value
 from dpsql.trusted.declarations.tables import Scalar
+from dpsql.trusted.frozen import Frozen
 from dpsql.types import Type
 
 MOST_LISTED = 20  # values that are proposed as a list
 REPEATED = 5  # rows of each value, on average, that make it one of a list and not a name
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ColumnValues:
+class ColumnValues(Frozen):
     """The values of a column: of how many rows, how many are NULL, how many are different, the least and the greatest, and the
     values themselves where they are few."""
 
@@ -32,8 +31,7 @@ class ColumnValues:
     values: tuple[Scalar, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ColumnGuess:
+class ColumnGuess(Frozen):
     """A declaration that the values of a column suggest, and the reason."""
 
     column: str

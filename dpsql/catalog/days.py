@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, overload
 
+from dpsql.trusted.frozen import AbstractFrozen
 
-@dataclass(frozen=True, slots=True)
-class Days(Sequence[dt.date]):
+
+class Days(AbstractFrozen, Sequence[dt.date], kw_only=False):
     """The days whose numbers (`date.toordinal`) are in a range, in order: a million take no memory."""
 
     numbers: range

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 
@@ -31,6 +30,7 @@ from dpsql.catalog.schema import carried_as, fit
 from dpsql.catalog.writing import comment, note, value
 from dpsql.errors import OperationalError
 from dpsql.trusted.declarations.tables import ForeignKey, Scalar, TableSchema
+from dpsql.trusted.frozen import Frozen, field, replace
 from dpsql.types import Type
 
 HINTS = {
@@ -75,8 +75,7 @@ MOST_ROWS = "the most rows of one {} that are used"
 NONE: Mapping[str, str] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Chosen:
+class Chosen(Frozen):
     """The owner's answers to questions about a schema.
 
     guess       who is protected
@@ -147,8 +146,7 @@ def _why_left_out(table: TableSchema) -> str:
     return "a table's name must consist of visible characters, without blanks around it"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Draft:
+class _Draft(Frozen):
     """The parts of a draft; `outside` holds the tables that cannot be queried, with the reason."""
 
     tables: Mapping[str, TableSchema]

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from dpsql.catalog.file_names import usual_format
 from dpsql.catalog.reading import USUAL_CELL, CellReading, CsvFormat
 from dpsql.catalog.reading_words import differences
-from dpsql.trusted.frozen import field_names
+from dpsql.trusted.frozen import Frozen, field, field_names
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DraftedColumn:
+class DraftedColumn(Frozen):
     """The reading of a column that all of its rows fit, what there is to say of it, and the values that the file itself lists."""
 
     reading: CellReading
@@ -28,8 +26,7 @@ class DraftedColumn:
         return {**found, "values": list(self.values)} if self.values else found
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DraftedFile:
+class DraftedFile(Frozen):
     """How a file seems to be written, its columns in their order, and how many rows it has; and the columns that cannot be read,
     each with its type."""
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 from dpsql.catalog.reading import USUAL_CSV, CsvFormat
+from dpsql.trusted.frozen import replace
 
 PACKED = ".gz", ".zst"  # endings of files that are compressed
 OF_TEXTS = ".csv", ".tsv", ".txt", ".dat"

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from dpsql.catalog.column_guesses import ColumnValues
@@ -15,6 +14,7 @@ from dpsql.catalog.foreign_keys import above
 from dpsql.catalog.model import Entity
 from dpsql.catalog.schema import carried_as, carried_exactly
 from dpsql.trusted.declarations.tables import ForeignKey, TableSchema
+from dpsql.trusted.frozen import Frozen
 from dpsql.types import Type
 
 PEOPLE = {"person", "patient", "user", "customer", "client", "member", "employee", "student", "pupil", "subject", "participant",
@@ -52,8 +52,7 @@ class Evidence(Protocol):
         """The values of some columns."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Guess:
+class Guess(Frozen):
     """The most likely protected entity, and why.
 
     several  whether rows of the table that share a value of the key belong to one entity: no table has one row for each

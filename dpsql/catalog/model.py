@@ -8,17 +8,16 @@ foreign keys a deletion follows. Limits and bounds, in contrast, are never trust
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from fractions import Fraction
 
 from dpsql.catalog.price import Price
 from dpsql.catalog.reading import USUAL_CELL, CellReading, CsvFormat
 from dpsql.trusted.declarations.account_limits import INCIDENTS, LATE
 from dpsql.trusted.declarations.tables import ForeignKey, Scalar, Table
+from dpsql.trusted.frozen import Frozen, field
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ColumnPolicy:
+class ColumnPolicy(Frozen):
     """The owner's declaration of one column. Facts that are left out are unknown, so fewer queries can be answered.
 
     values       the complete list of values
@@ -52,16 +51,14 @@ class ColumnPolicy:
 IN_SPARK = "spark:"  # how the source of a table begins that only Spark can see
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SparkPolicy:
+class SparkPolicy(Frozen):
     """Where queries are read in buckets by a cluster: the address of its master, and a folder in one of its file systems."""
 
     master: str
     store: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TablePolicy:
+class TablePolicy(Frozen):
     """A declared table.
 
     rows_per_entity   by the name of an entity: the largest number of rows of this table kept for one entity
@@ -96,8 +93,7 @@ class TablePolicy:
         return self.source is not None and self.source.startswith(IN_SPARK)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entity:
+class Entity(Frozen):
     """A protected entity: all rows of `table` with one value of `key`, and every row that depends on them through foreign keys.
 
     With `any_of`, it is one entity of any of these kinds, such as a customer or a supplier: neighbouring databases differ in
@@ -119,8 +115,7 @@ PACE = 0.1  # seconds after which outcomes leave a server, or twice, four times,
 LONGEST_PACE = 3600  # seconds
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Budget:
+class Budget(Frozen):
     """A budget for one kind of entity: the total, and the part of each analyst.
 
     Names of analysts are in their normal form (`declarations.names`). `listed` holds those who may ask; None if everybody may.
@@ -143,8 +138,7 @@ class Budget:
         return self.analysts.get(analyst, self.per_analyst)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Policy:
+class Policy(Frozen):
     """The whole declaration. `digest` identifies it in the ledger's records; `path` and `text` locate errors. `memory` is what
     the engine may use, such as "4GB"; None leaves that to the engine. `store` is the folder of prepared stores; None for the one
     beside the ledger. `prepare` says whether a store of large data is made when they are opened. `snapshots` is the folder of
@@ -173,8 +167,7 @@ class Policy:
     digest: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Catalog:
+class Catalog(Frozen):
     """Everything that can be queried under one budget.
 
     undeclared  tables of the database that the policy does not name, for a helpful refusal

@@ -7,7 +7,6 @@ import hashlib
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
@@ -34,6 +33,7 @@ from dpsql.errors import OptionError, PolicyError
 from dpsql.trusted.declarations.account_limits import INCIDENTS, LATE
 from dpsql.trusted.declarations.names import normal
 from dpsql.trusted.declarations.tables import ForeignKey, Scalar
+from dpsql.trusted.frozen import replace
 from dpsql.types import Span
 
 MOST_VALUES = 1_000_000

@@ -6,18 +6,17 @@ statements of 0.1 fit a budget of 1.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 
 from dpsql.errors import OptionError
+from dpsql.trusted.frozen import Frozen
 
 LEAST, MOST = Fraction(1, 10**9), Fraction(1000)
 LEAST_DELTA, MOST_DELTA = Fraction(1, 10**18), Fraction(1, 10)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Price:
+class Price(Frozen):
     """The price of a statement, or a total: a pure epsilon, (epsilon, delta), or rho with an optional delta."""
 
     epsilon: Fraction | None = None

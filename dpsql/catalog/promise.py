@@ -35,7 +35,6 @@ import os
 import re
 import string
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -44,6 +43,7 @@ from dpsql.catalog.database_uris import DUCKDB_FILES, file_of, one_place_of, pla
 from dpsql.catalog.file_names import is_copied, is_of_rows
 from dpsql.catalog.model import Budget, Policy, TablePolicy
 from dpsql.catalog.reading_words import format_in_words, reading_in_words
+from dpsql.trusted.frozen import Frozen, replace
 
 NEIGHBOURS = "one entity is added or removed"
 """What the claims of this version are about. A version with another notion gives it other words."""
@@ -58,8 +58,7 @@ PARTS = re.compile(r"\*\*/|\*\*|\[[^]]+\]|.", re.DOTALL)
 IN_ASCII = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PromisedTable:
+class PromisedTable(Frozen):
     """What a table is; if it is protected, its key, its foreign keys towards entities, and the columns that name entities or lead
     to them, with how they are read: their declared types ("" for none) and what is done to their cells. `csv` says how its files
     are written, where that is not the usual way. `places` says where its rows are, or were."""
@@ -72,8 +71,7 @@ class PromisedTable:
     places: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Promise:
+class Promise(Frozen):
     """The promise that the charges of a budget rest on. `entity` is only a name; `kinds` are the tables and keys of the
     entities, and `delta`
     says what delta has been used for."""
@@ -109,8 +107,7 @@ class Promise:
                    kinds=frozenset((table, key) for table, key in told["kinds"]))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class Change(Frozen):
     """One difference: its kind (see above), the table that it is about, and both sides in words."""
 
     kind: str

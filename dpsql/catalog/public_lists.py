@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import product
 from typing import TypeAlias
 
 from dpsql.trusted.declarations.tables import Column, Domain, Scalar, ValidCombinations
+from dpsql.trusted.frozen import Frozen, replace
 from dpsql.types import Type
 
 MOST_LISTED = 10_000  # values or combinations that are listed; more are found where they are asked for
@@ -21,8 +21,7 @@ Read: TypeAlias = Callable[[Column, Sequence[Scalar | None]], Sequence[Scalar | 
 """Values of a column as they are carried. Raises an error for those that cannot be."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _ListedTable:
+class _ListedTable(Frozen):
     """One public table that is read, and how its values are."""
 
     table: str

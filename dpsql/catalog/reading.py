@@ -6,11 +6,11 @@ All of it is decided by the policy alone, cell by cell: what one row holds decid
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+
+from dpsql.trusted.frozen import Frozen, field, replace
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CsvFormat:
+class CsvFormat(Frozen):
     """How a CSV file is written.
 
     delimiter  the character between two cells; if it is a blank, a run of blanks and tabs
@@ -33,8 +33,7 @@ class CsvFormat:
     encoding: str = "utf-8"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CellReading:
+class CellReading(Frozen):
     """The steps that clean a cell, in this order.
 
     trim      blanks around a text are left out

@@ -9,7 +9,6 @@ import datetime as dt
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -33,6 +32,7 @@ from dpsql.trusted.declarations.tables import (
     Table,
     TableSchema,
 )
+from dpsql.trusted.frozen import replace
 from dpsql.types import ANY_NUMBER, INT64, Interval, Type, single
 
 MOST_OWNERS = 8  # entities that a row may belong to

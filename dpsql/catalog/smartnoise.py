@@ -15,7 +15,6 @@ is lost silently. The mapping, by SmartNoise SQL's own loader (snsql/metadata.py
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from dpsql.catalog import writing
 from dpsql.catalog.policy import can_be_named, parse_policy, written_reference
@@ -23,6 +22,7 @@ from dpsql.catalog.sections import suggest
 from dpsql.catalog.writing import comment, note, value
 from dpsql.catalog.yaml_entries import YamlEntry, root_of
 from dpsql.errors import PolicyError
+from dpsql.trusted.frozen import Frozen
 
 TYPES = ("int", "float", "string", "boolean", "datetime", "unknown")
 FLAGS = ("row_privacy", "sample_max_ids", "clamp_counts", "clamp_columns", "use_dpsu", "censor_dims")
@@ -71,8 +71,7 @@ def imported(text: str, *, source: str = "metadata.yaml", database: str | None =
 # -- reading
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _MetadataColumn:
+class _MetadataColumn(Frozen):
     name: str
     type: str
     private_id: bool
@@ -80,8 +79,7 @@ class _MetadataColumn:
     notes: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _MetadataTable:
+class _MetadataTable(Frozen):
     """A table of the metadata; `key` is the column that names the entity, None if nothing does."""
 
     name: str
@@ -93,8 +91,7 @@ class _MetadataTable:
     notes: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Metadata:
+class _Metadata(Frozen):
     engine: str
     tables: tuple[_MetadataTable, ...]
 
@@ -203,16 +200,14 @@ def _bounds(ends: Mapping[str, YamlEntry], *, whole: bool) -> tuple[dict[str, wr
 # -- writing
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Entity:
+class _Entity(Frozen):
     """A protected entity and its tables, its own first."""
 
     name: str
     tables: tuple[_MetadataTable, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Import:
+class _Import(Frozen):
     metadata: _Metadata
     database: str | None
     source: str

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
+from dpsql.trusted.frozen import Frozen
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Commands:
+
+class Commands(Frozen):
     """The commands of a parser, to which each group of them is added."""
 
     of: Any  # what argparse calls its subparsers

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
 from dpsql.catalog.model import Catalog
 from dpsql.sql.text.offered_words import KEYWORDS, function_names, listed_texts
+from dpsql.trusted.frozen import AbstractFrozen
 
 IN_TEXT = re.compile(r"""(?:"?(\w+)"?\s*(?:=|<>|!=|IN\s*\([^()]*)\s*)?'([^']*)$""", re.IGNORECASE)
 AFTER_TABLE = re.compile(r"(?:\b(?:FROM|JOIN|DESCRIBE|AGAINST)|^\\d)\s+(\w*)$", re.IGNORECASE)
@@ -18,8 +18,7 @@ COMMAND = re.compile(r"^\s*(\\\w*)$")
 WORD = re.compile(r"\w*$")
 
 
-@dataclass(frozen=True, kw_only=True)
-class PublicWords(Completer):
+class PublicWords(AbstractFrozen, Completer):
     """What can follow a text."""
 
     catalog: Catalog

@@ -9,13 +9,13 @@ import re
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from dpsql.cli.arguments import Commands
 from dpsql.cli.inputs import free_name, read_file
 from dpsql.errors import OperationalError
+from dpsql.trusted.frozen import replace
 
 if TYPE_CHECKING:
     from dpsql.backends.foreign_rows import ForeignFile

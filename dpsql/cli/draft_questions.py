@@ -6,7 +6,6 @@ Each is explained in one line and has a default, which Enter takes. A default ne
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from decimal import Decimal, InvalidOperation
 
 from dpsql.catalog.draft import Chosen, tables_of
@@ -28,6 +27,7 @@ from dpsql.catalog.writing import EPSILON, PER_STATEMENT
 from dpsql.cli.column_questions import agreed_columns
 from dpsql.cli.terminal import print_wrapped
 from dpsql.trusted.declarations.tables import ForeignKey, TableSchema
+from dpsql.trusted.frozen import replace
 
 USUAL_ROWS = 10
 BY_ROW = "row"  # the name of a column that tells rows apart where none of the file does

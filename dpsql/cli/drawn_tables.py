@@ -8,8 +8,9 @@ is left to the terminal, which continues it on the next one.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from dpsql.trusted.frozen import Frozen
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -20,8 +21,7 @@ LONGEST_WORD, LEAST_TITLE = 16, 8  # cells: longer words are folded, and titles 
 BESIDE = " " * 2  # between a value and what stands beside it
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DrawnColumn:
+class DrawnColumn(Frozen):
     """A column as it is drawn: a title, a value for each row, and what stands beside each in a fainter colour, such as its
     interval. `number`: values stand at the right, and are never folded."""
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
 from pathlib import Path
 
 from dpsql.cli.arguments import Commands, add_place, add_terms, number
 from dpsql.cli.inputs import connected, page_of, statements_of, value_of
 from dpsql.cli.show import print_answer
 from dpsql.cli.terminal import waiting
+from dpsql.trusted.frozen import replace
 
 
 def add(commands: Commands) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from dpsql.answers.answer import Answer
@@ -31,10 +30,10 @@ from dpsql.questions.identity import digest
 from dpsql.questions.question import Question
 from dpsql.sql.text.statement import Goal, Option, Query
 from dpsql.trusted.accounting.cost import concentrated, pure
+from dpsql.trusted.frozen import replace
 from dpsql.trusted.kernel.ledger import Refused
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Accurate(Charged[Answers]):
     """Statements with a required accuracy instead of a price. `given` are the options as written; a price among them is a cap.
     `cheapest` looks for the cheapest plan, once. It raises a located error."""
@@ -94,7 +93,6 @@ class Accurate(Charged[Answers]):
         return fault
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Dear(Bill):
     """The bill for an accuracy, with the plan that meets it."""
 

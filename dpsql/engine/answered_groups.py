@@ -4,7 +4,6 @@ used only if the ledger has an answer to just this question, of the same version
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
@@ -21,13 +20,13 @@ from dpsql.questions.question import Question
 from dpsql.sql.text.parse import parse
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.statement import Query
+from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.plan.expr.nodes import Expr, Ref
 
 MOST_BOUND = 100  # statements, the newest ones
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AnsweredGroups:
+class AnsweredGroups(Frozen):
     """A question that counts rows by keys, and its answer."""
 
     question: Question

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -31,13 +30,13 @@ from dpsql.sql.text.statement import (
     Validate,
 )
 from dpsql.trusted.accounting.cost import Charge
+from dpsql.trusted.frozen import Frozen
 
 if TYPE_CHECKING:
     from dpsql.planning.explain import Explanation
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedStatement:
+class PlannedStatement(Frozen):
     """A statement that was parsed, with its plan: so that it can be priced first, and then answered as it was priced."""
 
     text: str

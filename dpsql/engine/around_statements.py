@@ -4,7 +4,6 @@ free."""
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass, replace
 from typing import Any
 
 from dpsql.answers.answer import Answer, of_json, told_withheld
@@ -32,6 +31,7 @@ from dpsql.questions.released_rows import GroupsOfReleased
 from dpsql.sql.binding.around_released import AroundReleased, bind_around
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.statement import Query
+from dpsql.trusted.frozen import Frozen, replace
 from dpsql.trusted.measurements.reading.request import Request
 from dpsql.trusted.plan.certificate import stabilities
 from dpsql.trusted.plan.expr.facts import Facts
@@ -89,7 +89,6 @@ def meant(around: AroundReleased) -> bool:
 _NO_ROWS = Constants(columns=(Field(id="none", name="one", facts=Facts(type=Type.BIGINT, nullable=False)),), rows=((1,),))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class AroundStatement(Charged[Answer]):
     """SQL over released rows."""
 
@@ -145,8 +144,7 @@ class AroundStatement(Charged[Answer]):
                         seed=int(self.identity[:16], 16))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AroundPublic:
+class AroundPublic(Frozen):
     """SQL over public tables in a form that is supported only as SQL over released rows, such as windows and unions. It is free
     and exact."""
 

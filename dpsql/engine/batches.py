@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 from dpsql.answers.answer import Answer
@@ -34,6 +33,7 @@ from dpsql.questions.question import Question
 from dpsql.sql.binding.bind import bind
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.statement import Option, Query
+from dpsql.trusted.frozen import replace
 from dpsql.trusted.measurements.reading.request import Request
 from dpsql.trusted.plan.certificate import stability
 
@@ -123,7 +123,6 @@ def _check_minimum(asked: Sequence[LinearStatement], options: Options) -> None:
                           "the statement without it")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadStatement(Charged[Answers]):
     """Statements that are measured together."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import abc
 import contextlib
 from collections.abc import Generator, Iterator, Sequence
-from dataclasses import dataclass, replace
 from operator import methodcaller
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -22,6 +21,7 @@ from dpsql.planning.options import Options
 from dpsql.planning.script import Released
 from dpsql.questions.question import Question
 from dpsql.trusted.accounting.cost import Cost
+from dpsql.trusted.frozen import AbstractFrozen, Frozen, replace
 from dpsql.trusted.kernel.ledger import Busy, Closed, Refused
 from dpsql.trusted.kernel.plan_size import check_size
 from dpsql.trusted.kernel.run import AnsweredBefore
@@ -56,8 +56,7 @@ def located(text: str, source: str = "SQL") -> Iterator[None]:
         raise InternalError(f"this statement could not be planned ({fault})", code="plan").located(text, source) from None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bill:
+class Bill(Frozen):
     """What is executed and charged: its `steps` produce the answer, `views` are the relations they query."""
 
     steps: Generator[Request, Any, Any]
@@ -66,8 +65,7 @@ class Bill:
     options: Options
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Charged(abc.ABC, Generic[Made]):
+class Charged(AbstractFrozen, Generic[Made]):
     """A statement that is charged once: the same statement, of the same account on the same data, gets the stored answer."""
 
     text: str

@@ -7,7 +7,6 @@ plan knows how to explain itself and how to answer.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from dpsql.answers.answer import rows_shown, whole
@@ -36,6 +35,7 @@ from dpsql.sql.text.statement import (
     SynthesizeTables,
     Validate,
 )
+from dpsql.trusted.frozen import replace
 from dpsql.trusted.plan.cells import Cells
 from dpsql.trusted.plan.node import Stability
 

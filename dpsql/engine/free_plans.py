@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dpsql.answers.answer import Answer
@@ -16,6 +15,7 @@ from dpsql.planning.options import Options
 from dpsql.planning.public import exact
 from dpsql.planning.script import Released
 from dpsql.questions.question import Question
+from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.plan.cells import Cells
 from dpsql.trusted.plan.node import Node
 
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from dpsql.planning.explain import Explanation
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Public:
+class Public(Frozen):
     """A statement over public tables: it is free and exact."""
 
     question: Question
@@ -49,8 +48,7 @@ class Public:
             return compose_answer(self.question, self.options, Released(cells=cells, aggregates=aggregates), self.session)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeclaredGroups:
+class DeclaredGroups(Frozen):
     """A statement that shows declared groups and no aggregate, so that it reads no private rows.
 
     `beside` makes the plan that would answer aggregates of these groups; EXPLAIN shows that plan.
@@ -75,8 +73,7 @@ class DeclaredGroups:
             return compose_answer(self.question, self.options, Released(cells=self.cells, aggregates={}), self.session)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Explaining:
+class Explaining(Frozen):
     """EXPLAIN PRIVACY of a statement."""
 
     plan: Plan
@@ -92,8 +89,7 @@ class Explaining:
         return self.plan.explain()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Listings:
+class Listings(Frozen):
     """SHOW, DESCRIBE and DROP: lists of what is public. `titles` are the columns where they are known without listing."""
 
     listed: Callable[[], Tabular]

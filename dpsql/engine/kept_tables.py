@@ -11,7 +11,6 @@ import difflib
 import hashlib
 import json
 from collections.abc import Generator
-from dataclasses import asdict, dataclass
 from operator import methodcaller
 from typing import Any
 
@@ -25,14 +24,14 @@ from dpsql.sql.text.statement import Drop
 from dpsql.synthesis.released_database import DATABASE_MARK, stored_parts
 from dpsql.synthesis.synthetic_table import MARK
 from dpsql.trusted.accounting.cost import FREE
+from dpsql.trusted.frozen import Frozen, asdict
 from dpsql.trusted.kernel.marks import SYNTHETIC
 from dpsql.trusted.measurements.reading.request import Request
 
 BEGINNING = f'{SYNTHETIC} note": '  # of notes, which hold no table
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableNote:
+class TableNote(Frozen):
     """That no table of this name stands from now on; or, that the one with this content does."""
 
     name: str

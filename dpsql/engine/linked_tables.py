@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
@@ -17,6 +16,7 @@ from dpsql.synthesis.column_forms import MOST_NUMBERS, Form, ListedColumn
 from dpsql.synthesis.linked_views import LinkedTable, LinkedTables, LowerTable
 from dpsql.synthesis.table_options import SynthesisTerms
 from dpsql.trusted.declarations.tables import ForeignKey, Table
+from dpsql.trusted.frozen import Frozen, replace
 from dpsql.trusted.plan.expr.nodes import Value
 
 PLAIN = "SELECT columns FROM one private table, and WHERE"
@@ -25,8 +25,7 @@ REFUSED = ("with_", "joins", "laterals", "group", "having", "distinct", "qualify
 APART = "CREATE SYNTHETIC TABLE for each by itself"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AskedTable:
+class AskedTable(Frozen):
     """A query of the statement: the private table that its rows are of, the names of its columns, and for each column of that
     table the name under which it stands among them, if it does."""
 

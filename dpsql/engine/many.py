@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, cast
 
 from dpsql.answers.spending import closed
@@ -15,6 +14,7 @@ from dpsql.engine.session import Session
 from dpsql.errors import BudgetExhausted
 from dpsql.ledgers.ledger_reports import ReportingLedger
 from dpsql.trusted.accounting.cost import NOTHING, Account, Cost
+from dpsql.trusted.frozen import replace
 from dpsql.trusted.kernel.run import AnsweredBefore, Kernel
 
 

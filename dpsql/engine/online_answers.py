@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence, Set
-from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
@@ -45,6 +44,7 @@ from dpsql.synthesis.online_options import read_online_terms
 from dpsql.synthesis.released_table import SyntheticColumn
 from dpsql.synthesis.synthetic_table import declared_column
 from dpsql.trusted.declarations.tables import Table
+from dpsql.trusted.frozen import Frozen, replace
 from dpsql.trusted.kernel.model_progress import paid_for
 from dpsql.trusted.measurements.block_sums import Axis
 from dpsql.trusted.measurements.online_comparisons import ComparisonResult, Comparisons
@@ -148,8 +148,7 @@ def _groups(question: Question, by_cell: Question, options: Options, inside: Col
     return cells, tuple(found)
 
 
-@dataclass(frozen=True, kw_only=True)
-class OnlineStatement:
+class OnlineStatement(Frozen):
     """A query over an online model. Nothing is charged: the model was paid for when it was made."""
 
     model: OnlineModel

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from dpsql.answers.described_columns import OF_ONLINE_MODEL, DescribedColumn, columns_of
@@ -26,6 +25,7 @@ from dpsql.synthesis.net_mechanism import MOST_CANDIDATES, NetPlan, candidates
 from dpsql.synthesis.online_model import OnlineModel, OnlinePlan, model_of_json
 from dpsql.synthesis.online_options import OnlineTerms, read_online_terms, usual_updates
 from dpsql.trusted.accounting.cost import Cost
+from dpsql.trusted.frozen import replace
 from dpsql.types import Span
 
 MOST_CELLS = 2**20  # of the histogram of a model
@@ -89,7 +89,6 @@ def _check_size(table: CodedTable, span: Span | None) -> None:
             f"numbers; a coarser expression of {largest.name}, which has {len(largest.values)} values; or CREATE SYNTHETIC TABLE")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class OpeningStatement(Charged[OnlineModel]):
     """The statement: what it will do, and the model, new or as it was opened before."""
 

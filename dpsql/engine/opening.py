@@ -9,7 +9,6 @@ import hashlib
 import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -45,6 +44,7 @@ from dpsql.solvers.usual import USUAL
 from dpsql.trusted.accounting.cost import Account
 from dpsql.trusted.declarations.names import normal
 from dpsql.trusted.declarations.tables import Scalar
+from dpsql.trusted.frozen import Frozen, replace
 from dpsql.trusted.kernel.event_store import EventStore
 from dpsql.trusted.kernel.run import Kernel
 from dpsql.trusted.plan.expr.printing import quote, readable
@@ -58,8 +58,7 @@ LARGE = 20_000_000  # rows of a table from which on a store pays: it is made in 
 MakeStore: TypeAlias = Callable[[Policy, str | Path | None, Budget, ReportingLedger, DataOrigin], bool]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConnectionTerms:
+class ConnectionTerms(Frozen):
     """What a person chooses when they connect; None stands for the choice of the policy, or the default."""
 
     budget: str | None = None

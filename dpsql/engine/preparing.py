@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from dpsql.backends.duckdb import DuckReader
@@ -22,12 +21,12 @@ from dpsql.errors import OperationalError, OptionError
 from dpsql.ledgers.ledger_reports import ReportingLedger
 from dpsql.ledgers.proven_facts import FactsBesideLedger
 from dpsql.progress import tell
+from dpsql.trusted.frozen import Frozen
 
 MARGIN = 4  # of free disk to the size of what is stored, where nobody asked for a store
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Prepared:
+class Prepared(Frozen):
     """A store that was made: of which entity, where, in how many buckets, and its tables."""
 
     entity: str

@@ -9,9 +9,9 @@ tables that were public: whoever was connected could read them without a charge.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import pairwise
 
 from dpsql.catalog.model import Budget, Policy, TablePolicy
@@ -19,14 +19,14 @@ from dpsql.catalog.promise import CLOSED, PROTECTED, Change, Promise, changes, e
 from dpsql.catalog.sections import locate
 from dpsql.errors import LedgerError, PolicyError
 from dpsql.ledgers.ledger_reports import ReportingLedger
+from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.kernel.ledger import Promised
 
 KEYS = {"unlinked": "foreign_keys", "linked": "foreign_keys", "key": "key", "type": "columns", "format": "csv"}
 """The key of a table in the policy that a kind of change is about, if it is not `public`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
+class Difference(Frozen):
     """A change of what the charges of a budget promised: `charged` is how many statements that concerns."""
 
     budget: str
@@ -40,7 +40,7 @@ class Difference:
         return self.charged > 0 or self.change.kind == "withdrawn"
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclasses.dataclass(slots=True, kw_only=True)
 class Comparison:
     """The promise of one budget of a policy, compared with the records of a ledger, which may change in between. `accepted` holds
     the differences that the owner accepts; `notes` say what the last comparison will record."""
@@ -49,7 +49,7 @@ class Comparison:
     budget: Budget
     ledger: ReportingLedger
     accepted: Sequence[Difference] = ()
-    notes: list[str] = field(default_factory=list)
+    notes: list[str] = dataclasses.field(default_factory=list)
 
     def due(self, records: Mapping[str, Promised]) -> dict[str, tuple[str, bool]]:
         """What is to be recorded, as `Ledger.rely_on` wants it. Raises PolicyError if a difference is not accepted."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 from sqlglot import exp
@@ -16,6 +15,7 @@ from dpsql.sql.binding.listed_columns import ROWS, listed_columns, over_rows
 from dpsql.sql.text.statement import Option, Query
 from dpsql.synthesis.column_forms import Form
 from dpsql.synthesis.method import CodedColumn
+from dpsql.trusted.frozen import replace
 from dpsql.trusted.plan.cells import cell_of
 
 

@@ -15,14 +15,14 @@ import contextlib
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
+
+from dpsql.trusted.frozen import Frozen, asdict
 
 FILE = "served.jsonl"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Served:
+class Served(Frozen):
     """A record that files were served: `data` are their marks, `ledger` is the identity of the ledger, `place` its location, and
     `promise` what its charges promise (`catalog.promise`, as JSON; earlier versions recorded none)."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from fractions import Fraction
 from threading import Event
 from typing import TYPE_CHECKING
@@ -18,14 +17,14 @@ from dpsql.trusted.accounting.cost import Account
 from dpsql.trusted.accounting.privacy_filter import Limit
 from dpsql.trusted.cached import cached_property
 from dpsql.trusted.declarations.tables import Table
+from dpsql.trusted.frozen import Frozen, field
 from dpsql.trusted.kernel.run import Kernel
 
 if TYPE_CHECKING:
     from dpsql.models.joint_histogram import JointHistogram
 
 
-@dataclass(frozen=True, kw_only=True)
-class Session:
+class Session(Frozen):
     """Who asks, of what, and on which terms: the parts of a connection."""
 
     catalog: Catalog

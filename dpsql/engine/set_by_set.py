@@ -11,7 +11,6 @@ are shown one set after the other, and all are charged together.
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from dpsql.answers.answer import Answer, of_json
@@ -30,6 +29,7 @@ from dpsql.planning.program import Program
 from dpsql.planning.script import Released, parts_released
 from dpsql.questions.identity import digest
 from dpsql.questions.question import Question, Scalar
+from dpsql.trusted.frozen import replace
 from dpsql.trusted.measurements.reading.request import Request
 from dpsql.trusted.plan.certificate import stabilities
 from dpsql.trusted.plan.expr.nodes import Placeholder
@@ -64,7 +64,6 @@ def _name(kept: tuple[int, ...]) -> str:
     return f"set {' '.join(map(str, kept))}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SetBySet(Charged[Answer]):
     """A statement whose grouping sets are released one by one."""
 

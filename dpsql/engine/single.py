@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from dpsql.answers.answer import ALL_ROWS, Answer, of_json
@@ -24,6 +23,7 @@ from dpsql.questions.identity import digest
 from dpsql.questions.question import Question, Scalar
 from dpsql.sql.binding.bind import bind
 from dpsql.sql.text.statement import Query
+from dpsql.trusted.frozen import replace
 from dpsql.trusted.measurements.reading.request import Request
 from dpsql.trusted.plan.node import Node, Stability
 
@@ -69,7 +69,6 @@ def _first(scalar: Scalar, options: Options, session: Session) -> tuple[Scalar, 
     return replace(scalar, question=with_minimum_frequency(scalar.question, known, session)), view, known
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SingleStatement(Charged[Answer]):
     """A statement over private rows, by itself.
 

@@ -6,7 +6,6 @@ import contextlib
 import hashlib
 import textwrap
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -52,6 +51,7 @@ from dpsql.synthesis.table_plan import TablePlan
 from dpsql.synthesis.valid_combinations import following_columns
 from dpsql.trusted.accounting.cost import Cost
 from dpsql.trusted.declarations.tables import Table
+from dpsql.trusted.frozen import replace
 from dpsql.trusted.kernel.marks import ONLINE
 from dpsql.trusted.measurements.reading.request import Request
 from dpsql.trusted.plan.certificate import stabilities, stability
@@ -205,7 +205,6 @@ def shortened(view: Node, session: Session) -> tuple[Step, ...]:
                  for step in steps(view, stabilities(view, session.kernel), 0, session.catalog.entity.name))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SynthesisStatement(Charged[SyntheticTable]):
     """The statement: what it will do, and the table, new or as it was made before. `counted` are the columns whose counts are
     kept for later statements."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import combinations
 from typing import Literal
@@ -46,6 +45,7 @@ from dpsql.synthesis.released_database import ReleasedDatabase, database_of_json
 from dpsql.synthesis.synthetic_table import of_json
 from dpsql.synthesis.table_options import SynthesisTerms
 from dpsql.trusted.accounting.cost import Cost
+from dpsql.trusted.frozen import Frozen, replace
 from dpsql.types import Span
 
 FIRST = Fraction(3, 5)  # of the price, for the view that all tables begin with; the others share the rest
@@ -97,8 +97,7 @@ def part_named(name: str) -> Callable[[str], str]:
     return lambda stored: next(part for part in stored_parts(stored) if of_json(part).name == name)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AskedView:
+class AskedView(Frozen):
     """A view to be measured, of a kind that `linked_views` describes.
 
     drawn  the columns that are drawn given the others
@@ -150,7 +149,6 @@ def _workload(asked: AskedView, domain: TableDomain) -> tuple[Columns, ...]:
     return tuple(pair for pair in combinations(domain.columns, 2) if not set(asked.drawn).isdisjoint(pair))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class LinkedStatement(Charged[ReleasedDatabase]):
     """The statement: what it will do, and the tables, new or as they were made before."""
 

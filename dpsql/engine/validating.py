@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from dpsql.answers.described_columns import OF_CHECKS, DescribedColumn, columns_of
@@ -35,7 +34,6 @@ def validate(statement: Validate, session: Session, parameters: Parameters = (),
     return Checks(plan=validation(statement, session, parameters, synthetic), text=statement.text, session=session).answer()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Checks(Charged[Validation]):
     """A planned validation."""
 

@@ -10,16 +10,15 @@ import hashlib
 import math
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from dpsql.trusted.accounting.cost import Account, Charge
+from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.kernel.chain import Chain
 from dpsql.trusted.kernel.event_store import LISTS, StoreFault
 from dpsql.trusted.kernel.ledger import Ledger, Promised
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class Entry(Frozen):
     """One statement that was charged. `body` is its stored answer; None if it failed after the charge, or is running."""
 
     seq: int
@@ -35,8 +34,7 @@ class Entry:
         return "running" if self.running else "failed" if self.body is None else "answered"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
+class Failure(Frozen):
     """A charged statement that failed; `forgiven` where the owner has reopened the account since."""
 
     seq: int

@@ -7,13 +7,13 @@ a mechanism can spoil an answer, but not leak a row; the kernel derives what is 
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Protocol, TypeAlias
 
 from dpsql.estimates import Estimate
 from dpsql.questions.parts import Quantiles
 from dpsql.trusted.accounting.cost import Cost
+from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.measurements.reading.request import Request
 from dpsql.trusted.plan.cells import Cells
 from dpsql.trusted.plan.certificate import Sensitivity
@@ -26,8 +26,7 @@ Estimates: TypeAlias = tuple[Estimate, ...]
 Script: TypeAlias = Generator[Request, Any, list[Estimates]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Linear:
+class Linear(Frozen):
     """Sums over cells of a summand of `input`; one estimate, in integers, for each component."""
 
     at: int
@@ -36,8 +35,7 @@ class Linear:
     sensitivity: Sensitivity
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ordered:
+class Ordered(Frozen):
     """Quantiles of a column of `input`, where an entity changes at most `rows` rows; one estimate for each fraction."""
 
     at: int
@@ -46,8 +44,7 @@ class Ordered:
     rows: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Occurrences:
+class Occurrences(Frozen):
     """The number of the `values` of a column that occur in each cell of `input`, where each row has one owner; one estimate.
 
     input   the `owner`, the keys of the cells and the column, without duplicates
@@ -62,8 +59,7 @@ class Occurrences:
     total: Linear | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shared:
+class Shared(Frozen):
     """Sums over cells of a summand of `input`, whose rows belong to the entities in the columns `owners`; one integer estimate.
 
     bound   the name of the bound on an entity's contribution: the mechanism of that name answers
@@ -89,8 +85,7 @@ class Shared:
         return len(self.owners) + (self.once is not None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SharedRanks:
+class SharedRanks(Frozen):
     """Quantiles of a column of `input`, whose rows belong to the entities in the columns `owners`; one estimate per fraction.
 
     level  the limit on the rows of one entity, if it is declared
@@ -105,8 +100,7 @@ class SharedRanks:
     level: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DegreeSums:
+class DegreeSums(Frozen):
     """Sums over cells of a function of the degrees of entities, that is, of their numbers of arcs; one estimate.
 
     bound   the name of the bound that reduces degrees to `most`
@@ -123,8 +117,7 @@ class DegreeSums:
 Task: TypeAlias = Linear | Ordered | Occurrences | Shared | SharedRanks | DegreeSums
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
+class Setting(Frozen):
     """The cells for which all tasks of a statement are answered, and the confidence level of their intervals."""
 
     keys: tuple[str, ...]
@@ -132,16 +125,14 @@ class Setting:
     confidence: Fraction = Fraction(19, 20)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Yes:
+class Yes(Frozen):
     """The task can be answered, with about this error (a standard deviation; for quantiles, in ranks)."""
 
     error: float
     noise: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class No:
+class No(Frozen):
     """The task cannot be answered, and why."""
 
     because: str

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from dpsql.mechanisms.local.join_sensitivity import JoinSensitivity
 from dpsql.mechanisms.mechanism import Mechanism
 from dpsql.mechanisms.truncation.balance import Balanced
@@ -13,10 +11,10 @@ from dpsql.mechanisms.truncation.graph_degrees import DegreeCounts
 from dpsql.mechanisms.truncation.race_to_the_top import RaceToTheTop
 from dpsql.mechanisms.truncation.recursive import Recursive
 from dpsql.mechanisms.truncation.removals import Removals
+from dpsql.trusted.frozen import Frozen
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bound:
+class Bound(Frozen):
     """A bound on what one entity contributes. A new one is one line of `BOUNDS`.
 
     name       in OPTIONS (bound = '...')

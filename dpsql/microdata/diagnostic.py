@@ -11,7 +11,6 @@ Source: Abowd and others, An Uncertainty Principle Is a Price of Privacy-Preserv
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -23,6 +22,7 @@ from dpsql.microdata import ols
 from dpsql.microdata.all_fits import METHODS, fit
 from dpsql.microdata.fitted import FittedTable
 from dpsql.microdata.noisy_answers import NoisyAnswers, of_one_cell, their_cells
+from dpsql.trusted.frozen import Frozen
 from dpsql.workload.factors import Array
 
 ZERO = 1e-9  # counts up to which a cell is fitted at zero
@@ -39,8 +39,7 @@ class Uniform(Protocol):
     def random(self, size: int) -> Array: ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Simulated:
+class Simulated(Frozen, eq=False):
     """What a method made of noisy answers around a table that is taken for the truth: `off` is fitted minus true answer,
     (runs, queries)."""
 
@@ -66,8 +65,7 @@ class Simulated:
         return np.asarray(apart.mean(axis=0) > SURE * apart.std(axis=0) / np.sqrt(len(apart)) + ZERO)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupDiagnosis:
+class GroupDiagnosis(Frozen):
     """What a method does to the answers of one group.
 
     ratio     their mean squared error over that of the noisy answers; NaN for exact answers
@@ -83,8 +81,7 @@ class GroupDiagnosis:
     best: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Diagnosis:
+class Diagnosis(Frozen, eq=False):
     """What a method does to answers around a table. The best method of all is that with the least sum of the groups' ratios."""
 
     method: str

@@ -16,7 +16,6 @@ repetition.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,6 +24,7 @@ import scipy
 from dpsql.microdata.noisy_answers import their_cells
 from dpsql.microdata.optimality import BoundedFit, Proposal, residual
 from dpsql.trusted.cached import cached_property
+from dpsql.trusted.frozen import Frozen
 from dpsql.workload.factors import Array
 
 STEPS = 200  # Newton steps, at most
@@ -41,8 +41,7 @@ SMALL = 2**17  # numbers of a matrix up to which it is dense
 RIDGES = (1e-12, 1e-8, 1e-5, 1e-3)  # of the diagonal of the system, which is singular if given answers repeat each other
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class _Dual:
+class _Dual(Frozen, eq=False):
     """Minimise 1/2 sum d (x - centre)^2 + 1/2 sum v (r - goals)^2 with r = C x, both between bounds. C is (queries x cells)."""
 
     matrix: Any

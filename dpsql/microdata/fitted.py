@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import reduce
 
 from dpsql.microdata.noisy_answers import NoisyAnswers
 from dpsql.microdata.optimality import KktResidual
 from dpsql.microdata.search import Solved
+from dpsql.trusted.frozen import Frozen
 from dpsql.workload.factors import Array
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class FittedTable:
+class FittedTable(Frozen, eq=False):
     """A fitted table of counts.
 
     method       the name of the method

@@ -7,7 +7,6 @@ is exact, and the fitted table then has exactly this answer. Matrices are sparse
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, TypeAlias
 
@@ -16,6 +15,7 @@ import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from dpsql.trusted.cached import cached_property
+from dpsql.trusted.frozen import Frozen, replace
 from dpsql.workload.factors import Array
 
 Sparse: TypeAlias = Any  # a scipy.sparse.csr_array of floats: its stubs do not tell what a product with a vector is
@@ -23,8 +23,7 @@ Sparse: TypeAlias = Any  # a scipy.sparse.csr_array of floats: its stubs do not 
 NOISES = ("gaussian", "laplace")
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class QueryGroup:
+class QueryGroup(Frozen, eq=False):
     """Queries of one kind, such as all row totals: `matrix` is (queries x cells), `answers` and `variances` are (queries,).
 
     `noise` is the distribution of the noise, gaussian or laplace; discrete noise counts as that which it approximates.
@@ -67,8 +66,7 @@ def query_group(name: str, matrix: Any, answers: ArrayLike, variances: ArrayLike
                       variances=np.broadcast_to(np.asarray(variances, dtype=float), given.shape).copy())
 
 
-@dataclass(frozen=True, eq=False)
-class NoisyAnswers:
+class NoisyAnswers(Frozen, kw_only=False, eq=False):
     """Groups of queries over the same cells.
 
     Raises ValueError if there is no group, if two have one name, or if their numbers of cells differ.

@@ -7,7 +7,6 @@ Karush, Kuhn and Tucker are evaluated on what they return. As the problem is con
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,14 +15,14 @@ from numpy.typing import NDArray
 from dpsql.errors import DataError
 from dpsql.microdata.noisy_answers import Sparse, of_one_cell, their_cells
 from dpsql.trusted.cached import cached_property
+from dpsql.trusted.frozen import Frozen
 from dpsql.workload.factors import Array
 
 TOLERANCE, RELATIVE = 1e-6, 1e-10  # counts by which the conditions may fail, and the part of the largest goal that is added
 SNAP = 1e-9  # of the size of the numbers: bounds that cross by less are equal
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class BoundedFit:
+class BoundedFit(Frozen, eq=False):
     """The problem. `matrix` is (queries x cells); `goals`, `weights`, `low` and `high` are (queries,); `least` and `most` are
     (cells,). Bounds may be infinite; where low = high, the answer is given. Queries of weight zero are given answers.
     A search may begin with `start`, (cells,)."""
@@ -91,8 +90,7 @@ def infeasible(what: str) -> DataError:
                      code="infeasible", try_="exact answers that come from one table")
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Proposal:
+class Proposal(Frozen, eq=False):
     """A table that a solver returns, (cells,), and the multipliers of the bounds on answers, (queries,).
 
     A multiplier is the increase of the objective for each unit by which a binding bound is moved up: positive at a lower bound,
@@ -103,8 +101,7 @@ class Proposal:
     multipliers: Array
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KktResidual:
+class KktResidual(Frozen):
     """By how many counts the conditions of optimality fail.
 
     slope       how far a cell moves by one step down its own slope, projected to its bounds

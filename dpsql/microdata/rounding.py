@@ -12,7 +12,6 @@ Integral Boundary Points of Convex Polyhedra, 1956, for the vertices.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +21,7 @@ from numpy.typing import NDArray
 from dpsql.errors import DataError
 from dpsql.microdata.fitted import FittedTable
 from dpsql.microdata.noisy_answers import NoisyAnswers
+from dpsql.trusted.frozen import replace
 from dpsql.workload.factors import Array
 
 WHOLE = 1e-6  # counts by which a number is taken for whole

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 import numpy as np
 import scipy
@@ -12,6 +11,7 @@ from dpsql.errors import OperationalError
 from dpsql.microdata.active_set import active_set, fits
 from dpsql.microdata.dual_newton import dual_newton, measured_each
 from dpsql.microdata.optimality import BoundedFit, KktResidual, Proposal, infeasible, residual
+from dpsql.trusted.frozen import Frozen
 from dpsql.workload.factors import Array
 
 SMALL = 2000  # cells up to which active sets are the first choice
@@ -19,8 +19,7 @@ SMALL = 2000  # cells up to which active sets are the first choice
 Solver = Callable[[BoundedFit], Proposal]
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Solved:
+class Solved(Frozen, eq=False):
     """An optimal table, (cells,), the residual of the conditions of optimality, and the solver that found it."""
 
     cells: Array

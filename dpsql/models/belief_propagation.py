@@ -15,20 +15,19 @@ has all of their columns before that is added to the clique, and are summed up f
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from dpsql.models.junction_tree import Clique, JunctionTree
 from dpsql.models.table_domain import Columns, TableDomain
 from dpsql.trusted.cached import cached_property
+from dpsql.trusted.frozen import Frozen
 from dpsql.workload.factors import Array
 
 LOWEST, LEAST = -1e300, 1e-300  # in place of the log of 0, and of a sum of 0, where a value of a separator is impossible
 
 
-@dataclass(frozen=True, slots=True)
-class CliqueTable:
+class CliqueTable(Frozen, kw_only=False):
     """A table over some columns of a clique: a factor, or the message of a child. Its array has an axis of length 1 for each
     other column."""
 
@@ -38,8 +37,7 @@ class CliqueTable:
     at: slice | int  # where a factor is in the vector of all factors, or which child sends the message
 
 
-@dataclass(frozen=True, slots=True)
-class Steps:
+class Steps(Frozen, kw_only=False):
     """What one clique does in both passes."""
 
     clique: Clique
@@ -49,8 +47,7 @@ class Steps:
     start: Array | None  # log potentials that stay: 0, and minus infinity where a cell is impossible
 
 
-@dataclass(frozen=True)
-class Propagation:
+class Propagation(Frozen, kw_only=False):
     """A junction tree with factors in it. Values of all factors are one vector, each factor's in the order of `columns`."""
 
     domain: TableDomain

@@ -15,7 +15,6 @@ Source: Koller and Friedman, Probabilistic Graphical Models, 2009, chapters 10.2
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,13 +22,13 @@ from numpy.typing import NDArray
 from dpsql.models.junction_tree import Clique, JunctionTree
 from dpsql.models.sampling import Places, UniformDraws, conditional
 from dpsql.models.table_domain import Columns, TableDomain
+from dpsql.trusted.frozen import Frozen
 from dpsql.workload.factors import Array
 
 MOST_AT_ONCE = 2**22  # probabilities that are held for a part of the groups
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Allowed:
+class Allowed(Frozen, eq=False):
     """Which values of a column a row may have: one of several patterns.
 
     patterns  one row for each, with a truth value for each value of the column; some value is allowed in each
@@ -63,8 +62,7 @@ def grouped(domain: TableDomain, rows: int, given: Mapping[str, Places], allowed
     return first, group
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class CliqueConditionals:
+class CliqueConditionals(Frozen, eq=False):
     """A Markov network as p(residual | separator) for each clique of its tree, with an axis for each column of the clique."""
 
     domain: TableDomain
@@ -96,8 +94,7 @@ class CliqueConditionals:
         return ((low, min(low + step, groups)) for low in range(0, groups, step))
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class GivenRows:
+class GivenRows(Frozen, eq=False):
     """Rows in groups, what is given of each group, and what is allowed in it.
 
     Tables have an axis for the groups, of length 1 where all groups have the same, and one for each column that is missing.

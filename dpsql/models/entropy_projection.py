@@ -23,9 +23,9 @@ Multiplicative weights take half a step towards the newest count instead, and fo
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 import numpy as np
@@ -34,6 +34,7 @@ from numpy.typing import NDArray
 from dpsql.models.noisy_marginals import MarginalMeasurement
 from dpsql.models.table_domain import Columns
 from dpsql.models.table_model import TableModel
+from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.stopping import go_on
 from dpsql.workload.factors import Array
 
@@ -57,8 +58,7 @@ class Tiltable(TableModel, Protocol):
 Tilted = TypeVar("Tilted", bound=Tiltable)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class CellMeasurement:
+class CellMeasurement(Frozen, eq=False):
     """The noisy count of one cell of a marginal: the place of each of its values."""
 
     columns: Columns
@@ -67,7 +67,7 @@ class CellMeasurement:
     variance: float
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
+@dataclasses.dataclass(slots=True, kw_only=True, eq=False)
 class _Fitted:
     """The measured cells of one marginal, as places in it, and the log factors that they have so far."""
 
@@ -75,7 +75,7 @@ class _Fitted:
     cells: NDArray[np.int64]
     values: Array
     variance: float
-    logs: Array = field(init=False)
+    logs: Array = dataclasses.field(init=False)
     trust: float = 1.0
 
     def __post_init__(self) -> None:

@@ -11,7 +11,6 @@ Source: Hardt and Rothblum, FOCS 2010, and Hardt, Ligett and McSherry, NIPS 2012
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import reduce
 
 import numpy as np
@@ -21,6 +20,7 @@ from dpsql.models.conditional_draws import NOTHING_MORE, Allowed, CliqueConditio
 from dpsql.models.junction_tree import Clique, JunctionTree
 from dpsql.models.sampling import Places, UniformDraws, conditional
 from dpsql.models.table_domain import Columns, TableDomain
+from dpsql.trusted.frozen import Frozen, replace
 from dpsql.workload.factors import Array
 
 MOST_ROUNDS = 30  # through all counts
@@ -29,8 +29,7 @@ CLOSE = 0.05  # of a row: no count changes by more in a round that is the last
 LEAST = 0.5  # rows that a group has, and that are outside it, at least: a factor is never 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class GroupCount:
+class GroupCount(Frozen, eq=False):
     """The noisy count of the rows in some cells of a marginal: `inside` has its shape."""
 
     columns: Columns
@@ -38,8 +37,7 @@ class GroupCount:
     count: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class JointHistogram:
+class JointHistogram(Frozen, eq=False):
     """Expected counts of all cells, one axis for each column. None is negative."""
 
     domain: TableDomain

@@ -11,15 +11,14 @@ Source: Koller and Friedman, Probabilistic Graphical Models, 2009, chapters 9.4 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 
 from dpsql.models.table_domain import Columns, TableDomain
 from dpsql.trusted.cached import cached_property
+from dpsql.trusted.frozen import Frozen
 
 
-@dataclass(frozen=True)
-class Clique:
+class Clique(Frozen, kw_only=False):
     """Columns in the order of the axes of the clique's arrays: first the separator, in the order in which the parent has it."""
 
     columns: Columns
@@ -35,8 +34,7 @@ class Clique:
         return self.columns[self.shared:]
 
 
-@dataclass(frozen=True)
-class JunctionTree:
+class JunctionTree(Frozen, kw_only=False):
     """The cliques, each after its parent; the root is the first."""
 
     cliques: tuple[Clique, ...]

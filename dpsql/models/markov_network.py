@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -19,14 +18,14 @@ from dpsql.models.junction_tree import JunctionTree
 from dpsql.models.sampling import Places, UniformDraws, conditional
 from dpsql.models.table_domain import Columns, TableDomain
 from dpsql.trusted.cached import cached_property
+from dpsql.trusted.frozen import Frozen
 from dpsql.workload.domain import room
 from dpsql.workload.factors import Array
 
 Labelled: TypeAlias = tuple[Columns, Array]  # a table, after the columns that its axes are
 
 
-@dataclass(frozen=True, eq=False)
-class MarkovNetwork:
+class MarkovNetwork(Frozen, kw_only=False, eq=False):
     """A distribution of a table's rows. Made by `mirror_descent.fit`."""
 
     domain: TableDomain

@@ -23,7 +23,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -32,6 +31,7 @@ from dpsql.models.junction_tree import junction_tree
 from dpsql.models.markov_network import MarkovNetwork
 from dpsql.models.noisy_marginals import MarginalMeasurement, combined, estimated_total
 from dpsql.models.table_domain import Columns, TableDomain
+from dpsql.trusted.frozen import Frozen, replace
 from dpsql.trusted.stopping import go_on
 from dpsql.workload.domain import room
 from dpsql.workload.factors import Array
@@ -76,8 +76,7 @@ def fit(domain: TableDomain, measurements: Iterable[MarginalMeasurement], *, tot
                          potentials=dict(zip(factors, model.tables(found), strict=True)))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Fitted:
+class Fitted(Frozen, kw_only=False, eq=False):
     """A model on the way: its log potentials, the residuals N p - y of all measured cells, and half their weighted squares."""
 
     potentials: Array
@@ -85,8 +84,7 @@ class Fitted:
     loss: float
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Misfit:
+class Misfit(Frozen, eq=False):
     """The loss of models: how far they are from the noisy counts of all measured cells, which are one vector here."""
 
     model: Propagation

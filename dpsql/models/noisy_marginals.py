@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from dpsql.models.table_domain import Columns, TableDomain
+from dpsql.trusted.frozen import Frozen
 from dpsql.workload.factors import Array
 
 LEAST_TOTAL = 1e-6  # rows of a table whose noisy counts add up to less
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MarginalMeasurement:
+class MarginalMeasurement(Frozen):
     """Counts of all combinations of values of some columns, with independent noise of mean 0. They may be negative."""
 
     columns: Columns

@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from dpsql.trusted.cached import cached_property
+from dpsql.trusted.frozen import Frozen
 from dpsql.workload import domain as arrays
 
 Columns: TypeAlias = tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class TableDomain:
+class TableDomain(Frozen, kw_only=False):
     """Names of columns, and how many values each of them has: the values are 0, ..., size - 1."""
 
     columns: Columns

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,12 +10,12 @@ from numpy.typing import NDArray
 from dpsql.models.conditional_draws import NOTHING_MORE, Allowed, grouped
 from dpsql.models.sampling import Places, UniformDraws, conditional
 from dpsql.models.table_domain import Columns, TableDomain
+from dpsql.trusted.frozen import Frozen, field, replace
 from dpsql.workload.domain import room
 from dpsql.workload.factors import Array
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class WeightedRows:
+class WeightedRows(Frozen, eq=False):
     """Rows as places in the lists of values, one column for each of the domain, and their weights, which are not negative.
 
     Combinations of values that no row has, have a probability of 0.

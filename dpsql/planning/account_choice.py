@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from fractions import Fraction
 
 from dpsql.catalog.price import Price
@@ -22,6 +21,7 @@ from dpsql.planning.unused_mechanisms import unused
 from dpsql.questions.parts import Decomposition, Part
 from dpsql.questions.rules.limit_rows import keep_rows
 from dpsql.trusted.accounting.cost import Cost
+from dpsql.trusted.frozen import replace
 from dpsql.trusted.plan.node import Node, PublicFacts
 
 

@@ -26,7 +26,6 @@ instead (`planning.shared_centres`).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import count
 
@@ -34,6 +33,7 @@ from dpsql.mechanisms.truncation.histogram import LearnedLimit
 from dpsql.questions.parts import Decomposition, Sums, total_of
 from dpsql.questions.question import AggregateCall, Question
 from dpsql.questions.rules.decompose import mean_of
+from dpsql.trusted.frozen import Frozen, replace
 from dpsql.trusted.plan.expr.nodes import Call, Cast, Expr, real
 from dpsql.trusted.plan.node import Node
 from dpsql.trusted.plan.operators.project import Project
@@ -44,8 +44,7 @@ UNSURE = 0.5  # the largest relative error of a centre that is used
 MIDDLES = 0.1  # the relative error of taking the middle of a bin for its values, about
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Average:
+class Average(Frozen):
     """An average computed from two parts: a sum of values and a number of rows."""
 
     call: AggregateCall
@@ -57,8 +56,7 @@ class Average:
         return sum(self.total in used for used in parts.uses.values()) == 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AverageCentre:
+class AverageCentre(Frozen):
     """A number near an average, on the grid of its values; `off` is about its relative error."""
 
     average: Average

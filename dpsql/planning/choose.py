@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 
 from dpsql.budgets.convert import FOR_FAILURES, FOR_RHO, rho_of
@@ -12,12 +11,12 @@ from dpsql.catalog.price import Price
 from dpsql.mechanisms.all_mechanisms import MECHANISMS
 from dpsql.mechanisms.mechanism import Mechanism, Ordered, SharedRanks, Task, Verdict, Yes
 from dpsql.trusted.accounting.cost import ATTO, NANO, Cost, pure
+from dpsql.trusted.frozen import Frozen
 
 LEAST_WEIGHT = 1e-3  # of a part whose error hardly matters, as far as is known
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
+class Choice(Frozen):
     """The mechanism for a task, what it may spend, and the verdict of every mechanism of its kind."""
 
     task: Task

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from types import MappingProxyType
 
 from dpsql.catalog.model import Budget
@@ -33,6 +32,7 @@ from dpsql.questions.rules.squares import with_squares
 from dpsql.questions.rules.substitute import substitute
 from dpsql.sql.binding.binding_context import PublicTables
 from dpsql.trusted.accounting.cost import FREE
+from dpsql.trusted.frozen import replace
 from dpsql.trusted.kernel.taken import taken
 from dpsql.trusted.plan.certificate import Certificate, certify, stability
 from dpsql.trusted.plan.expr.nodes import Value

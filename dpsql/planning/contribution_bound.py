@@ -8,7 +8,6 @@ than bands, levels and races (`tests/bench/tpch.py`); so rows are limited only f
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from dpsql.errors import OptionError
 from dpsql.mechanisms.named_bounds import BOUNDS, BY_NAME, Bound
@@ -19,6 +18,7 @@ from dpsql.planning.slack_ranges import is_difference
 from dpsql.questions.all_aggregates import Kind
 from dpsql.questions.question import AggregateCall, Question
 from dpsql.questions.rules.modes import candidates
+from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.plan.node import Node, Stability
 
 TOTALS = ("clip", "reservoir", "bands")
@@ -26,8 +26,7 @@ MANY_ROWS = 16  # if the policy allows an entity this many rows, sums and quanti
 MOST_CELLS = 1000  # for bounds that solve a problem of its own for every cell
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ContributionBound:
+class ContributionBound(Frozen):
     """A bound, and the reason for it."""
 
     bound: Bound
@@ -37,8 +36,7 @@ class ContributionBound:
 PUBLIC = ContributionBound(bound=BY_NAME["rows"], because="public rows need no limit")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BoundedQuestion:
+class BoundedQuestion(Frozen):
     """What a question asks, of which rows, and how contributions to it are bounded: all that its parts and their tasks depend on.
 
     view     the rows that are asked about, with declared limits and `max_rows` enforced

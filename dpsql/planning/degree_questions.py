@@ -8,7 +8,6 @@ times the contribution of one of them (`degree_histogram.DegreeHistogram`).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 
 from dpsql.errors import OptionError, Unsupported
 from dpsql.mechanisms.mechanism import DegreeSums
@@ -23,6 +22,7 @@ from dpsql.questions.rules.recognise_degrees import DEGREE, Graph
 from dpsql.questions.rules.substitute import has_placeholders
 from dpsql.sql.binding.binding_context import PublicTables
 from dpsql.trusted.declarations.tables import Domain
+from dpsql.trusted.frozen import Frozen, replace
 from dpsql.trusted.plan.cells import Cells, cell_of, sort_key
 from dpsql.trusted.plan.expr.nodes import Value
 from dpsql.trusted.plan.operators.arcs import MOST_DEGREE
@@ -31,8 +31,7 @@ from dpsql.trusted.plan.operators.summands import GridSum
 WAYS = tuple(bound.name for bound in BOUNDS if bound.degrees)
 
 
-@dataclass(frozen=True, kw_only=True)
-class DegreeQuestion:
+class DegreeQuestion(Frozen):
     """A graph, and the rows of the statement's view for each degree up to a limit.
 
     given     the limit is given, by the statement or by the policy

@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -33,6 +32,7 @@ from dpsql.questions.all_aggregates import Kind
 from dpsql.questions.labels import label
 from dpsql.questions.parts import Decomposition
 from dpsql.questions.question import Question
+from dpsql.trusted.frozen import Frozen, asdict, replace
 from dpsql.trusted.plan.certificate import splits, stabilities
 from dpsql.trusted.plan.node import Node, PublicFacts, SplitBy, Stability
 from dpsql.trusted.plan.operators.join import Join
@@ -40,8 +40,7 @@ from dpsql.trusted.plan.operators.truncate import Truncate
 from dpsql.trusted.plan.operators.truncate_keys import TruncateKeys
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class Step(Frozen):
     """An operator of the plan: its depth, what it does, its stability (how many rows one entity can change), and why."""
 
     depth: int
@@ -50,8 +49,7 @@ class Step:
     because: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Measurement:
+class Measurement(Frozen):
     """A measurement: what, for which aggregates, at which price, by which mechanism and noise; `against` has, by name, the
     reasons against the other mechanisms, and `about` further lines."""
 
@@ -64,8 +62,7 @@ class Measurement:
     about: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Expected:
+class Expected(Frozen):
     """The expected standard error of an aggregate, in its unit; None if it depends on private rows. `named` says what is
     counted."""
 
@@ -74,8 +71,7 @@ class Expected:
     named: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Explanation:
+class Explanation(Frozen):
     """The whole explanation. `left` has what remains in each account before the statement, `first_line` the price of an accuracy,
     `notes` what the answer will not count; `reading` how rows are read, which decides on time and memory; `stored` says that
     the statement was answered before, and costs nothing now."""
@@ -140,8 +136,7 @@ class Explanation:
         return [*lines, f"groups  {self.groups}"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class First:
+class First(Frozen):
     """A scalar subquery whose value is released before the rest and is public from then on: its text, price and explanation."""
 
     text: str

@@ -7,7 +7,6 @@ other, before anything else is asked.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from dpsql.planning.options import Options
 from dpsql.questions.question import Question
@@ -15,6 +14,7 @@ from dpsql.questions.rules.limit_keys import Meeting, limit_keys
 from dpsql.questions.rules.limit_rows import limit_rows
 from dpsql.questions.rules.prune_columns import prune_columns
 from dpsql.questions.rules.push_filters import push_filters
+from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.plan.certificate import stability
 from dpsql.trusted.plan.node import Node, PublicFacts, Stability
 from dpsql.trusted.plan.operators.scan import Scan
@@ -22,8 +22,7 @@ from dpsql.trusted.plan.operators.scan import Scan
 FREQUENCY = "frequency"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Unknown:
+class Unknown(Frozen):
     """A limit that is not given, and is learned privately: on the rows of each entity, or of each value of `keys`, of a relation.
 
     Limits further down are enforced in the relation. `mutual` says that the rows it is joined with have the same limit, so that

@@ -11,7 +11,6 @@ import datetime as dt
 import difflib
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from dpsql.catalog.model import Catalog
 from dpsql.planning.distinct_parts import are_listed
@@ -23,6 +22,7 @@ from dpsql.questions.question import Key, Question
 from dpsql.questions.shown_expressions import show
 from dpsql.trusted.cached import cached_property
 from dpsql.trusted.declarations.tables import Domain, OwnerPath, Table
+from dpsql.trusted.frozen import replace
 from dpsql.trusted.plan.expr.facts import Facts, facts
 from dpsql.trusted.plan.expr.functions import MEMBERSHIP
 from dpsql.trusted.plan.expr.nodes import Call, Case, Expr, Literal, Ref, Value, conjuncts, walk

@@ -18,11 +18,10 @@ Source: the rule as in Matsumoto, Takakura, Takagi and Hasegawa 2026 (DPSQL+), w
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from dpsql.catalog.model import Entity
 from dpsql.errors import Unsupported
 from dpsql.questions.question import AggregateCall, MinimumFrequency, Question
+from dpsql.trusted.frozen import replace
 from dpsql.trusted.plan.node import Stability
 from dpsql.types import Type
 

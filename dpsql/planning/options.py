@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TypeAlias
 
@@ -12,6 +11,7 @@ from dpsql.catalog.price import Price, exact, price
 from dpsql.errors import OptionError
 from dpsql.mechanisms.named_bounds import BY_NAME
 from dpsql.sql.text.statement import Option
+from dpsql.trusted.frozen import Frozen, field, replace
 from dpsql.types import Span
 
 NAMES = ("epsilon", "delta", "rho", "confidence", "mechanism", "bound", "max_rows", "max_frequency", "clip", "max_groups",
@@ -22,8 +22,7 @@ MOST_PLANNING = 86_400  # seconds
 MOST_ROWS, MOST_GROUPS, MOST_TOTAL = 10**6, 1000, 10**12
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class Options(Frozen):
     """The choices of one statement.
 
     price        what it may cost; None if neither the statement nor its connection says

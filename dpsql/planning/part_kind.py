@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from dpsql.mechanisms.mechanism import Estimates, Linear, Setting, Task
 from dpsql.planning.contribution_bound import BoundedQuestion
 from dpsql.planning.declared_rows import declared_rows
 from dpsql.questions.parts import Decomposition, Part
+from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.plan.certificate import certify
 from dpsql.trusted.plan.node import Node, PublicFacts
 from dpsql.trusted.plan.operators.grouped_sums import GroupedSums
@@ -23,8 +23,7 @@ P = TypeVar("P", bound=Part)
 USUAL_MOST_ROWS = 2**20  # of one entity, if nothing limits them: the end of a ladder of levels
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LimitedRows:
+class LimitedRows(Frozen):
     """The rows that a part is measured over, where each belongs to one entity.
 
     order  the norm for the noise: 1 (l1) for a pure epsilon, 2 (l2) for rho
@@ -37,8 +36,7 @@ class LimitedRows:
     total: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reach:
+class Reach(Frozen):
     """The most rows that one entity has, for the mechanism of a bound; whether they are declared; and in how many groups they
     are, if it is known."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from fractions import Fraction
 from types import MappingProxyType
 
@@ -19,6 +18,7 @@ from dpsql.planning.groups import cells_declared
 from dpsql.questions.parts import Decomposition
 from dpsql.questions.question import Key, Scalar
 from dpsql.trusted.accounting.cost import FREE, Cost
+from dpsql.trusted.frozen import replace
 from dpsql.types import Span
 
 LEARN_SHARE, BOUNDS_SHARE, KEYS_SHARE = Fraction(3, 25), Fraction(1, 10), Fraction(3, 10)
@@ -29,7 +29,6 @@ FREQUENCY_SHARE = Fraction(1, 5)  # for one limit of keys, and twice that for tw
 COUNTED_SHARE = Fraction(1, 2)  # for the keys, if the counts that come with them answer an aggregate
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Program(BoundedQuestion):
     """The decisions about a question, made from its text, the policy and public tables.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial
 from typing import Any
@@ -45,6 +44,7 @@ from dpsql.questions.rules.limit_rows import keep_rows
 from dpsql.questions.rules.squares import with_squares
 from dpsql.sql.binding.binding_context import PublicTables
 from dpsql.sql.binding.domains import Scratch
+from dpsql.trusted.frozen import Frozen, field, replace
 from dpsql.trusted.measurements.reading.request import Request
 from dpsql.trusted.plan.cells import Cells, sort_key
 from dpsql.trusted.plan.certificate import stability
@@ -58,8 +58,7 @@ MOST_ROWS = 2**20  # the largest limit on rows of one entity that may be learned
 OF_VALUES = 4  # a limit on totals of values gets this multiple of the price of a limit on numbers of rows
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Released:
+class Released(Frozen):
     """The noisy results of a question: the key of each cell, for each aggregate its estimates by cell, and the values of its
     scalar subqueries, which were released before."""
 

@@ -19,7 +19,6 @@ would be lost in that error.
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -31,6 +30,7 @@ from dpsql.questions.parts import Decomposition, Quantiles
 from dpsql.questions.question import Question
 from dpsql.questions.rules.squares import centre_of, distance_of, measured_columns
 from dpsql.trusted.accounting.cost import Cost
+from dpsql.trusted.frozen import Frozen, replace
 from dpsql.trusted.measurements.reading.request import Request
 from dpsql.trusted.plan.node import Node
 from dpsql.trusted.plan.operators.quantizer import Quantizer
@@ -40,8 +40,7 @@ ROUNDS = 6  # enough for a centre, which need not be close to the median
 OF_COUNTS = 0.5  # the weight of a count in an average, relative to that of the total
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Centres:
+class Centres(Frozen):
     """The centres that were found: for averages whose sum nothing else uses, and for columns whose squares or products are
     summed."""
 

@@ -16,10 +16,10 @@ code of their own.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
 
+from dpsql.trusted.frozen import Frozen
 from dpsql.types import Type
 
 
@@ -39,8 +39,7 @@ class Kind(Enum):
     COUNT, DISTINCT, TOTAL, MEAN, SPREAD, PAIR, RANK, MODE = range(8)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Aggregate:
+class Aggregate(Frozen):
     """A row of the table.
 
     written     the ways to write it as word(x) or word(y, x); none if it has a syntax of its own, or cannot be written

@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import TypeAlias
 
 from dpsql.estimates import Estimate
 from dpsql.trusted.declarations.tables import Domain
+from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.plan.expr.nodes import Value
 from dpsql.trusted.plan.operators.quantizer import Quantizer
 from dpsql.trusted.plan.operators.summands import GridSum, Summand
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sums:
+class Sums(Frozen):
     """Linear: the sums of a summand over the cells. Releases one estimate, in integers, for each component."""
 
     summand: Summand
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Distincts:
+class Distincts(Frozen):
     """The number of distinct values of a column in each cell; `entities` says that the column names the protected entity.
     `values` lists all possible values; None if they are not declared.
     """
@@ -33,8 +31,7 @@ class Distincts:
     values: Domain | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Quantiles:
+class Quantiles(Frozen):
     """Places in the order of a column: fractions 0 (the least value) to 1, in rising order. Releases one estimate for each."""
 
     column: str
@@ -43,8 +40,7 @@ class Quantiles:
     fractions: tuple[Fraction, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Modes:
+class Modes(Frozen):
     """The most frequent one of the declared values of a column. Releases one estimate: for each cell the rows with each value."""
 
     column: str
@@ -52,8 +48,7 @@ class Modes:
     values: tuple[Value, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Matchings:
+class Matchings(Frozen):
     """The most rows of each cell that can be kept, in fractions, where every entity that they name has one of them at most, and
     so has every value of `column`. Releases one estimate.
 
@@ -71,8 +66,7 @@ Released: TypeAlias = Mapping[int, Sequence[Estimate]]
 Recipe: TypeAlias = Callable[[Released], Estimate]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Decomposition:
+class Decomposition(Frozen):
     """Parts, how many aggregates rest on each, and the recipe of every aggregate by its identifier."""
 
     parts: tuple[Part, ...]

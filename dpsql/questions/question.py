@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from fractions import Fraction
 
 from dpsql.questions.all_aggregates import AGGREGATES, Aggregate
 from dpsql.trusted.declarations.tables import Domain
+from dpsql.trusted.frozen import Frozen, field
 from dpsql.trusted.plan.expr.nodes import Expr, Placeholder, Value
 from dpsql.trusted.plan.node import Node
 from dpsql.trusted.plan.operators.statistics import ExactAggregate
 from dpsql.types import Span, Type
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Key:
+class Key(Frozen):
     """A key of the outermost GROUP BY: a column of the view. `domain` is None if its values are private.
 
     `nullable` says that NULL is one of the groups.
@@ -33,8 +32,7 @@ class Key:
         return (*(self.domain.values if self.domain is not None else ()), *((None,) if self.nullable else ()))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Combinations:
+class Combinations(Frozen):
     """The values that some keys, which vary together, can have in one row, as a public table says; and those that they could have
     without the conditions of the query. `enforced`: no row has others; else the policy says so of private columns."""
 
@@ -47,16 +45,14 @@ class Combinations:
         return hash((self.keys, self.enforced))  # the rows are many
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupingLevel:
+class GroupingLevel(Frozen):
     """GROUPING(keys): for each group a number whose bits, the last key's first, say which of the keys are summed out."""
 
     id: str
     keys: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OverGroups:
+class OverGroups(Frozen):
     """Which groups an aggregate is added up over: those with the same values of the keys `within` whose value of the key `order`,
     if there is one, lies in a frame.
 
@@ -81,8 +77,7 @@ class OverGroups:
         return self.rows and bool(self.start or self.end)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AggregateCall:
+class AggregateCall(Frozen):
     """One aggregate over the view, named `id` in outputs. `column` and `when` name columns of the view.
 
     function   a name in `AGGREGATES`
@@ -118,16 +113,14 @@ class AggregateCall:
                               when=self.when, fraction=self.fraction, discrete=self.discrete, type=self.type)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Output:
+class Output(Frozen):
     """A column of the answer: an expression over keys and aggregates."""
 
     name: str
     expr: Expr
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ordering:
+class Ordering(Frozen):
     """One term of ORDER BY, over keys and aggregates."""
 
     expr: Expr
@@ -135,8 +128,7 @@ class Ordering:
     nulls_first: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MinimumFrequency:
+class MinimumFrequency(Frozen):
     """Groups of fewer than `entities` entities are withheld. The aggregate `count` tells how many there are: it is at most
     `rows` times their number, whatever the rows are. `entity` is the name of the kind of entity."""
 
@@ -149,8 +141,7 @@ class MinimumFrequency:
         return f"groups of fewer than {self.entities} entities ({self.entity}) are withheld (minimum_frequency in the policy)"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class Question(Frozen):
     """What a statement asks. HAVING, ORDER BY, LIMIT and OFFSET act on the noisy rows.
 
     `sets` are the grouping sets, as positions of keys; None: one of all keys. `scalars` are released first, in this order; they
@@ -185,8 +176,7 @@ class Question:
         return frozenset([*(key.column for key in self.keys), *calls])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scalar:
+class Scalar(Frozen):
     """A scalar subquery, and the placeholder for its value in the questions that follow."""
 
     awaited: Placeholder

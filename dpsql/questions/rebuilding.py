@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TypeVar
 
-from dpsql.trusted.frozen import field_names
+from dpsql.trusted.frozen import field_names, replace
 from dpsql.trusted.plan.node import Node
 
 Kind = TypeVar("Kind", bound=Node)

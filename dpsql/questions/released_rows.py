@@ -7,10 +7,10 @@ one is ever read from private rows.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 
 from dpsql.questions.all_aggregates import AGGREGATES
 from dpsql.trusted.cached import cached_property
+from dpsql.trusted.frozen import replace
 from dpsql.trusted.plan.expr.facts import Facts
 from dpsql.trusted.plan.expr.functions import SAFE_INTEGERS
 from dpsql.trusted.plan.expr.printing import quote
@@ -23,7 +23,6 @@ NUMBERS = ("sum", "avg")
 MOST_COUNTS = Interval(-(2**50), 2**50)  # of rows, and of entities with noise
 
 
-@dataclass(frozen=True, kw_only=True)
 class GroupsOfReleased(Statistics):
     """Aggregates of released rows, as a relation that other operators may stand on.
 
@@ -43,7 +42,6 @@ class GroupsOfReleased(Statistics):
         return Facts(type=call.type, whole=whole, physical=ends if whole else ANY_NUMBER)
 
 
-@dataclass(frozen=True, kw_only=True)
 class WindowOverReleased(Window):
     """Window functions over released rows; sums and means of numbers are those of plain SQL, as are LAG and all others.
 

@@ -9,7 +9,6 @@ as good.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias
 
@@ -34,6 +33,7 @@ from dpsql.strategies import (
 from dpsql.strategies.cache import remembered
 from dpsql.strategies.optimality_gap import OptimalityBound
 from dpsql.strategies.strategy import NotMeasured, Refusal, Strategy
+from dpsql.trusted.frozen import Frozen
 from dpsql.workload.factors import Array
 from dpsql.workload.workload import Workload
 
@@ -94,8 +94,7 @@ SHARE = 0.8  # of the time that is left, for one search
 TARGETED = frozenset({"fitness-for-use"})  # of these, the ones tried only if there are targets
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class Verdict(Frozen):
     """The outcome of one plan. `because` says why it was not planned; empty if it was."""
 
     name: str

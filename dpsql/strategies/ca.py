@@ -6,13 +6,12 @@ Sources: Yuan, Yang, Zhang and Hao, Convex Optimization for Linear Query Process
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from dpsql.strategies.optimal import optimal
 from dpsql.strategies.optimality_gap import OptimalityBound
 from dpsql.strategies.strategy import Refusal, Strategy
+from dpsql.trusted.frozen import replace
 from dpsql.workload.factors import Array
 from dpsql.workload.workload import Workload
 

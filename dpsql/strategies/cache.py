@@ -26,7 +26,6 @@ import tempfile
 import time
 import zipfile
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -38,6 +37,7 @@ from dpsql.strategies.least_squares import LeastSquares, even
 from dpsql.strategies.optimality_gap import Noise, OptimalityBound
 from dpsql.strategies.p_identity import PIdentity
 from dpsql.strategies.strategy import Block, Refusal, Strategy
+from dpsql.trusted.frozen import replace
 from dpsql.workload.factor_blocks import check_blocks
 from dpsql.workload.factors import Array, Dense, Factor, Identity, Prefix, Ranges, Total
 from dpsql.workload.workload import Workload, joined

@@ -7,21 +7,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
 import scipy
 from numpy.typing import NDArray
 
+from dpsql.trusted.frozen import Frozen
 from dpsql.workload.domain import room, too_large
 from dpsql.workload.factors import Array
 
 PAIRS = 20_000_000  # of a marginal and a subset
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pattern:
+class Pattern(Frozen):
     """The subsets that consist of these `places` of each of the `marginals` (all of one length): the number of each."""
 
     places: tuple[int, ...]
@@ -29,8 +28,7 @@ class Pattern:
     subsets: NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Closure:
+class Closure(Frozen):
     """The kinds of subsets of some kinds of marginals, and which marginal has which."""
 
     marginals: Sequence[tuple[int, ...]]

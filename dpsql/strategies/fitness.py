@@ -7,7 +7,6 @@ Newton method on soft maxima; ours is the certified fixed point, which is faster
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 
@@ -17,6 +16,7 @@ from dpsql.strategies.least_squares import LeastSquares, one_block
 from dpsql.strategies.optimal import optimal
 from dpsql.strategies.optimality_gap import OptimalityBound
 from dpsql.strategies.strategy import Refusal, Strategy
+from dpsql.trusted.frozen import replace
 from dpsql.workload.domain import CellDomain
 from dpsql.workload.factors import Array, Dense, Factor, Total
 from dpsql.workload.workload import Workload, joined, product_of

@@ -31,14 +31,13 @@ Streams, 2022 (a fixed point for the sum); Anderson, Iterative Procedures for No
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 import numpy as np
 
 from dpsql.strategies import clock
 from dpsql.strategies.climb import climb, logarithms, probabilities
 from dpsql.strategies.spectrum import TINY, Spectrum, exact_spectrum, spectrum
 from dpsql.trusted.cached import cached_property
+from dpsql.trusted.frozen import Frozen, replace
 from dpsql.workload.domain import domain
 from dpsql.workload.factors import Array, Dense
 from dpsql.workload.workload import Product, Workload
@@ -46,8 +45,7 @@ from dpsql.workload.workload import Product, Workload
 WRITTEN = 2**25  # entries of a matrix of queries whose singular values may be asked for themselves
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Solution:
+class Solution(Frozen):
     """Measure `matrix` x with independent noise of variance 1: the squared cost is 1, the value at most `upper`.
 
     No Gaussian strategy has a value below `lower`. `mixing` times the matrix of all queries is `matrix`, where that is known.
@@ -87,8 +85,7 @@ def solve(workload: Workload, *, targets: Array | None = None, base: Array | Non
                     mixing=mixing)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Problem:
+class Problem(Frozen):
     """The problem to be solved, see the head of the module. The squared norm of column j is divided by `limits[j]`."""
 
     workload: Workload
@@ -119,8 +116,7 @@ class Problem:
         return FixedPointStep(problem=self, p=p, q=q, spectrum=spectrum(self.workload.gram(rows), columns))
 
 
-@dataclass(frozen=True, kw_only=True)
-class FixedPointStep:
+class FixedPointStep(Frozen):
     """The evaluation at one p and q."""
 
     problem: Problem

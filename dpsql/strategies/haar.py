@@ -19,7 +19,7 @@ from dpsql.strategies.nested import Nested
 from dpsql.strategies.optimality_gap import Noise
 from dpsql.strategies.product_bound import valued
 from dpsql.strategies.strategy import Block, Refusal, Strategy
-from dpsql.workload.factors import Array, Total
+from dpsql.workload.factors import Array, Factor, Total
 from dpsql.workload.implicit import Differences as Differences
 from dpsql.workload.workload import Workload
 
@@ -41,7 +41,7 @@ def plan(workload: Workload, targets: Array | None = None, *, noise: Noise = "la
 def made(workload: Workload, weights: Array, noise: Noise) -> Strategy:
     """The wavelet with given weights, of the total first."""
     n, widths = workload.domain.size, powers(workload.domain.size, 2)
-    factors = [Total(n), *(Differences(n, width) for width in widths[:-1])]
+    factors: list[Factor] = [Total(n), *(Differences(n, width) for width in widths[:-1])]
     lengths = np.array([widths[0], *widths[:-1]], dtype=float)
     blocks = tuple(Block(axes=(0,), factors=(factor,), scale=1 / float(weight))
                    for factor, weight in zip(factors, weights, strict=True))

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
@@ -23,6 +22,7 @@ from dpsql.strategies.nested import Nested, energy
 from dpsql.strategies.optimality_gap import Noise
 from dpsql.strategies.product_bound import valued
 from dpsql.strategies.strategy import Block, Refusal, Strategy
+from dpsql.trusted.frozen import Frozen
 from dpsql.workload.domain import DENSE
 from dpsql.workload.factors import AllRange, Array, Identity, Intervals, Ranges, Total
 from dpsql.workload.workload import Workload
@@ -34,8 +34,7 @@ WIDE = 40.0  # largest logarithm of a weight whose square does not overflow
 LEAST_WEIGHT = 1e-3  # of all weights: a level below is left out
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Levels:
+class Levels(Frozen):
     """Widths of blocks, from the widest, and the weight of each level."""
 
     widths: tuple[int, ...]

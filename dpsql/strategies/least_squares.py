@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol, cast
 
 import numpy as np
@@ -11,6 +10,7 @@ import scipy
 
 from dpsql.strategies.strategy import Block, NotMeasured, Strategy
 from dpsql.trusted.cached import cached_property
+from dpsql.trusted.frozen import Frozen
 from dpsql.workload.domain import DENSE, too_large
 from dpsql.workload.factors import Array, Factor, Identity, Total
 from dpsql.workload.implicit import PIdentity
@@ -20,7 +20,6 @@ UNEVEN = 2**12  # times, at most, that a column of a p-Identity strategy is as l
 WORST = 1e8  # condition of a matrix that is inverted
 
 
-@dataclass(frozen=True, kw_only=True)
 class LeastSquares(Strategy):
     """Any blocks.
 
@@ -141,8 +140,7 @@ def _solvable(factor: Factor) -> Solvable:
     return Inverted(factor)
 
 
-@dataclass(frozen=True, slots=True)
-class MeasuredCells:
+class MeasuredCells(Frozen):
     """Every value was measured by itself."""
 
     def solve(self, array: Array, axis: int = 0) -> Array:
@@ -152,8 +150,7 @@ class MeasuredCells:
         return query.row_norms2()
 
 
-@dataclass(frozen=True, slots=True)
-class MeasuredTotal:
+class MeasuredTotal(Frozen, kw_only=False):
     """Only the sum of n values was measured."""
 
     n: int
@@ -167,8 +164,7 @@ class MeasuredTotal:
         return np.ones(1)
 
 
-@dataclass(frozen=True)
-class Inverted:
+class Inverted(Frozen, kw_only=False):
     """Any matrix, with its pseudo-inverse."""
 
     factor: Factor

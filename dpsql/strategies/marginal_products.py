@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
@@ -11,14 +10,14 @@ from numpy.typing import NDArray
 
 from dpsql.strategies.closure import Closure, closure
 from dpsql.trusted.cached import cached_property
+from dpsql.trusted.frozen import Frozen
 from dpsql.workload.factors import Array, Factor
 from dpsql.workload.workload import Product, Workload
 
 Kind: TypeAlias = tuple[Factor, ...]  # the different ways in which an attribute is asked for
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pair:
+class Pair(Frozen):
     """Of a kind of attribute: residual and total of each of its factors, and what a residual costs."""
 
     residuals: Array
@@ -26,16 +25,14 @@ class Pair:
     norm: float = 1.0
 
 
-@dataclass(frozen=True, kw_only=True)
-class Weights:
+class Weights(Frozen):
     """How much the queries count: a row of a part counts as much as the part times the product of its factors' rows."""
 
     parts: Array
     rows: Mapping[Kind, tuple[Array, ...]]  # for each factor of a kind its rows
 
 
-@dataclass(frozen=True, kw_only=True)
-class MarginalProducts:
+class MarginalProducts(Frozen):
     """The parts of a workload and their subsets. A slot is an attribute and one of the ways in which it is asked for."""
 
     workload: Workload

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
@@ -135,7 +134,6 @@ def sharing(measured: Sequence[tuple[int, ...]], shape: Sequence[int]) -> scipy.
     return scipy.sparse.csr_array(scipy.sparse.diags_array(own) @ rows @ scipy.sparse.diags_array(1 / own))
 
 
-@dataclass(frozen=True, kw_only=True)
 class Marginals(Strategy):
     """Marginal tables and their weights; the scales of their noise are the inverse weights."""
 

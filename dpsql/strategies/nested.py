@@ -20,7 +20,6 @@ Source: Hay, Rastogi, Miklau and Suciu, PVLDB 2010, for the tree of powers of tw
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -31,7 +30,6 @@ from dpsql.workload.factors import AllRange, Array, Exact, Factor, Identity, Int
 from dpsql.workload.workload import Workload
 
 
-@dataclass(frozen=True, kw_only=True)
 class Nested(Strategy):
     """One block for each width, from the widest, and the eigenvalues mu of the normal matrix.
 

@@ -29,7 +29,6 @@ this project's.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy
@@ -46,6 +45,7 @@ from dpsql.strategies.product_bound import product_bound
 from dpsql.strategies.residual import Even, Oblique, Residuals, Split, subsets
 from dpsql.strategies.residual_planner import MarginalLook
 from dpsql.strategies.strategy import Refusal
+from dpsql.trusted.frozen import Frozen, replace
 from dpsql.workload.domain import domain
 from dpsql.workload.factors import Array, Dense, Identity, Total
 from dpsql.workload.workload import Product, Workload
@@ -87,8 +87,7 @@ def plan(workload: Workload, targets: Array | None = None) -> Residuals | Refusa
                                                          covers="Gaussian strategies"))
 
 
-@dataclass(frozen=True, kw_only=True)
-class Planned:
+class Planned(Frozen):
     """A split for one kind of attribute, its r and s, and the probabilities of values for the lower bound."""
 
     split: Split

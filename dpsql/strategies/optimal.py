@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,13 +13,13 @@ from dpsql.strategies.integers import bits_of, trivial, whole
 from dpsql.strategies.least_squares import LeastSquares, one_block
 from dpsql.strategies.square_root import SquareRoot, prefix_bound
 from dpsql.strategies.strategy import Refusal
+from dpsql.trusted.frozen import Frozen
 from dpsql.workload.domain import DENSE, Attribute, CellDomain, domain, too_large
 from dpsql.workload.factors import Array, Dense, Factor, Prefix
 from dpsql.workload.workload import Product, Workload, joined
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Optimum:
+class Optimum(Frozen):
     """A strategy, and a lower bound on the value of all Gaussian strategies."""
 
     strategy: LeastSquares

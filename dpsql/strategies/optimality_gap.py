@@ -22,16 +22,15 @@ Factorization Mechanisms in Local and Central Differential Privacy, STOC 2020).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.matrices.blocks import Noise as Noise
 
 Covers: TypeAlias = Literal["Gaussian strategies", "Laplace strategies", "all unbiased mechanisms"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OptimalityBound:
+class OptimalityBound(Frozen):
     """No mechanism of the class `covers` has an `objective` below `bound`; the strategy has `value`. Both are squared errors."""
 
     objective: str

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import scipy
@@ -29,6 +28,7 @@ from dpsql.strategies.least_squares import LeastSquares, one_block
 from dpsql.strategies.product_bound import valued
 from dpsql.strategies.strategy import Refusal, Strategy
 from dpsql.trusted.cached import cached_property
+from dpsql.trusted.frozen import Frozen
 from dpsql.workload.factors import Array, Factor, Identity
 from dpsql.workload.implicit import PIdentity as PIdentity
 from dpsql.workload.workload import Workload, joined, product_of
@@ -78,8 +78,7 @@ def whole(rows: Array, bits: int) -> PIdentity | Identity:
     return PIdentity(own=own.astype(np.int64), others=others.astype(np.int64))
 
 
-@dataclass(frozen=True, eq=False)
-class Gram:
+class Gram(Frozen, kw_only=False, eq=False):
     """A Gram matrix, prepared for many products with rows."""
 
     matrix: Array

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -15,6 +14,7 @@ from dpsql.strategies.integers import integral
 from dpsql.strategies.least_squares import LeastSquares, one_block
 from dpsql.strategies.optimality_gap import Covers, Noise, OptimalityBound
 from dpsql.strategies.strategy import Block, Refusal, Strategy
+from dpsql.trusted.frozen import replace
 from dpsql.workload.factors import Array, Identity
 from dpsql.workload.workload import Workload
 
@@ -31,7 +31,6 @@ def plan_cells(workload: Workload, targets: Array | None = None, *, noise: Noise
     return _valued(LeastSquares(name="identity", domain=workload.domain, noise=noise, measured=(block,)), workload, targets)
 
 
-@dataclass(frozen=True, kw_only=True)
 class AsAsked(Strategy):
     """Every query of a workload is measured separately and answered by its own measurement alone."""
 

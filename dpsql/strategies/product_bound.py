@@ -23,7 +23,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
 
 import numpy as np
 import scipy
@@ -33,6 +32,7 @@ from dpsql.strategies.marginal_products import Kind, MarginalProducts, Pair, Wei
 from dpsql.strategies.optimality_gap import Covers, OptimalityBound
 from dpsql.strategies.square_root import prefix_bound
 from dpsql.strategies.strategy import Strategy
+from dpsql.trusted.frozen import replace
 from dpsql.workload.domain import DENSE
 from dpsql.workload.factors import Array, Factor, Identity, Prefix, Total
 from dpsql.workload.workload import Product, Workload

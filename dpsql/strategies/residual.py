@@ -21,7 +21,6 @@ Sources: Xiao, He, Zhang and Kifer, An Optimal and Scalable Matrix Mechanism for
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 from typing import Protocol
 
@@ -30,6 +29,7 @@ import numpy as np
 from dpsql.strategies.least_squares import pseudo_inverse
 from dpsql.strategies.strategy import Block, NotMeasured, Strategy
 from dpsql.trusted.cached import cached_property
+from dpsql.trusted.frozen import Frozen
 from dpsql.workload.factors import Array, Dense, Factor
 from dpsql.workload.implicit import Centered as Centered
 from dpsql.workload.workload import Product, Workload
@@ -60,8 +60,7 @@ class Split(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Even:
+class Even(Frozen, kw_only=False):
     """pi = 1/n, all values measured equally well: optimal for the values themselves."""
 
     n: int
@@ -83,8 +82,7 @@ class Even:
         return np.asarray((query.apply(np.ones(self.n)) / self.n) ** 2)
 
 
-@dataclass(frozen=True)
-class Oblique:
+class Oblique(Frozen, kw_only=False):
     """R has any n - 1 independent integer rows; pi spans their null space."""
 
     factor: Dense
@@ -118,7 +116,6 @@ class Oblique:
         return np.asarray(query.apply(self.pi) ** 2)
 
 
-@dataclass(frozen=True, kw_only=True)
 class Residuals(Strategy):
     """One split for each attribute, and for each measured subset the scale of its noise."""
 

@@ -24,7 +24,6 @@ Source: Xiao, He, Zhang and Kifer, NeurIPS 2023 (ResidualPlanner), for sums and 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 from typing import Self
 
@@ -37,6 +36,7 @@ from dpsql.strategies.optimality_gap import OptimalityBound
 from dpsql.strategies.residual import Even, Residuals
 from dpsql.strategies.strategy import Refusal
 from dpsql.trusted.cached import cached_property
+from dpsql.trusted.frozen import AbstractFrozen, Frozen
 from dpsql.workload.domain import CellDomain
 from dpsql.workload.factors import Array, Identity, Total
 from dpsql.workload.workload import Workload
@@ -82,8 +82,7 @@ def plan_ways(domain: CellDomain, sizes: Iterable[int], *, largest: bool = False
     return _strategy(domain, scales, found)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MeasuredSubsets:
+class MeasuredSubsets(Frozen):
     """The kinds of subsets that are measured, with the scales of their integer queries at cost 1; and the certificate."""
 
     measured: dict[tuple[int, ...], float]
@@ -120,8 +119,7 @@ def _strategy(domain: CellDomain, scales: Mapping[tuple[int, ...], float], found
                      certificate=found.certificate)
 
 
-@dataclass(frozen=True, kw_only=True)
-class MarginalLook:
+class MarginalLook(Frozen):
     """Noise and bounds for one weighting of kinds of marginals; `privacy` and `share` are coefficients of cost and variances."""
 
     privacy: Array
@@ -177,8 +175,7 @@ class MarginalLook:
         return type(self)(privacy=self.privacy, share=self.share, chances=probabilities(place))
 
 
-@dataclass(frozen=True)
-class ByKind(Mapping[tuple[int, ...], float]):
+class ByKind(AbstractFrozen, Mapping[tuple[int, ...], float], kw_only=False):
     """The scales of all subsets of these kinds, listed only when they are asked for."""
 
     kinds: dict[tuple[int, ...], float]

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import scipy
 
+from dpsql.trusted.frozen import Frozen
 from dpsql.workload.factors import Array
 
 TINY = 1e-300  # a divisor in place of zero where the dividend is zero too: columns that no query counts
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Spectrum:
+class Spectrum(Frozen):
     """The singular values of B diag(weights)^(1/2) that are numerically above zero, and the right singular vectors."""
 
     s: Array

@@ -15,13 +15,12 @@ Observation, ICML 2023; Henzinger, Kalinin and Upadhyay, for the normalised form
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from dpsql.strategies.least_squares import LeastSquares, one_block
 from dpsql.strategies.optimality_gap import OptimalityBound
 from dpsql.strategies.strategy import Refusal, Strategy
+from dpsql.trusted.frozen import replace
 from dpsql.workload.factors import Array, Prefix
 from dpsql.workload.implicit import SquareRoot as SquareRoot
 from dpsql.workload.workload import Workload

@@ -7,14 +7,14 @@ they were found does not matter. The unit price is rho = 1/2 (zCDP) for Gaussian
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from dpsql.strategies.optimality_gap import OptimalityBound
 from dpsql.trusted.cached import cached_property
+from dpsql.trusted.frozen import AbstractFrozen, Frozen
 from dpsql.trusted.matrices.blocks import BlockSensitivity, Noise
 from dpsql.workload.domain import CellDomain
 from dpsql.workload.factor_blocks import Block, sensitivity
@@ -24,8 +24,7 @@ from dpsql.workload.workload import Workload
 __all__ = ["Block", "BlockSensitivity", "NotMeasured", "Refusal", "Strategy", "rmse", "sensitivity"]
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(Frozen, kw_only=False):
     """Why a strategy does not fit the workload."""
 
     because: str
@@ -39,8 +38,7 @@ class NotMeasured(ValueError):
         super().__init__("the strategy does not measure all of the workload")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Strategy(ABC):
+class Strategy(AbstractFrozen):
     """The queries to measure, a name, and how far the strategy is from the best known bound, if there is one."""
 
     name: str

@@ -13,13 +13,13 @@ Source: this project's; the common diagonal form is in Golub and Van Loan, Matri
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import scipy
 
 from dpsql.strategies.strategy import Block, NotMeasured, Strategy
 from dpsql.trusted.cached import cached_property
+from dpsql.trusted.frozen import Frozen
 from dpsql.workload.factors import Array, Dense, Factor
 from dpsql.workload.workload import Product, Workload, product_of
 
@@ -27,8 +27,7 @@ NOTHING = 1e-10  # of an attribute's share
 UNSEEN = 1e-8  # largest part of a query's squared norm where nothing is measured
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Common:
+class Common(Frozen):
     """P of one attribute, and the shares e of the first factor; both factors are scaled to columns of norm about 1."""
 
     basis: Array
@@ -36,7 +35,6 @@ class Common:
     lengths: tuple[float, float]
 
 
-@dataclass(frozen=True, kw_only=True)
 class TwoProducts(Strategy):
     """Two blocks and their common least squares."""
 

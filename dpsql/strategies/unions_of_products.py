@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
@@ -32,6 +31,7 @@ from dpsql.strategies.product_bound import valued
 from dpsql.strategies.strategy import Block, Refusal, Strategy
 from dpsql.strategies.two_products import TwoProducts
 from dpsql.trusted.cached import cached_property
+from dpsql.trusted.frozen import Frozen, replace
 from dpsql.workload.domain import DENSE, room
 from dpsql.workload.factors import Array, Dense, Factor
 from dpsql.workload.workload import Product, ReducedWorkload, Workload, reduced
@@ -83,8 +83,7 @@ def grouped(workload: Workload) -> list[list[int]]:
     return search.improved(min(starts, key=search.total))
 
 
-@dataclass(frozen=True)
-class GroupingSearch:
+class GroupingSearch(Frozen, kw_only=False):
     """Ways to group the different products of a workload."""
 
     workload: Workload
@@ -162,8 +161,7 @@ class GroupingSearch:
                     yield [[*group, *members], *(other for other in rest if other)]
 
 
-@dataclass(frozen=True, kw_only=True)
-class ProductGroup:
+class ProductGroup(Frozen):
     """Parts of a workload over the values that they distinguish, and a product strategy for them."""
 
     members: tuple[int, ...]
@@ -212,7 +210,6 @@ def _widened(factor: Factor, numbers: np.ndarray[tuple[int], np.dtype[np.int64]]
     return Dense(wide)
 
 
-@dataclass(frozen=True, kw_only=True)
 class Union(Strategy):
     """Groups of a workload's parts, each answered from its own measurements."""
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, TypeAlias
 
@@ -20,6 +19,7 @@ from sqlglot import exp
 
 from dpsql.errors import Unsupported
 from dpsql.synthesis.counted_values import CountedValues
+from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.plan.expr.facts import Facts
 from dpsql.trusted.plan.expr.nodes import Value
 from dpsql.types import Span, Type
@@ -32,8 +32,7 @@ STEPS = 2**20  # of a bin, that the decimals of numbers without declared ones te
 Numbers: TypeAlias = NDArray[Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListedColumn:
+class ListedColumn(Frozen):
     """A column whose values are listed one by one."""
 
     name: str
@@ -52,8 +51,7 @@ class ListedColumn:
         return [listed[place] for place in places.tolist()]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BinnedColumn:
+class BinnedColumn(Frozen):
     """A column of numbers, dates or times, in bins.
 
     edges  the first number of each bin, and the end of the last one; days since year 1 for dates and times

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,13 +11,13 @@ from numpy.typing import NDArray
 from dpsql.models.joint_histogram import GroupCount, JointHistogram
 from dpsql.models.table_domain import Columns, TableDomain
 from dpsql.synthesis.packed_numbers import packed_numbers, unpacked_numbers
+from dpsql.trusted.frozen import Frozen, replace
 from dpsql.workload.factors import Array
 
 NOWHERE = -1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class CountedGroups:
+class CountedGroups(Frozen, eq=False):
     """For each combination of values of some columns, the last changing first, the number of its group, NOWHERE for none.
 
     size  how many groups there are

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.plan.expr.nodes import Value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CountedValues:
+class CountedValues(Frozen):
     """The entries of a column's axis in a marginal.
 
     listed  values, or numbers of bins, in the order of the axis; NULL is among them if rows may have it

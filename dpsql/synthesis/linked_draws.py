@@ -14,7 +14,6 @@ expectation and maximisation, each of which is paid for.
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -31,6 +30,7 @@ from dpsql.synthesis.synthetic_table import SyntheticTable
 from dpsql.synthesis.table_options import MOST_ROWS
 from dpsql.synthesis.table_plan import released_marginals
 from dpsql.trusted.declarations.tables import ForeignKey
+from dpsql.trusted.frozen import Frozen, replace
 from dpsql.trusted.measurements.reading.request import Request
 from dpsql.trusted.plan.expr.nodes import Value
 from dpsql.types import Type
@@ -42,8 +42,7 @@ def steps(plan: LinkedPlan, identity: str) -> Generator[Request, Any, ReleasedDa
     return LinkedDraws(plan=plan, models=models, draws=Simulation(int(identity[:16], 16))).made()
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class DrawnRows:
+class DrawnRows(Frozen, eq=False):
     """Rows of a table as places in the lists of values of the view that has its first rows, column by column; and for each row
     the row of the parent's table on which it hangs."""
 
@@ -55,8 +54,7 @@ class DrawnRows:
         return len(self.parents)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class LinkedDraws:
+class LinkedDraws(Frozen, eq=False):
     """The tables of a plan, drawn from the models of its views."""
 
     plan: LinkedPlan

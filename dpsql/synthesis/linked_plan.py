@@ -7,7 +7,6 @@ each entity has one row in both, these rows are the same entities, but for those
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,14 +22,14 @@ from dpsql.synthesis.methods.stages import measurement
 from dpsql.synthesis.table_options import SynthesisTerms
 from dpsql.synthesis.table_plan import told_to_who_waits
 from dpsql.trusted.accounting.cost import Cost
+from dpsql.trusted.frozen import Frozen, replace
 from dpsql.trusted.measurements.reading.request import Request
 from dpsql.trusted.plan.expr.nodes import Value
 from dpsql.trusted.plan.node import Node
 from dpsql.workload.domain import has_room
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LinkedView:
+class LinkedView(Frozen):
     """A view that is measured, and the forms of its columns."""
 
     task: SynthesisTask
@@ -50,8 +49,7 @@ class LinkedView:
         return np.array([at.get(value, 0) for value in self.values(column)], dtype=np.int64)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LinkedPlan:
+class LinkedPlan(Frozen):
     """What will be measured, by which method and for which prices.
 
     whole  the view of the top table's rows, with the first rows that hang on each
@@ -143,8 +141,7 @@ class LinkedPlan:
         return tuple(found)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LinkedModels:
+class LinkedModels(Frozen):
     """What was measured, and the models, of the views of a plan."""
 
     whole: Measured

@@ -16,7 +16,6 @@ learned from the last: a chain from row to row. A row stands in all of them with
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 
 import sqlglot
 from sqlglot import exp
@@ -24,11 +23,11 @@ from sqlglot import exp
 from dpsql.sql.text.statement import Query
 from dpsql.synthesis.column_forms import Form, ListedColumn
 from dpsql.trusted.cached import cached_property
+from dpsql.trusted.frozen import Frozen, replace
 from dpsql.types import Type
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LinkedTable:
+class LinkedTable(Frozen):
     """One of the tables, with its columns as they are named in its query.
 
     at     its place in the statement
@@ -51,7 +50,6 @@ class LinkedTable:
         return f"{self.name}.{own}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class LowerTable(LinkedTable):
     """A table that hangs on another one, its parent.
 
@@ -81,8 +79,7 @@ class LowerTable(LinkedTable):
         return f"previous {self.column(own)}"
 
 
-@dataclass(frozen=True, kw_only=True)
-class LinkedTables:
+class LinkedTables(Frozen):
     """The table on which all others hang, and these, each after its parent."""
 
     top: LinkedTable

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Generator
-from dataclasses import dataclass
 from itertools import combinations, product
 from typing import Any, ClassVar
 
@@ -18,6 +17,7 @@ from dpsql.models.table_domain import Columns, TableDomain
 from dpsql.models.table_model import TableModel
 from dpsql.trusted.accounting.cost import Cost
 from dpsql.trusted.cached import cached_property
+from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.measurements.reading.request import Request
 from dpsql.trusted.plan.cells import Cells
 from dpsql.trusted.plan.expr.nodes import Value
@@ -26,8 +26,7 @@ from dpsql.trusted.plan.operators.grouped_sums import GroupedSums
 from dpsql.trusted.plan.operators.summands import Count
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Measured:
+class Measured(Frozen, eq=False):
     """The noisy marginals, in the order in which they were measured, and the model fitted to them.
 
     A method fits the model itself, as what it chooses may depend on it: a fit that follows the choices step by step, each from
@@ -44,8 +43,7 @@ Measuring = Generator[Request, Any, Measured]
 WIDTH = 3  # columns of the marginals that a table should be good at, where none are named
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CodedColumn:
+class CodedColumn(Frozen):
     """A column of the view with the public list of its values, NULL among them if rows may have it.
 
     column  the identifier in the view
@@ -57,8 +55,7 @@ class CodedColumn:
     values: tuple[Value, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
-class CodedTable:
+class CodedTable(Frozen):
     """The private rows, of which an entity has at most `rows`, as combinations of listed values of columns."""
 
     view: Node
@@ -82,8 +79,7 @@ class CodedTable:
         return tuple(product(*(by_name[name].values for name in columns)))
 
 
-@dataclass(frozen=True, kw_only=True)
-class SynthesisTask:
+class SynthesisTask(Frozen):
     """What a method is given; all of it is public but the rows that `table.view` stands for.
 
     price     of all requests together, at most
@@ -113,8 +109,7 @@ def marginals_of(domain: TableDomain, width: int = WIDTH) -> tuple[Columns, ...]
     return tuple(combinations(domain.columns, min(width, len(domain.columns))))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Impossible:
+class Impossible(Frozen):
     """Why a method cannot do what is asked, and what to write in its place."""
 
     why: str

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from dpsql.synthesis.method import Method, SynthesisTask
@@ -12,6 +11,7 @@ from dpsql.synthesis.methods.independent import Independent
 from dpsql.synthesis.methods.marginal_requests import noise_for
 from dpsql.synthesis.methods.mst import SpanningTree, pairs
 from dpsql.trusted.accounting.cost import Cost
+from dpsql.trusted.frozen import Frozen, field, replace
 
 MANY_COLUMNS = 100  # AIM looks at all pairs and triples of columns in every round
 ALONE = "the workload uses no columns together, so the whole price is spent on single columns"
@@ -30,8 +30,7 @@ def in_best_account(task: SynthesisTask, method: Method, accounts: Sequence[Cost
     return replace(task, price=min(accounts, key=lambda given: noise_for(task.table, given.part(Fraction(1, parts))).variance))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MethodChoice:
+class MethodChoice(Frozen):
     """The method, and the reasons against the others by name; none if it was named."""
 
     method: Method

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator
-from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
 from typing import Any
@@ -32,6 +31,7 @@ from dpsql.synthesis.online_model import OnlineModel, shown_columns
 from dpsql.synthesis.online_options import OnlineTerms
 from dpsql.trusted.accounting.cost import Cost
 from dpsql.trusted.cached import cached_property
+from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.measurements.block_sums import Axis
 from dpsql.trusted.measurements.farthest_marginal import Farthest, FarthestMarginal
 from dpsql.trusted.measurements.noisy_sums import MeasuredSums, NoisySums
@@ -49,8 +49,7 @@ def candidates(cells: int, rows: int) -> int:
     return math.comb(rows + cells - 1, rows)
 
 
-@dataclass(frozen=True, kw_only=True)
-class NetPlan:
+class NetPlan(Frozen):
     """What a model by the net mechanism will cost, and what its answers will be worth."""
 
     name: str

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -28,6 +27,7 @@ from dpsql.synthesis.online_options import OnlineTerms
 from dpsql.synthesis.released_table import SyntheticColumn, packed, unpacked
 from dpsql.trusted.accounting.cost import Cost
 from dpsql.trusted.cached import cached_property
+from dpsql.trusted.frozen import Frozen, field
 from dpsql.trusted.measurements.online_comparisons import Opening
 from dpsql.trusted.measurements.reading.request import Request
 from dpsql.trusted.noise.integer import DiscreteGaussian, DiscreteLaplace, Noise, spread_of
@@ -38,8 +38,7 @@ START = Fraction(1, 10)  # of the price, for the columns by themselves
 EAGER = 0.75  # of what noise alone reaches: a lower limit finds more, and wastes some updates on noise
 
 
-@dataclass(frozen=True, kw_only=True)
-class OnlineModel:
+class OnlineModel(Frozen):
     """A model as it was opened.
 
     columns  the values of each column: of a column in bins, the least of each bin
@@ -149,8 +148,7 @@ def model_of_json(stored: str) -> OnlineModel:
            "singles": tuple(map(tuple, told["singles"]))})
 
 
-@dataclass(frozen=True, kw_only=True)
-class OnlinePlan:
+class OnlinePlan(Frozen):
     """What an online model will cost, and what its answers will be worth."""
 
     name: str

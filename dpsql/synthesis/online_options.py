@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 
 from dpsql.catalog.price import Price
@@ -11,6 +10,7 @@ from dpsql.planning.options import Options, named_option, own_options, read_opti
 from dpsql.sql.text.statement import Option
 from dpsql.synthesis.table_options import MOST_BINS, SHARED, number_option
 from dpsql.trusted.accounting.cost import Cost
+from dpsql.trusted.frozen import Frozen
 
 ONLINE_METHODS = ("pmw", "net")
 OWN = ("method", "queries", "updates", "bins")
@@ -20,8 +20,7 @@ FEW, MANY = 20, 60  # updates, for a small and a larger price
 LARGE = Fraction(1, 1000)  # rho of a price for which there are many
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OnlineTerms:
+class OnlineTerms(Frozen):
     """The choices of one online model.
 
     options  price and limit on rows, as of a SELECT

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import ClassVar
 
 from dpsql.answers.described_columns import OF_SYNTHETIC_TABLES
 from dpsql.answers.listing import Listing
 from dpsql.synthesis.synthetic_table import SyntheticTable, of_json
+from dpsql.trusted.frozen import Frozen
 
 DATABASE_MARK = '{"synthetic tables": '  # with which the stored form of each begins, and of nothing else
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReleasedDatabase:
+class ReleasedDatabase(Frozen):
     """The tables in the order of their statement. Each names the column that is its key, and the table on which it hangs."""
 
     tables: tuple[SyntheticTable, ...]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -13,13 +12,13 @@ from dpsql.models.noisy_marginals import MarginalMeasurement
 from dpsql.synthesis.counted_values import CountedValues
 from dpsql.synthesis.packed_numbers import packed_numbers, unpacked_numbers
 from dpsql.trusted.declarations.tables import ForeignKey
+from dpsql.trusted.frozen import Frozen, field
 from dpsql.trusted.plan.expr.nodes import Value
 from dpsql.trusted.stopping import go_on
 from dpsql.types import Type
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SyntheticColumn:
+class SyntheticColumn(Frozen):
     """A column and its values, row by row.
 
     counted  what its counts are of; None if it was never counted
@@ -31,8 +30,7 @@ class SyntheticColumn:
     counted: CountedValues | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReleasedMarginal:
+class ReleasedMarginal(Frozen):
     """A marginal that was measured: its columns, the standard error of each count, and the counts.
 
     shape   the number of entries of each column
@@ -64,8 +62,7 @@ def released(measured: MarginalMeasurement, off: float) -> ReleasedMarginal:
                             off=off, values=packed_numbers(measured.values, "<f8"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeptTable:
+class KeptTable(Frozen):
     """Rows drawn from a private model of a table, and the marginals that it was fitted to. All of it is public.
 
     total      the estimated number of private rows

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import json
 import textwrap
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -14,6 +13,7 @@ from dpsql.answers.listing import Listing
 from dpsql.answers.new_files import new_file, save
 from dpsql.synthesis.released_table import KeptTable, ReleasedMarginal, SyntheticColumn, packed, unpacked
 from dpsql.trusted.declarations.tables import Column, Domain, ForeignKey, Table
+from dpsql.trusted.frozen import asdict
 from dpsql.types import ANY_NUMBER, Interval, Type
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ MOST_LISTED = 1000  # values of a column that are the groups of GROUP BY
 MARK = '{"synthetic table": '  # with which the stored form of each begins, and of nothing else
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SyntheticTable(KeptTable):
     """A synthetic table, with what can be done with it. Asking its rows costs nothing."""
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
@@ -19,11 +18,11 @@ from dpsql.models.table_domain import Columns, TableDomain
 from dpsql.synthesis.counted_values import CountedValues
 from dpsql.synthesis.released_table import KeptTable
 from dpsql.trusted.cached import cached_property
+from dpsql.trusted.frozen import Frozen
 from dpsql.workload.factors import Array
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MarginalComparison:
+class MarginalComparison(Frozen):
     """Counts of some columns: as measured, with the standard error of each, and as the table has them, scaled to `total` rows."""
 
     columns: Columns
@@ -43,8 +42,7 @@ class MarginalComparison:
         return min(1.0, math.sqrt(2 / math.pi) * self.error * self.measured.size / 2 / self.total)
 
 
-@dataclass(frozen=True)
-class TableComparison:
+class TableComparison(Frozen, kw_only=False):
     """Compares a table with its marginals. Columns that were never counted are left out."""
 
     table: KeptTable

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 
 from dpsql.catalog.price import Price
 from dpsql.errors import OptionError
 from dpsql.planning.options import Options, named_option, own_options, read_options
 from dpsql.sql.text.statement import Option
+from dpsql.trusted.frozen import Frozen
 
 OWN = ("method", "score", "fit", "workload", "queries", "public", "rows", "bins")
 SCORES, FITS, QUERIES = ("r", "mutual information"), ("network", "conditionals"), ("marginals", "single")
@@ -18,8 +18,7 @@ SHARED = ("epsilon", "delta", "rho", "max_rows")  # with SELECT
 MOST_BINS, MOST_ROWS = 1000, 10**6
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SynthesisTerms:
+class SynthesisTerms(Frozen):
     """The choices of one synthetic table.
 
     options  price and limit on rows, as of a SELECT

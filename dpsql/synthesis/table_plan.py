@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator, Iterable, Sequence
-from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -29,6 +28,7 @@ from dpsql.synthesis.released_table import ReleasedMarginal, SyntheticColumn, re
 from dpsql.synthesis.synthetic_table import SyntheticTable
 from dpsql.synthesis.table_options import MOST_ROWS, SynthesisTerms
 from dpsql.synthesis.valid_combinations import FollowingColumn, valid_rows
+from dpsql.trusted.frozen import Frozen, replace
 from dpsql.trusted.measurements.farthest_count import FarthestCount
 from dpsql.trusted.measurements.farthest_marginal import FarthestMarginal
 from dpsql.trusted.measurements.noisy_sums import NoisySums
@@ -36,8 +36,7 @@ from dpsql.trusted.measurements.reading.request import Request
 from dpsql.workload.factors import Array
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TablePlan:
+class TablePlan(Frozen):
     """What will be measured, by which method and for which price, and how the columns are drawn from it: `forms` are those of the
     measured columns, and others are `following` from these; `combinations` says which values go together."""
 

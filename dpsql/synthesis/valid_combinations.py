@@ -8,7 +8,6 @@ column with the most values, and each as often as rows were drawn with it. That 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -17,11 +16,11 @@ from dpsql.models.sampling import Places
 from dpsql.questions.question import Combinations, Question
 from dpsql.synthesis.column_forms import Form, ListedColumn
 from dpsql.synthesis.method import CodedColumn
+from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.plan.expr.nodes import Value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FollowingColumn:
+class FollowingColumn(Frozen):
     """A column whose value follows from that of the column `of`: at which place of the columns it is, and the values."""
 
     at: int

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Annotated, TypeAlias
 
+from dpsql.trusted.frozen import Frozen
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NumberRange:
+
+class NumberRange(Frozen):
     """The numbers from `least` to `most`, both included, that lie above `above` and below `below`. NaN is in none, nor are the
     infinities."""
 

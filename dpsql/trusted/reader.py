@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.trusted.declarations.tables import TableSchema
+from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.plan.stored import StoredTable
 
 
@@ -33,8 +33,7 @@ def parts_name(number: int) -> str:
 PARTS = parts_name(0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parts:
+class Parts(Frozen):
     """A table that a printed plan reads beside those of the database: the rows of some statements, put together.
 
     name        of the table, as SQL; see `parts_name`

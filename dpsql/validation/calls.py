@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -13,6 +12,7 @@ from dpsql.catalog.price import exact
 from dpsql.errors import Error, OptionError, ProgrammingError
 from dpsql.sql.text.parse import parse, parse_check
 from dpsql.sql.text.statement import CheckedQuery, Option, Standing, Validate, Width
+from dpsql.trusted.frozen import replace
 from dpsql.trusted.plan.expr.nodes import Value
 
 LEAST_TOLERANCE, MOST_TOLERANCE = Fraction(1, 10**12), Fraction(10**15)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -15,6 +14,7 @@ from dpsql.planning.choose import budgets_by_account
 from dpsql.planning.program import priced
 from dpsql.sql.text.places import span_of
 from dpsql.trusted.accounting.cost import Cost
+from dpsql.trusted.frozen import Frozen, replace
 from dpsql.trusted.measurements.flip_distance import MOST_TESTS
 from dpsql.trusted.measurements.reading.request import Request
 from dpsql.trusted.plan.node import PublicFacts
@@ -29,8 +29,7 @@ from dpsql.validation.terms import ValidationTerms
 FARTHEST = 2**40  # in entities: beyond this no decision is called certain
 
 
-@dataclass(frozen=True, kw_only=True)
-class CheckPlan:
+class CheckPlan(Frozen):
     """The checks, how they are decided together, and on which terms."""
 
     checks: tuple[PreparedCheck, ...]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -13,14 +12,14 @@ from dpsql.answers.answer import Answer, AnswerColumn
 from dpsql.answers.asked import Asked
 from dpsql.answers.columns import of_rows
 from dpsql.answers.described_columns import OF_CHECKS
+from dpsql.trusted.frozen import Frozen, asdict, field, replace
 from dpsql.trusted.plan.expr.nodes import Value
 from dpsql.validation.deciders.decider import CONFIDENCE, Outcome
 
 YES, NO, INCONCLUSIVE, UNTESTED = "yes", "no", "inconclusive", "not tested"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class Finding(Frozen):
     """One check.
 
     query      its text
@@ -91,8 +90,7 @@ class Finding:
         return f"± {in_six_digits(least)}" if least == most else f"± {in_six_digits(least)} to {in_six_digits(most)}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Validation:
+class Validation(Frozen):
     """The findings of a statement, and what it cost. `suite` is how checks shared the price; `stored` as for answers; `asked`
     finds what a page says beside them, where a connection answered that is still open."""
 

@@ -18,7 +18,6 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 
 from dpsql.errors import Unsupported
@@ -28,6 +27,7 @@ from dpsql.questions.all_aggregates import Kind
 from dpsql.questions.chosen_grids import quantizer
 from dpsql.questions.parts import Distincts
 from dpsql.questions.question import AggregateCall
+from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.measurements.flip_distance import FARTHEST_END, DistinctWithin, ExtensionWithin, Form, Test, Within
 from dpsql.trusted.plan.cells import Cells
 from dpsql.trusted.plan.expr.nodes import Call, Case, Cast, Expr, Literal, Ref, Value, predicate, real, whole
@@ -45,8 +45,7 @@ MOST_BRANCHES = 500  # groups whose intervals are printed into one expression
 AVERAGE_STEPS = 2**30
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckedAggregate:
+class CheckedAggregate(Frozen):
     """One aggregate over the cells of a view, and the interval of each cell.
 
     rows    the most rows that an entity moves; None if that is not limited

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import product
 
@@ -25,6 +24,7 @@ from dpsql.sql.binding.domains import Scratch
 from dpsql.sql.text.literals import ParameterValue
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.statement import CheckedQuery, Query
+from dpsql.trusted.frozen import Frozen, replace
 from dpsql.trusted.plan.expr.nodes import Ref, Value
 from dpsql.trusted.plan.node import Node, Stability
 from dpsql.validation.deciders.decider import Check
@@ -36,8 +36,7 @@ from dpsql.validation.synthetic import Substitution
 MOST_CELLS = 100_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PreparedCheck:
+class PreparedCheck(Frozen):
     """A check that can be decided, and the finding that it will become."""
 
     case: Check
@@ -45,8 +44,7 @@ class PreparedCheck:
     query: Query
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Side:
+class Side(Frozen):
     """The catalog and options against which queries are bound on the private side."""
 
     catalog: Catalog

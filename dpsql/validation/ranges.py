@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 
 from dpsql.errors import OptionError
 from dpsql.sql.text.statement import Width
+from dpsql.trusted.frozen import Frozen
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Range:
+class Range(Frozen):
     """The open interval from `low` to `high`; never empty."""
 
     low: Fraction

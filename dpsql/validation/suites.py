@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -18,6 +17,7 @@ from dpsql.mechanisms.additive_noise import bought, scale_of
 from dpsql.questions.rules.flatten import Flat, flattened, gathered
 from dpsql.trusted.accounting.cost import Cost
 from dpsql.trusted.cached import cached_property
+from dpsql.trusted.frozen import Frozen, replace
 from dpsql.trusted.measurements.above_threshold import AboveThresholdOfTests, Failed, splits
 from dpsql.trusted.measurements.flip_distance import FlipDistances, NoisyFlipDistance, Test, Within, touched
 from dpsql.trusted.measurements.reading.request import Request
@@ -33,8 +33,7 @@ from dpsql.validation.forms import within
 Outcomes = Generator[Request, Any, list[Outcome | None]]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Together:
+class Together(Frozen):
     """Checks that are decided together: each with its decider, at this price. A sparse suite tells up to `failures` of them."""
 
     cases: tuple[Check, ...]
@@ -118,8 +117,7 @@ def sparse(checks: Together) -> Outcomes:
 WIDER = 3  # how often noise is doubled, to tell clear failures for a part of the price
 
 
-@dataclass(frozen=True, kw_only=True)
-class Sparse:
+class Sparse(Frozen):
     """How a sparse suite compares slacks; see `above_threshold.AboveThresholdOfTests`.
 
     A check with a slack s is told as a failure where n - z >= s - limit, n and z being the noise of the check and of the limit.
@@ -178,8 +176,7 @@ def merged(tests: Sequence[Test], public: PublicFacts) -> tuple[Test, ...]:
     return tuple(found)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Alike:
+class Alike(Frozen):
     """Tests over one source, by their places, of each of which an entity moves so many rows; and the conditions that all of their
     rows fulfil, without which it would move more."""
 

@@ -7,7 +7,6 @@ own, under the types of the private table and beside copies of the public tables
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -22,13 +21,13 @@ from dpsql.errors import OptionError, SqlError
 from dpsql.sql.binding.binding_context import PublicTables
 from dpsql.sql.text.statement import Query, Standing
 from dpsql.trusted.declarations.tables import Column, Table
+from dpsql.trusted.frozen import Frozen, replace
 from dpsql.trusted.kernel.publics import Publics
 from dpsql.trusted.plan.operators.distinct import Distinct
 from dpsql.trusted.plan.operators.scan import Scan
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Substitution:
+class Substitution(Frozen):
     """The catalog in which synthetic tables have the names of private ones, and the database that holds them."""
 
     catalog: Catalog

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 
 from dpsql.catalog.price import Price, exact
 from dpsql.errors import OptionError
 from dpsql.planning.options import Options, named_option, own_options, read_options
 from dpsql.sql.text.statement import Option
+from dpsql.trusted.frozen import Frozen
 
 OWN = ("decider", "suite", "alpha", "failures")
 SHARED = ("epsilon", "delta", "rho", "max_rows", "clip")  # with SELECT
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ValidationTerms:
+class ValidationTerms(Frozen):
     """The choices of one VALIDATE.
 
     options   price and limits, as of a SELECT

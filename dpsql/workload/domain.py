@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from dpsql.errors import Unsupported
+from dpsql.trusted.frozen import Frozen
 
 DENSE = 4096  # cells up to which matrices over all pairs of cells are written out
 ROOM = 2**28  # bytes of one array: what is larger is not made, however much memory there is
 WORD = 8
 
 
-@dataclass(frozen=True, slots=True)
-class Attribute:
+class Attribute(Frozen, kw_only=False):
     """A name, and how many values it has."""
 
     name: str
@@ -24,8 +23,7 @@ class Attribute:
             raise ValueError("an attribute has at least one value")
 
 
-@dataclass(frozen=True, slots=True)
-class CellDomain:
+class CellDomain(Frozen, kw_only=False):
     """All combinations of values of some attributes, the last attribute changing fastest."""
 
     attributes: tuple[Attribute, ...]

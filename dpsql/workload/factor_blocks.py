@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.matrices.blocks import BlockSensitivity, IntegerBlock, Noise, applied, sensitivity_of
 from dpsql.trusted.matrices.matrices import (
     AllStretches,
@@ -30,8 +30,7 @@ from dpsql.workload.factors import AllRange, Dense, Factor, Identity, Prefix, Ra
 from dpsql.workload.implicit import Centered, Differences, PIdentity, SquareRoot
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Block:
+class Block(Frozen):
     """Queries kron(factors) about the marginal over `axes`, with noise of a `scale`; see `blocks.IntegerBlock`."""
 
     axes: tuple[int, ...]

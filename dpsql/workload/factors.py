@@ -11,14 +11,13 @@ it is trusted.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.trusted.cached import cached_property
-from dpsql.trusted.frozen import settle
+from dpsql.trusted.frozen import AbstractFrozen, settle
 from dpsql.trusted.matrices.matrices import (
     LARGEST,
     LONGEST,
@@ -134,8 +133,7 @@ class Factor(ABC):
         return hash(self.key)
 
 
-@dataclass(frozen=True, eq=False)
-class Sized(Factor):
+class Sized(AbstractFrozen, Factor, kw_only=False, eq=False):
     """A kind of matrix defined for any number of values; square unless stated otherwise."""
 
     kind: ClassVar[str]
@@ -153,8 +151,7 @@ class Sized(Factor):
         return self.kind, self.size
 
 
-@dataclass(frozen=True, eq=False)
-class Identity(Sized):
+class Identity(Sized, eq=False):
     """Every value by itself."""
 
     kind = "identity"
@@ -195,8 +192,7 @@ class Identity(Sized):
         return self if len(columns) == self.size else super().pick(columns)
 
 
-@dataclass(frozen=True, eq=False)
-class Total(Sized):
+class Total(Sized, eq=False):
     """All values together: the attribute is summed out."""
 
     kind = "total"
@@ -290,8 +286,7 @@ class Intervals(Factor):
         return (after - first).astype(float)
 
 
-@dataclass(frozen=True, eq=False)
-class Prefix(Sized, Intervals):
+class Prefix(Sized, Intervals, eq=False):
     """The values up to each value."""
 
     kind = "prefix"
@@ -317,8 +312,7 @@ class Prefix(Sized, Intervals):
         return np.arange(self.size)
 
 
-@dataclass(frozen=True, eq=False)
-class AllRange(Sized, Intervals):
+class AllRange(Sized, Intervals, eq=False):
     """All n (n + 1) / 2 intervals, by first value and then by last."""
 
     kind = "all ranges"
@@ -347,8 +341,7 @@ class AllRange(Sized, Intervals):
         return np.arange(self.size)
 
 
-@dataclass(frozen=True, eq=False)
-class Ranges(Intervals):
+class Ranges(AbstractFrozen, Intervals, kw_only=False, eq=False):
     """Some intervals, by the first and last value of each (both belong to it)."""
 
     size: int
@@ -400,8 +393,7 @@ def intervals(n: int, low: NDArray[np.int64], high: NDArray[np.int64]) -> Factor
     return Ranges(n, tuple(low.tolist()), tuple(high.tolist()))
 
 
-@dataclass(frozen=True, eq=False)
-class Dense(Factor):
+class Dense(AbstractFrozen, Factor, kw_only=False, eq=False):
     """A dense matrix. Integers are kept as integers."""
 
     matrix: Exact

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from dpsql.trusted.cached import cached_property
-from dpsql.trusted.frozen import settle
+from dpsql.trusted.frozen import AbstractFrozen, settle
 from dpsql.trusted.matrices.matrices import Centre, Halves, Matrix, Root, Stacked
 from dpsql.workload.domain import room, too_large
 from dpsql.workload.factors import Array, Exact, Factor, Prefix, Sized, length, words, written
@@ -15,8 +13,7 @@ from dpsql.workload.factors import Array, Exact, Factor, Prefix, Sized, length, 
 ENTRIES = 2**33  # of rows of queries whose variance is computed at once
 
 
-@dataclass(frozen=True, eq=False)
-class PIdentity(Factor):
+class PIdentity(AbstractFrozen, Factor, kw_only=False, eq=False):
     """[diag(own); rows] in integers. Its least squares are those of a diagonal matrix and a few rows (Woodbury's formula)."""
 
     own: Exact
@@ -81,8 +78,7 @@ class PIdentity(Factor):
         return np.asarray(np.linalg.solve(lower, scaled * self._inverse_own))
 
 
-@dataclass(frozen=True, eq=False)
-class Differences(Factor):
+class Differences(AbstractFrozen, Factor, kw_only=False, eq=False):
     """The first half less the second half of every block of a width; the last block may be cut short."""
 
     size: int
@@ -116,8 +112,7 @@ class Differences(Factor):
         return Halves(self.size, self.width)
 
 
-@dataclass(frozen=True, eq=False)
-class Centered(Sized):
+class Centered(Sized, eq=False):
     """n I - 1 1': every value's distance from the mean, times n."""
 
     kind = "centered"
@@ -141,8 +136,7 @@ class Centered(Sized):
         return Centre(self.size)
 
 
-@dataclass(frozen=True, eq=False)
-class SquareRoot(Sized):
+class SquareRoot(Sized, eq=False):
     """The normalised square root of n prefix sums, in integers."""
 
     kind = "square root"

@@ -9,20 +9,19 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.trusted.cached import cached_property
+from dpsql.trusted.frozen import AbstractFrozen, Frozen
 from dpsql.workload.domain import Attribute, CellDomain, room
 from dpsql.workload.factor_blocks import Block
 from dpsql.workload.factors import Array, Exact, Factor, Total
 
 
-@dataclass(frozen=True, slots=True)
-class Product:
+class Product(Frozen, kw_only=False):
     """The queries that combine one row of each attribute's factor; the last attribute changes fastest."""
 
     factors: tuple[Factor, ...]
@@ -92,8 +91,7 @@ def product_of(block: Block, domain: CellDomain) -> Product:
     return Product(tuple(factors))
 
 
-@dataclass(frozen=True)
-class Workload:
+class Workload(Frozen, kw_only=False):
     """Queries over a domain: the rows of each part, one part after the other."""
 
     domain: CellDomain
@@ -151,8 +149,7 @@ class Workload:
         return told.hexdigest()
 
 
-@dataclass(frozen=True, eq=False)
-class JoinedFactor(Factor):
+class JoinedFactor(AbstractFrozen, Factor, kw_only=False, eq=False):
     """A product as one factor: the cells of several attributes in one line."""
 
     product: Product
@@ -205,8 +202,7 @@ def joined(workload: Workload) -> Workload:
                                                                                 for part in workload.parts))
 
 
-@dataclass(frozen=True, slots=True)
-class ReducedWorkload:
+class ReducedWorkload(Frozen, kw_only=False):
     """A workload over fewer values. `classes[i][j]` is the new number of value j of attribute i, or -1 if no query counts it."""
 
     workload: Workload

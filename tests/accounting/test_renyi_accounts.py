@@ -10,7 +10,6 @@ import math
 import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from fractions import Fraction
 from operator import add
 from pathlib import Path
@@ -27,6 +26,7 @@ from dpsql.ledgers.ledger_reports import ReportingLedger
 from dpsql.trusted.accounting import cost, privacy_filter
 from dpsql.trusted.accounting.cost import ATTO, NANO, NOTHING, ORDERS, Account, Charge, Cost, concentrated, pure
 from dpsql.trusted.accounting.privacy_filter import Limit
+from dpsql.trusted.frozen import replace
 from dpsql.trusted.kernel.ledger import Refused
 
 mpmath = pytest.importorskip("mpmath", reason="the oracle of these tests, which comes with dp-accounting")

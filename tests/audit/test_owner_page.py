@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from dpsql.catalog.model import Budget
 from dpsql.catalog.price import Price
 from dpsql.ledgers.ledger_reports import ReportingLedger
 from dpsql.trusted.accounting.cost import Account, pure
+from dpsql.trusted.frozen import replace
 
 HOSTILE = "SELECT '</td><script>alert(1)</script>'"
 BUDGET = Budget(name="main", entity="person", total=Price(epsilon=Fraction(10)), per_analyst=Price(epsilon=Fraction(2)),

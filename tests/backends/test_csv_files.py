@@ -9,7 +9,6 @@ import io
 import json
 import random
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from dpsql.backends.file_tables import FileTable, open_files
 from dpsql.backends.source_files import files_of
 from dpsql.catalog.reading import CellReading, CsvFormat
 from dpsql.errors import OperationalError
+from dpsql.trusted.frozen import asdict
 
 
 def opened(path: Path, cells: Mapping[str, CellReading], how: CsvFormat = CsvFormat()) -> DuckReader:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from dpsql.backends.spark_tables import SparkTable
 from dpsql.backends.store import origin_text
 from dpsql.catalog.reading import CellReading, CsvFormat
 from dpsql.trusted.declarations.tables import OwnerPath, OwnerStep, Table
-from dpsql.trusted.frozen import field_names
+from dpsql.trusted.frozen import field_names, replace
 from dpsql.trusted.plan.stored import shape_of
 from dpsql.types import Type
 

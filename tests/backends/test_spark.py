@@ -14,7 +14,6 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing, nullcontext
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +45,7 @@ from dpsql.engine.opening_spark import alone_in_spark, read_by_spark
 from dpsql.errors import IntegrityError, OperationalError, PolicyError
 from dpsql.ledgers.ledger_reports import ReportingLedger
 from dpsql.ledgers.proven_facts import FactsBesideLedger
+from dpsql.trusted.frozen import replace
 from dpsql.trusted.reader import PARTS, Parts, ReaderFault
 
 MANY = "SELECT clinic, COUNT(*), SUM(cost) FROM visits GROUP BY clinic"

@@ -16,7 +16,6 @@ import shutil
 import tempfile
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import duckdb
@@ -28,6 +27,7 @@ from dpsql.answers.answer import Answer
 from dpsql.engine.answering import answer
 from dpsql.engine.opening import ConnectionTerms, open_session
 from dpsql.engine.session import Session
+from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.kernel.ledger import Ledger
 
 POLICY = """
@@ -73,8 +73,7 @@ INSERT INTO person SELECT i, CAST(floor(random() * {homes}) AS INTEGER), CAST(fl
 LAPLACE = math.sqrt(2 * math.exp(-1)) / (1 - math.exp(-1))  # of discrete Laplace noise at epsilon = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
+class Case(Frozen):
     """A query; `column` is the one that is looked at, `theory` its error, from the true answers and incomes in order."""
 
     name: str

@@ -6,13 +6,13 @@ import os
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+
+from dpsql.trusted.frozen import Frozen
 
 os.environ.setdefault("DPSQL_STATE", "")  # data made for a benchmark are not noted as served
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Time:
+class Time(Frozen):
     """Seconds of one run, or the medians of several."""
 
     cpu: float

@@ -6,7 +6,6 @@ import atexit
 import shutil
 import tempfile
 import uuid
-from dataclasses import replace
 from pathlib import Path
 
 import duckdb
@@ -15,6 +14,7 @@ from dpsql.answers.answer import Answer
 from dpsql.engine.answering import answer
 from dpsql.engine.opening import ConnectionTerms, open_session
 from dpsql.engine.session import Session
+from dpsql.trusted.frozen import replace
 from dpsql.trusted.kernel.ledger import Ledger
 
 CLINICS = 50

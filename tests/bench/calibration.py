@@ -19,7 +19,6 @@ import re
 import tempfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -41,6 +40,7 @@ from dpsql.engine.session import Session
 from dpsql.errors import Error
 from dpsql.sql.text.parse import parse
 from dpsql.sql.text.statement import Query, Validate
+from dpsql.trusted.frozen import Frozen, replace
 from dpsql.trusted.kernel.ledger import Ledger
 from dpsql.trusted.kernel.run import Kernel
 
@@ -51,8 +51,7 @@ FAR = 10.0  # told errors from a number to an end that says no more than the pol
 SURE = 2.3  # standard errors of chance before a coverage or a ratio is doubted
 
 
-@dataclass(frozen=True, kw_only=True)
-class Column:
+class Column(Frozen):
     """What was found of one column of the answers to a statement, over runs and groups."""
 
     case: Case

@@ -10,18 +10,17 @@ from __future__ import annotations
 import itertools
 import tomllib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import duckdb
 
 from dpsql.demo.folder import HERE as DEMO
+from dpsql.trusted.frozen import Frozen
 
 PRICES = ("epsilon = 1", "rho = 0.08", "epsilon = 0.6, delta = 1e-6", "epsilon = 3")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Database:
+class Database(Frozen):
     """A policy, the budget that is asked under, and what fills the tables; `needs` is a file without which it is left out."""
 
     name: str
@@ -31,8 +30,7 @@ class Database:
     needs: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
+class Case(Frozen):
     """A statement of a kind, or several that are answered together or one after the other.
 
     true  the plain query, where it is not the statement without its options and accuracy

@@ -14,7 +14,6 @@ import argparse
 import math
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
@@ -24,6 +23,7 @@ from bench_clock import table
 from bench_data import answers_of
 
 from dpsql.answers.answer import Answer
+from dpsql.trusted.frozen import Frozen
 
 POLICY = """
 version = 1
@@ -49,8 +49,7 @@ HEADS = ("table", "limit of rows", "asked", "truth", "off, %", "rows", "clip", "
 LIMIT = 60
 
 
-@dataclass(frozen=True, kw_only=True)
-class Payments:
+class Payments(Frozen):
     """Whose rows they are, what is paid, and the bound that is declared."""
 
     name: str

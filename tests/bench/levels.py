@@ -19,12 +19,12 @@ Seconds are those of the first answer: extraction, sets of entities, all that is
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import math
 import resource
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 from types import ModuleType
@@ -46,6 +46,7 @@ from dpsql.trusted.accounting.cost import Cost, concentrated, pure
 from dpsql.trusted.extensions.lipschitz_extension import LipschitzExtension
 from dpsql.trusted.extensions.owned import Owned, owned
 from dpsql.trusted.extensions.removal_distance import RemovalDistances, Sets, sets_of
+from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.measurements.several import balanced_levels, race, removal_levels
 from dpsql.trusted.measurements.several.levels import ExtensionSums
 from dpsql.trusted.noise.source import Secure
@@ -80,17 +81,17 @@ def extracted(folder: Path, graph: str, pattern: str) -> tuple[Owned, Sets]:
     return owned(columns, ones), sets_of(columns, ones, 0 * ones)
 
 
-@dataclass
+@dataclasses.dataclass
 class Graph:
     """The rows of one pattern, the values worked out so far, and a context in which looks find them."""
 
     rows: Owned
     sets: Sets
     owners: int
-    noise: Any = field(default_factory=Secure)
+    noise: Any = dataclasses.field(default_factory=Secure)
     solvers: Any = USUAL
-    known: dict[tuple[int, ...], LipschitzExtension] = field(default_factory=dict)
-    leaving: dict[tuple[int, ...], RemovalDistances] = field(default_factory=dict)
+    known: dict[tuple[int, ...], LipschitzExtension] = dataclasses.field(default_factory=dict)
+    leaving: dict[tuple[int, ...], RemovalDistances] = dataclasses.field(default_factory=dict)
 
     def extension(self, levels: tuple[int, ...]) -> LipschitzExtension:
         if levels not in self.known:
@@ -132,8 +133,7 @@ class Graph:
 # -- simulated on values of a ladder
 
 
-@dataclass(frozen=True)
-class Ladder:
+class Ladder(Frozen, kw_only=False):
     """Values at all levels, in the middle of their bounds where they are too hard and far from the best."""
 
     levels: np.ndarray[Any, Any]

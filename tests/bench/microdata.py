@@ -15,7 +15,6 @@ import argparse
 import json
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +26,7 @@ from dpsql.errors import Error
 from dpsql.microdata import ols
 from dpsql.microdata.all_fits import METHODS, fit
 from dpsql.microdata.noisy_answers import NoisyAnswers
+from dpsql.trusted.frozen import replace
 
 NAMES = {"ols": "OLS", "nnls": "NNLS", "max_fit": "MaxFit", "sequential": "Seq", "reweight": "ReWeight"}  # in the published tables
 

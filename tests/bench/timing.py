@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import dataclasses
 import itertools
 import math
 import os
@@ -31,7 +32,6 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +39,7 @@ import duckdb
 from bench_clock import milliseconds, table
 
 from dpsql.server.vault import passwords
+from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.kernel.ledger import Ledger
 
 PASSWORD = "correct horse"
@@ -94,8 +95,7 @@ SLOW = {name: f"SELECT MEDIAN(a.cost) {PAIRS.replace('{person}', '0')}{most}" fo
 MEMBER = f"SELECT MEDIAN(a.cost) {PAIRS}50"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class Seen(Frozen):
     """Of one statement: seconds until its answer, and of each stored answer that another connection asked for in the first while."""
 
     answer: float
@@ -109,14 +109,14 @@ class Seen:
         return len(found), statistics.fmean(found), max(found), statistics.fmean(found[:half]), statistics.fmean(found[half:] or found)
 
 
-@dataclass
+@dataclasses.dataclass
 class Connected:
     """A server, with the connection of one analyst, and those of others, who take turns, as each may ask 1,200 times a minute."""
 
     ada: Any
     others: tuple[Any, ...]
     asked: int = 0
-    left: list[Seen] = field(default_factory=list)
+    left: list[Seen] = dataclasses.field(default_factory=list)
 
     def ask(self, sql: str, watched: float = 0.0) -> Seen:
         """Ask a statement; others are watched for so many seconds."""

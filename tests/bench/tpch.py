@@ -20,7 +20,6 @@ import math
 import resource
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -40,6 +39,7 @@ from dpsql.engine.session import Session
 from dpsql.errors import Error
 from dpsql.ledgers.ledger_reports import ReportingLedger
 from dpsql.solvers.usual import USUAL
+from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.kernel.run import Kernel
 from dpsql.trusted.measurements.several import balanced_levels, race, sets
 
@@ -122,8 +122,7 @@ epsilon = 1000
 """ for name in ("customer", "supplier", "order", "party", "dealing"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Query:
+class Query(Frozen):
     """A query; who is protected, and the columns that name them; what R2T's authors report: error, seconds."""
 
     name: str
@@ -256,8 +255,7 @@ def measured(query: Query, path: Path, runs: int, epsilon: float) -> list[str]:
 # -- generated data, and the demo's
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Data:
+class Data(Frozen):
     """Rows (entity, cell, value), each value within 0 and `most`."""
 
     name: str

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
 
+from dpsql.trusted.frozen import Frozen
 from dpsql.workload.domain import domain
 from dpsql.workload.factors import AllRange, Dense, Factor, Identity, Prefix, Ranges, Total
 from dpsql.workload.workload import Product, Workload, reduced
@@ -20,8 +20,7 @@ from dpsql.workload.workload import Product, Workload, reduced
 METHODS = ("IP", "HM", "CA", "wCA-I", "wCA-II")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Case:
+class Case(Frozen):
     """`published` are the ratios of the largest variance to its target at the cost found there, for METHODS; `optimum` is certified."""
 
     table: str

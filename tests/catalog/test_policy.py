@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from dpsql.catalog.sections import locate
 from dpsql.catalog.writing import value
 from dpsql.errors import PolicyError
 from dpsql.trusted.declarations.tables import ForeignKey
+from dpsql.trusted.frozen import Frozen
 
 GOOD = """\
 version = 1
@@ -54,8 +54,7 @@ epsilon = 0.5
 """
 
 
-@dataclass(frozen=True)
-class Mistake:
+class Mistake(Frozen, kw_only=False):
     """`old` becomes `new`; the error stands at the line that starts with `at` (None: it has no place), with this code."""
 
     old: str

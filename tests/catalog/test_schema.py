@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -20,6 +19,7 @@ from dpsql.catalog.schema import carried_as, fit
 from dpsql.engine.opening import public_values
 from dpsql.errors import PolicyError
 from dpsql.trusted.declarations.tables import Domain, ForeignKey, OwnerStep, TableSchema
+from dpsql.trusted.frozen import Frozen, replace
 from dpsql.types import Interval, Type
 
 
@@ -162,8 +162,7 @@ def test_types(sql_type: str, carried: tuple[Type, Interval | None] | None) -> N
         assert found == carried
 
 
-@dataclass(frozen=True)
-class Misfit:
+class Misfit(Frozen, kw_only=False):
     """`old` of the policy becomes `new`; the error stands at the line that starts with `at`."""
 
     old: str

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import duckdb
@@ -17,6 +16,7 @@ from dpsql.catalog.column_guesses import ColumnValues, column_guess, rounded_out
 from dpsql.catalog.guesses import references_of
 from dpsql.catalog.policy import read_policy
 from dpsql.trusted.declarations.tables import ForeignKey, TableSchema
+from dpsql.trusted.frozen import replace
 
 ROOT = str(Path(dpsql.__file__).parents[1])
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import random
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,13 +19,13 @@ from dpsql.trusted.extensions.certified import WHOLE
 from dpsql.trusted.extensions.owned import loads
 from dpsql.trusted.extensions.removal_distance import RemovalDistances, enough, line, sets_of
 from dpsql.trusted.extensions.removal_program import RemovalProgram, RemovalSolution, Sets, removal_program
+from dpsql.trusted.frozen import Frozen, replace
 from dpsql.trusted.plan.operators.owner_sets import NEAR, UNIT
 
 EXACT = leaving_by(highs.leaving_by_simplex)
 
 
-@dataclass(frozen=True)
-class Cells:
+class Cells(Frozen, kw_only=False):
     """Rows, each in a cell."""
 
     rows: Rows

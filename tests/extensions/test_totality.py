@@ -6,7 +6,6 @@ import itertools
 import random
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -33,6 +32,7 @@ from dpsql.trusted.extensions.removal_distance import RemovalDistances, sets_of
 from dpsql.trusted.extensions.removal_program import RemovalSolution
 from dpsql.trusted.extensions.solver_ladder import packed, points
 from dpsql.trusted.extensions.words import dot, gathered, scaled, total
+from dpsql.trusted.frozen import replace
 from dpsql.trusted.measurements.several.sets import columns_of
 from dpsql.trusted.plan.operators.owner_sets import LARGEST, NEAR, UNIT, lipschitz_constant, slack
 

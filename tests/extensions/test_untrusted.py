@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -31,7 +30,7 @@ from dpsql.trusted.extensions.ask_solvers import MOST_ANSWERS, NO_SOLVERS, Solve
 from dpsql.trusted.extensions.bounded_degrees import extended
 from dpsql.trusted.extensions.lipschitz_extension import LipschitzExtension
 from dpsql.trusted.extensions.removal_distance import RemovalDistances
-from dpsql.trusted.frozen import field_names, is_frozen
+from dpsql.trusted.frozen import field_names, is_frozen, replace
 from dpsql.trusted.kernel.publics import Publics
 from dpsql.trusted.measurements.reading.content import Content
 from dpsql.trusted.measurements.reading.request import Context

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from forging.tables import SMALL, STATEMENTS
 from oracle.replay import Family, Recorder
 
 from dpsql.engine.answering import answer
-from dpsql.trusted.frozen import field_names, is_frozen
+from dpsql.trusted.frozen import Frozen, field_names, is_frozen, replace
 from dpsql.trusted.matrices.blocks import IntegerBlock
 from dpsql.trusted.matrices.matrices import AllStretches, Centre, Halves, Prefixes, Root, Stacked, Stretches, Sum, Unit, Written
 from dpsql.trusted.measurements.block_sums import Blocks
@@ -22,8 +22,7 @@ LONG = 4
 PLANS = ("plan", "view", "input")  # fields below which a request is an operator
 
 
-@dataclass(frozen=True)
-class Base:
+class Base(Frozen, kw_only=False):
     """A request as a statement made it. `opened` is the statement that opened its online model, for comparisons."""
 
     request: Any
@@ -36,8 +35,7 @@ class Base:
         return type(self.request).__name__
 
 
-@dataclass(frozen=True)
-class Slot:
+class Slot(Frozen, kw_only=False):
     """A place in a request: the way to it, the class and field that it is in, and the value there."""
 
     path: Path
@@ -50,14 +48,14 @@ class Slot:
         return f"{self.owner}.{self.field}"
 
 
-@dataclass
+@dataclasses.dataclass
 class Corpus:
     """Requests over one family of databases; values by the fields that hold them, and frozen values and their classes."""
 
     family: Family
-    bases: list[Base] = field(default_factory=list)
-    by_field: dict[str, list[Any]] = field(default_factory=dict)
-    by_class: dict[type, list[Any]] = field(default_factory=dict)
+    bases: list[Base] = dataclasses.field(default_factory=list)
+    by_field: dict[str, list[Any]] = dataclasses.field(default_factory=dict)
+    by_class: dict[type, list[Any]] = dataclasses.field(default_factory=dict)
 
     def add(self, base: Base) -> None:
         made = replace(base, slots=tuple(slots_of(base.request)))

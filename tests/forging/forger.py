@@ -10,7 +10,6 @@ import datetime as dt
 import math
 import random
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from types import SimpleNamespace
@@ -21,7 +20,7 @@ from forging.corpus import Base, Corpus, Path, Slot
 from support.forged import fields_of, made_of, tampered
 
 from dpsql.trusted.accounting.cost import FREE
-from dpsql.trusted.frozen import field_names, is_frozen
+from dpsql.trusted.frozen import Frozen, field_names, is_frozen
 from dpsql.trusted.kernel.shapes import RELATIONS, SUMMARIES
 from dpsql.trusted.measurements.all_measurements import MEASUREMENTS
 from dpsql.trusted.plan.expr.nodes import Call, Literal
@@ -34,8 +33,7 @@ DEEP, MANY, LARGE, HUGE = 1500, 10**4, 10**5, 10**6  # operators in one another,
 SLOW = {"Balance": 0.4, "Removed": 0.2, "RecursiveSums": 0.4, "Race": 0.6, "Comparisons": 0.6}  # shares of what takes longest
 
 
-@dataclass(frozen=True)
-class Forgery:
+class Forgery(Frozen, kw_only=False):
     """A forged request, from which one it was made, and what was forged in it."""
 
     request: Any

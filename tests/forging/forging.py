@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import signal
 import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
@@ -19,6 +19,7 @@ from oracle.replay import Book, Loud, Recorder
 
 from dpsql.errors import Error, Incident, InternalError
 from dpsql.trusted.accounting.cost import Account, Cost
+from dpsql.trusted.frozen import Frozen, replace
 from dpsql.trusted.kernel.claims import Disagreement
 from dpsql.trusted.measurements.noisy_sums import NoisySums
 from dpsql.trusted.measurements.online_comparisons import Comparisons, Opening
@@ -39,8 +40,7 @@ class TooLong(KeyboardInterrupt):
     """A forgery takes far too long. What interrupts a statement is all that passes through the solvers."""
 
 
-@dataclass(frozen=True)
-class Verdict:
+class Verdict(Frozen, kw_only=False):
     """How a forgery ended: 'refused', 'refused by chance' (by a fault that no check raises), 'refused later' (as the second request of a
     script, whose first one was charged), 'held', 'unjudged' (it would take too long to find out), or one of the `FAULTS`; and why."""
 
@@ -52,7 +52,7 @@ class Verdict:
 FAULTS = ("moved", "incident", "crashed", "slow")
 
 
-@dataclass
+@dataclasses.dataclass
 class Group:
     """Forgeries that ended alike."""
 
@@ -62,15 +62,15 @@ class Group:
     count: int = 0
 
 
-@dataclass
+@dataclasses.dataclass
 class Totals:
     """What a run has seen."""
 
     forged: int = 0
-    outcomes: Counter[str] = field(default_factory=Counter)
-    answered: Counter[str] = field(default_factory=Counter)
-    kinds: Counter[str] = field(default_factory=Counter)
-    faults: dict[tuple[str, str, str, str], Group] = field(default_factory=dict)
+    outcomes: Counter[str] = dataclasses.field(default_factory=Counter)
+    answered: Counter[str] = dataclasses.field(default_factory=Counter)
+    kinds: Counter[str] = dataclasses.field(default_factory=Counter)
+    faults: dict[tuple[str, str, str, str], Group] = dataclasses.field(default_factory=dict)
 
     def add(self, number: int, forgery: Forgery, verdict: Verdict) -> None:
         self.forged += 1

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from oracle.moves import View, compare_rows, read_rows
 from oracle.replay import Family
 
 from dpsql.trusted.accounting.cost import Cost
+from dpsql.trusted.frozen import Frozen, replace
 from dpsql.trusted.kernel.run import Kernel
 from dpsql.trusted.measurements.boxes import Tree
 from dpsql.trusted.measurements.buckets import Partition
@@ -37,8 +37,7 @@ CLOSE = 1 + 1e-9  # rounding of what is computed here in floats
 UNTOLD = 10**15  # an epsilon so large that floats cannot tell it from any loss
 
 
-@dataclass(frozen=True)
-class Found:
+class Found(Frozen, kw_only=False):
     """A claim that does not hold: on which neighbour, and how far what moved."""
 
     neighbour: str
@@ -50,8 +49,7 @@ class Found:
         return f"{self.what} moved {self.moved:.6g}, claimed {self.claimed:.6g} (without {self.neighbour})"
 
 
-@dataclass(frozen=True)
-class Look:
+class Look(Frozen, kw_only=False):
     """What one release handed over, and what it released where no noise is added; or the fault in which it ended."""
 
     steps: tuple[Step, ...]
@@ -245,8 +243,7 @@ def _of_updates(request: Opening, mine: Any, yours: Any) -> Loss:
     return Loss(each.epsilon * request.updates, each.rho * request.updates)
 
 
-@dataclass(frozen=True)
-class Pieces:
+class Pieces(Frozen, kw_only=False):
     """The distribution of one drawn value: where its pieces begin, how wide they are, and the logarithms of their chances.
 
     The choice that is listed last may be of all values from `low` to `high` that are in no piece, of which each has `rest`.

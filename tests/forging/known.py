@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -11,6 +10,7 @@ from forging.corpus import Base, Corpus
 from forging.forger import Forgery
 from support.forged import fields_of, made_of
 
+from dpsql.trusted.frozen import replace
 from dpsql.trusted.measurements.boxes import Tree
 from dpsql.trusted.measurements.buckets import Numbered
 from dpsql.trusted.measurements.flip_distance import DistinctWithin

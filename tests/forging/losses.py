@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from forging.watched import Step
 
+from dpsql.trusted.frozen import Frozen
+
 NEVER = -60.0  # log-probability of what is never drawn: half of it is what proofs leave out
 
 
-@dataclass(frozen=True)
-class Loss:
+class Loss(Frozen, kw_only=False):
     """A loss in epsilon, in rho, and the chance that it is larger. Losses of draws, one after the other, add up."""
 
     epsilon: float = 0.0

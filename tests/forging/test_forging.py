@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -15,6 +14,7 @@ from forging.watched import replaced
 from forging.wire import Wire
 
 from dpsql.trusted.accounting.cost import FREE, Cost
+from dpsql.trusted.frozen import replace
 from dpsql.trusted.kernel.shapes import RELATIONS, SUMMARIES
 from dpsql.trusted.measurements.all_measurements import MEASUREMENTS, VALUES
 from dpsql.trusted.measurements.online_comparisons import Comparisons

@@ -7,13 +7,14 @@ technique, a choice among scores that are computed as far as needed) are replace
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any
 from unittest.mock import patch
 
+from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.measurements import block_sums
 from dpsql.trusted.measurements.several import race
 from dpsql.trusted.noise import choice, integer, smooth, sparse_vector, tree
@@ -21,8 +22,7 @@ from dpsql.trusted.noise import choice, integer, smooth, sparse_vector, tree
 MOST_REFINED = 10**4
 
 
-@dataclass(frozen=True)
-class Step:
+class Step(Frozen, kw_only=False):
     """A draw: of which kind, the numbers that it is about, and its scales. Numbers are data; scales have to be public."""
 
     kind: str
@@ -30,7 +30,7 @@ class Step:
     scales: tuple[Any, ...]
 
 
-@dataclass
+@dataclasses.dataclass
 class Watch:
     """A `noise.source.Source` that adds nothing, and everything that was handed to primitives meanwhile.
 
@@ -42,8 +42,8 @@ class Watch:
     choose: int = 0
     split: bool = True
     first: int | None = None
-    steps: list[Step] = field(default_factory=list)
-    scores: dict[int, list[int]] = field(default_factory=dict)  # of choices, exactly: the same however the release is driven
+    steps: list[Step] = dataclasses.field(default_factory=list)
+    scores: dict[int, list[int]] = dataclasses.field(default_factory=dict)  # of choices, exactly: the same however the release is driven
 
     def exact(self, known: Callable[[int], int], number: int) -> list[int]:
         """The scores of the choice that comes after these steps."""

@@ -4,7 +4,6 @@ no limit bites, and where limits, clips and bounds do."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
 from support.golden.comparison import FOLDER, PLENTY, released, short, texts
@@ -20,6 +19,7 @@ from dpsql.engine.session import Session
 from dpsql.errors import Error
 from dpsql.sql.text.parse import parse
 from dpsql.sql.text.statement import Query
+from dpsql.trusted.frozen import replace
 from dpsql.trusted.measurements.reading import content
 from dpsql.trusted.plan.node import Printing
 from dpsql.trusted.plan.operators.scan import Scan

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,6 +16,7 @@ from dpsql.audit.exact import Exact
 from dpsql.catalog.price import price
 from dpsql.engine.answering import answer
 from dpsql.engine.session import Session
+from dpsql.trusted.frozen import replace
 
 HERE = Path(__file__).parent
 NUMBER = "CASE WHEN NOT isnan({0}) THEN {0} END"

@@ -10,10 +10,11 @@ import re
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
+from dpsql.trusted.frozen import Frozen
 
 ROOT = Path(__file__).parents[2]
 OPENED = """
@@ -25,8 +26,7 @@ con = dpsql.connect(policy=policy, budget=folder.BUDGET, epsilon=0.5)
 """
 
 
-@dataclass(frozen=True, kw_only=True)
-class Toy:
+class Toy(Frozen):
     """A file that is added, the place of the one line with its import, what the checker has to know of it besides, and what shows
     that it is used."""
 

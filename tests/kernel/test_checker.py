@@ -7,7 +7,6 @@ import contextlib
 import random
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping
-from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from types import MappingProxyType
@@ -30,7 +29,7 @@ from dpsql.ledgers.ledger_reports import ReportingLedger
 from dpsql.sql.text.split import split
 from dpsql.trusted.accounting.cost import Account, pure
 from dpsql.trusted.declarations.tables import Table
-from dpsql.trusted.frozen import field_names, is_frozen
+from dpsql.trusted.frozen import Frozen, field_names, is_frozen, replace
 from dpsql.trusted.kernel import checker, claims, shapes
 from dpsql.trusted.kernel.publics import Publics
 from dpsql.trusted.kernel.run import Kernel
@@ -197,8 +196,7 @@ class Unread:
         raise AssertionError("a private row is read")
 
 
-@dataclass(frozen=True)
-class Fault:
+class Fault(Frozen, kw_only=False):
     """What is wrong, how it is planted, and rows of which too little is claimed then; `above` puts operators above them."""
 
     what: str
@@ -492,7 +490,6 @@ def test_what_is_no_plan_is_not_derived(family: Family) -> None:
     class Sub(Filter):
         pass
 
-    @dataclass(frozen=True, kw_only=True)
     class Further(Filter):
         more: int = 0
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import date, datetime
 from fractions import Fraction
 from types import MappingProxyType
@@ -20,6 +19,7 @@ from dpsql.backends.duckdb import DuckReader
 from dpsql.errors import OperationalError
 from dpsql.questions.labels import label
 from dpsql.questions.no_public_facts import NoPublicFacts
+from dpsql.trusted.frozen import replace
 from dpsql.trusted.kernel import checker, claims, plan_size, shapes
 from dpsql.trusted.kernel.checker import Checked, Known
 from dpsql.trusted.kernel.claims import Claims, Disagreement

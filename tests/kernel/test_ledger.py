@@ -10,7 +10,6 @@ import sqlite3
 import stat
 import tempfile
 from collections.abc import Callable
-from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -26,6 +25,7 @@ from dpsql.errors import LedgerError
 from dpsql.ledgers.ledger_reports import ReportingLedger
 from dpsql.trusted.accounting.cost import NOTHING, Account, Charge, Cost, concentrated, pure
 from dpsql.trusted.accounting.privacy_filter import Limit
+from dpsql.trusted.frozen import replace
 from dpsql.trusted.kernel.anchor import Anchor
 from dpsql.trusted.kernel.ledger import Refused, anchor_beside
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 
 import duckdb
 import pytest
@@ -18,6 +17,7 @@ from dpsql.backends.duckdb import DuckReader
 from dpsql.catalog.policy import parse_policy
 from dpsql.catalog.schema import fit
 from dpsql.trusted.declarations.tables import Table
+from dpsql.trusted.frozen import replace
 from dpsql.trusted.kernel import checker
 from dpsql.trusted.plan.node import Printing
 from dpsql.trusted.plan.operators.scan import Scan

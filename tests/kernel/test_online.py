@@ -6,7 +6,6 @@ import json
 import multiprocessing
 import sqlite3
 from collections.abc import Iterator
-from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from dpsql.errors import Incident
 from dpsql.ledgers.ledger_reports import ReportingLedger
 from dpsql.models.table_domain import TableDomain
 from dpsql.trusted.accounting.cost import NOTHING, Account, pure
+from dpsql.trusted.frozen import replace
 from dpsql.trusted.kernel.ledger import Closed
 from dpsql.trusted.kernel.model_progress import SERIES
 from dpsql.trusted.kernel.run import Kernel

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from fractions import Fraction
 from types import MappingProxyType
 from typing import Any, ClassVar
@@ -15,6 +14,7 @@ from dpsql.errors import OperationalError
 from dpsql.trusted.accounting.cost import Account, Cost, pure
 from dpsql.trusted.declarations.account_limits import LATE
 from dpsql.trusted.declarations.tables import Column, OwnerPath, Table
+from dpsql.trusted.frozen import Frozen, replace
 from dpsql.trusted.kernel import run as kernel_run
 from dpsql.trusted.kernel.run import Kernel, Leave
 from dpsql.trusted.kernel.taken import taken
@@ -91,8 +91,7 @@ def keeps_order() -> bool:
     return served() == (WHOLE, 42) and served(2) == ([*WHOLE[:3], "incident"], "Incident")
 
 
-@dataclass(frozen=True)
-class Fault:
+class Fault(Frozen, kw_only=False):
     what: str
     plant: Callable[[pytest.MonkeyPatch], None]
 

@@ -6,11 +6,11 @@ import hashlib
 import random
 import sqlite3
 from collections.abc import Callable, Generator, Iterable
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from dpsql.trusted.frozen import replace
 from dpsql.trusted.kernel.chain import Broken, Event
 from dpsql.trusted.kernel.event_store import COLUMNS, LINKED
 from dpsql.trusted.kernel.past import Past

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
@@ -26,7 +25,6 @@ from dpsql.trusted.plan.operators.union import UnionAll
 from dpsql.types import Interval, Type
 
 
-@dataclass(frozen=True, kw_only=True)
 class Said(Distinct):
     """An operator that says that it is public."""
 

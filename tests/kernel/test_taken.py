@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import replace
 from datetime import UTC, datetime
 from fractions import Fraction
 from types import SimpleNamespace
@@ -18,7 +17,7 @@ from support.forged import fields_of, made_of, tampered
 from dpsql.trusted.accounting.cost import Account, Cost, pure
 from dpsql.trusted.declarations.tables import Column, OwnerPath, Table
 from dpsql.trusted.field_types import NumberRange
-from dpsql.trusted.frozen import is_frozen
+from dpsql.trusted.frozen import is_frozen, replace
 from dpsql.trusted.kernel import shapes
 from dpsql.trusted.kernel.run import Kernel
 from dpsql.trusted.kernel.taken import HANDED, MADE, forms_of, taken

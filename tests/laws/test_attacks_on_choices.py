@@ -7,7 +7,6 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from support.coded_tables import Coded
 
 from dpsql.audit.exact import Exact
 from dpsql.models.table_domain import TableDomain
+from dpsql.trusted.frozen import replace
 from dpsql.trusted.measurements import all_measurements as measurements
 from dpsql.trusted.measurements.block_sums import Axis
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -23,6 +22,7 @@ from dpsql.planning.script import declared_cells
 from dpsql.questions.rules.squares import measured_columns, with_squares
 from dpsql.sql.text.parse import parse
 from dpsql.sql.text.statement import Query
+from dpsql.trusted.frozen import replace
 from dpsql.trusted.measurements.several.sets import read
 from dpsql.trusted.plan.operators.owner_sets import UNIT, OwnerSets, lipschitz_constant
 

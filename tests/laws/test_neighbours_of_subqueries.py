@@ -4,7 +4,6 @@ whatever value was released."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -17,6 +16,7 @@ from dpsql.errors import Error
 from dpsql.planning.bounded_view import limited_view
 from dpsql.planning.options import Options
 from dpsql.questions.rules.substitute import substitute
+from dpsql.trusted.frozen import replace
 from dpsql.trusted.plan.certificate import stability
 from dpsql.trusted.plan.node import Stability
 from dpsql.trusted.plan.operators.join import Join

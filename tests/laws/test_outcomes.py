@@ -7,7 +7,6 @@ the same columns; with the same groups where they are declared; for the same cha
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from dpsql.audit.exact import Exact
 from dpsql.engine.answering import answer
 from dpsql.engine.session import Session
 from dpsql.errors import Error, Incident
+from dpsql.trusted.frozen import Frozen
 
 
 def listed(name: str) -> list[str]:
@@ -38,8 +38,7 @@ STATEMENTS: list[tuple[str, str]] = [
 ]
 
 
-@dataclass(frozen=True)
-class Outcome:
+class Outcome(Frozen, kw_only=False):
     """What an analyst sees of a statement, apart from numbers that noise would hide."""
 
     kind: str

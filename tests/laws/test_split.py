@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -18,6 +17,7 @@ from support.stores import stored
 
 from dpsql.engine.session import Session
 from dpsql.questions.labels import label
+from dpsql.trusted.frozen import replace
 from dpsql.trusted.kernel.checker import known
 from dpsql.trusted.kernel.split_by_entity import split_by_entity
 from dpsql.trusted.measurements.reading import content

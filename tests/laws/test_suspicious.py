@@ -6,7 +6,6 @@ import datetime as dt
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
@@ -30,6 +29,7 @@ from dpsql.questions.rules.limit_rows import limit_rows
 from dpsql.sql.binding.bind import bind
 from dpsql.sql.text.parse import parse
 from dpsql.sql.text.statement import Query
+from dpsql.trusted.frozen import Frozen, field
 from dpsql.trusted.kernel.run import Kernel
 from dpsql.trusted.plan.certificate import stabilities
 from dpsql.trusted.plan.expr.facts import Facts, NotTotal, facts
@@ -57,8 +57,7 @@ word = {}
 """, price="epsilon = 10")
 
 
-@dataclass(frozen=True)
-class Pair:
+class Pair(Frozen, kw_only=False):
     """A database of people, visits and public codes, and the same without the person `gone`."""
 
     types: Mapping[str, str]

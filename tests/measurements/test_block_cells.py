@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import datetime as dt
 import itertools
 import math
@@ -22,6 +21,7 @@ from dpsql.backends.duckdb import DuckReader
 from dpsql.catalog.model import Catalog
 from dpsql.catalog.policy import parse_policy
 from dpsql.catalog.schema import fit
+from dpsql.trusted.frozen import replace
 from dpsql.trusted.kernel.publics import Publics
 from dpsql.trusted.kernel.taken import taken
 from dpsql.trusted.matrices.blocks import IntegerBlock
@@ -127,7 +127,7 @@ def test_rows_with_other_values_are_taken_for_one_of_the_list(name: str, reader:
         axis = Axis(column=name, values=AXES[name], rest=rest, counted=counted)
         assert taken(axis) == axis
         block = IntegerBlock(axes=(0,), matrices=(Unit(axis.size),), scale=1.0)
-        asked = dataclasses.replace(request, axes=(axis,), blocks=(block,))
+        asked = replace(request, axes=(axis,), blocks=(block,))
         (answers,) = asked.release(context(reader), None).answers  # type: ignore[arg-type]
         assert answers == tuple(np.delete(listed, rest).tolist())
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import random
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from fractions import Fraction
 from types import MappingProxyType
 from typing import Any
@@ -17,6 +16,7 @@ from support.laws.family import ENTITIES, Family, catalog, shown
 from support.laws.random_plans import Builder
 from support.laws.texts import TEXTS
 
+from dpsql.trusted.frozen import replace
 from dpsql.trusted.measurements.reading.content import Content, Learned, _pays, printed
 from dpsql.trusted.plan.certificate import stability
 from dpsql.trusted.plan.expr.nodes import Ref

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Generator
-from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -27,6 +26,7 @@ from dpsql.ledgers.ledger_reports import ReportingLedger
 from dpsql.questions.no_public_facts import NoPublicFacts
 from dpsql.trusted.accounting.cost import FREE, Account, Cost, concentrated, pure
 from dpsql.trusted.field_types import WIDEST
+from dpsql.trusted.frozen import replace
 from dpsql.trusted.kernel.run import Kernel
 from dpsql.trusted.kernel.taken import taken
 from dpsql.trusted.measurements.above_threshold import (

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -14,6 +13,7 @@ from support.forged import tampered
 
 from dpsql.trusted.accounting.cost import FREE, Cost
 from dpsql.trusted.field_types import WIDEST
+from dpsql.trusted.frozen import replace
 from dpsql.trusted.kernel.taken import taken
 from dpsql.trusted.matrices.blocks import IntegerBlock
 from dpsql.trusted.matrices.matrices import Sum, Unit, Written

@@ -6,7 +6,6 @@ import itertools
 import math
 import random
 from collections.abc import Sequence
-from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from support.sessions import open_ledger
 
 from dpsql.questions.rebuilding import rebuild
 from dpsql.trusted.accounting.cost import FREE, pure
+from dpsql.trusted.frozen import replace
 from dpsql.trusted.kernel import run
 from dpsql.trusted.kernel.claims import Disagreement
 from dpsql.trusted.kernel.publics import Publics

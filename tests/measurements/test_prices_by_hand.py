@@ -11,7 +11,6 @@ import itertools
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -22,6 +21,7 @@ from support.laws.family import Family, catalog
 from support.planted_faults import PlantedFault
 from support.small_tables import equal, literal, ref, visits
 
+from dpsql.trusted.frozen import replace
 from dpsql.trusted.kernel.taken import taken
 from dpsql.trusted.matrices.blocks import IntegerBlock
 from dpsql.trusted.matrices.matrices import Sum, Unit

@@ -6,7 +6,6 @@ import math
 import random
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from typing import Any
@@ -20,6 +19,7 @@ from support.requests import ROWS, cost_of
 from dpsql.solvers.usual import USUAL
 from dpsql.trusted.accounting.cost import FREE
 from dpsql.trusted.extensions import lipschitz_extension
+from dpsql.trusted.frozen import replace
 from dpsql.trusted.measurements.several.balanced_levels import Balance, Scores, score_range
 from dpsql.trusted.measurements.several.levels import ExtensionSums
 from dpsql.trusted.measurements.several.race import Race, highest

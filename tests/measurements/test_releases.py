@@ -9,7 +9,6 @@ import random
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from types import MappingProxyType
@@ -29,6 +28,7 @@ from dpsql.catalog.model import Catalog
 from dpsql.catalog.policy import parse_policy
 from dpsql.catalog.schema import fit
 from dpsql.engine.opening import public_values
+from dpsql.trusted.frozen import replace
 from dpsql.trusted.kernel.taken import taken
 from dpsql.trusted.measurements import select, smooth_quantile
 from dpsql.trusted.measurements.above_threshold import (

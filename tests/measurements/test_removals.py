@@ -6,7 +6,6 @@ import math
 import random
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -20,6 +19,7 @@ from support.requests import cost_of
 from dpsql.solvers.usual import USUAL
 from dpsql.trusted.accounting.cost import FREE
 from dpsql.trusted.extensions.removal_distance import RemovalDistances
+from dpsql.trusted.frozen import replace
 from dpsql.trusted.measurements.several.levels import ExtensionSums
 from dpsql.trusted.measurements.several.removal_levels import RecursiveSums, Removed, first
 from dpsql.trusted.measurements.several.sets import in_cells

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from dpsql.microdata.all_fits import METHODS, fit
 from dpsql.microdata.noisy_answers import NoisyAnswers, noisy_answers, query_group
 from dpsql.microdata.optimality import Proposal, bounded_fit, residual
 from dpsql.microdata.sparse_queries import of_workload, sums_and_entries
+from dpsql.trusted.frozen import replace
 from dpsql.workload.domain import domain
 from dpsql.workload.factors import Identity, Prefix, Total
 from dpsql.workload.workload import Product, Workload

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,6 +14,7 @@ from dpsql.models.markov_network import MarkovNetwork
 from dpsql.models.mirror_descent import fit
 from dpsql.models.noisy_marginals import LEAST_TOTAL, MarginalMeasurement, combined, estimated_total
 from dpsql.models.table_domain import Columns, TableDomain
+from dpsql.trusted.frozen import replace
 from dpsql.workload.factors import Array
 
 SMALL = TableDomain(("a", "b", "c", "d"), (3, 4, 2, 2))

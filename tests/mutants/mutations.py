@@ -8,9 +8,10 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
+
+from dpsql.trusted.frozen import Frozen
 
 ROOT = Path(__file__).parents[2]
 COMPARED: dict[type, type[ast.cmpop]] = {
@@ -44,8 +45,7 @@ class Site(NamedTuple):
     at_import: bool
 
 
-@dataclass(frozen=True)
-class Mutant:
+class Mutant(Frozen, kw_only=False):
     """One change. `lines` are those of its statement; `number` is its place among all changes of the file."""
 
     path: str

@@ -14,13 +14,15 @@ import time
 import traceback
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 from _pytest.runner import call_and_report
 from mutants.mutations import NONE, ROOT, Mutant
 from mutants.planted import import_anew, note_lines, plant, unchanged
+
+from dpsql.trusted.frozen import replace
 
 ANEW = "imported anew"
 LONG = 60  # seconds after which a test of ours hangs

@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
 
 from dpsql.trusted.extensions.lipschitz_extension import LipschitzExtension
-from dpsql.trusted.frozen import field_names, is_frozen
+from dpsql.trusted.frozen import Frozen, field_names, is_frozen, replace
 from dpsql.trusted.kernel import run
 from dpsql.trusted.kernel.publics import Publics
 from dpsql.trusted.measurements import block_sums, flip_distance
@@ -41,8 +40,7 @@ from dpsql.trusted.plan.operators.union import UnionAll
 from dpsql.types import Type
 
 
-@dataclass(frozen=True)
-class Fault:
+class Fault(Frozen, kw_only=False):
     """What is wrong, and how it is planted. A claim is made again of what was read; what is executed is read again, where a
     request has `within` in it. `checked`: a plan that claims it is refused by the kernel's checker."""
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -19,6 +18,7 @@ import numpy as np
 from dpsql.audit.exact import Exact
 from dpsql.trusted.accounting.cost import FREE, Cost, concentrated, pure
 from dpsql.trusted.extensions.removal_distance import RemovalDistances
+from dpsql.trusted.frozen import Frozen, replace
 from dpsql.trusted.kernel.run import Kernel
 from dpsql.trusted.measurements import flip_distance, select
 from dpsql.trusted.measurements.above_threshold import (
@@ -58,8 +58,7 @@ from dpsql.trusted.plan.certificate import Certificate, Sensitivity
 from dpsql.trusted.plan.operators.owner_sets import lipschitz_constant
 
 
-@dataclass(frozen=True)
-class View:
+class View(Frozen, kw_only=False):
     """A database as the kernel reads it, with any noise in place of its own."""
 
     kernel: Kernel
@@ -75,8 +74,7 @@ class View:
 CLOSE = 1 + 1e-9  # rounding of the comparisons that are made in floats
 
 
-@dataclass(frozen=True)
-class Move:
+class Move(Frozen, kw_only=False):
     """How far something moved, in the unit of what was claimed for it."""
 
     what: str

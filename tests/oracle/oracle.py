@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from oracle.classes import ALL, classes_of
@@ -22,14 +22,14 @@ from dpsql.engine.together import workload
 from dpsql.errors import Error, Incident, InternalError
 from dpsql.sql.text.parse import parse
 from dpsql.sql.text.statement import Option, Query
+from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.plan.certificate import Certificate
 
 REACHED = 0.999  # of a claim, so that nothing less would do
 PER_WORLD = 36  # statements over one family of databases
 
 
-@dataclass(frozen=True)
-class Violation:
+class Violation(Frozen, kw_only=False):
     """A claim that does not hold, with what makes it again."""
 
     seed: int
@@ -47,7 +47,7 @@ class Violation:
                 + (f"\n    options {dict(self.asked.options)}" if self.asked.options else ""))
 
 
-@dataclass
+@dataclasses.dataclass
 class Shape:
     """A kind of claim: of how many requests it was made, in how many some entity reached it, and the most that one did."""
 
@@ -61,7 +61,7 @@ class Shape:
         self.most = max(self.most, share)
 
 
-@dataclass
+@dataclasses.dataclass
 class Totals:
     """What a run has seen."""
 
@@ -70,14 +70,14 @@ class Totals:
     answered: int = 0
     compared: int = 0
     requests: int = 0
-    refused: Counter[str] = field(default_factory=Counter)
-    classes: Counter[str] = field(default_factory=Counter)
-    crashed: list[str] = field(default_factory=list)
-    incidents: list[str] = field(default_factory=list)
-    violations: list[Violation] = field(default_factory=list)
-    kept: list[Seen] = field(default_factory=list)
-    tight: Counter[str] = field(default_factory=Counter)
-    shapes: dict[str, Shape] = field(default_factory=dict)
+    refused: Counter[str] = dataclasses.field(default_factory=Counter)
+    classes: Counter[str] = dataclasses.field(default_factory=Counter)
+    crashed: list[str] = dataclasses.field(default_factory=list)
+    incidents: list[str] = dataclasses.field(default_factory=list)
+    violations: list[Violation] = dataclasses.field(default_factory=list)
+    kept: list[Seen] = dataclasses.field(default_factory=list)
+    tight: Counter[str] = dataclasses.field(default_factory=Counter)
+    shapes: dict[str, Shape] = dataclasses.field(default_factory=dict)
 
     def table(self) -> str:
         """Of every kind of claim, how much of it was reached at most, in what share of requests by some entity, and of how many."""
@@ -159,8 +159,7 @@ def examine(asked: Asked, family: Family, totals: Totals, *, seed: int = 0, numb
     totals.compared += len(family.readers) - 1 if kernel.asked else 0
 
 
-@dataclass(frozen=True)
-class Seen:
+class Seen(Frozen, kw_only=False):
     """A request, and what it reads on the database (None) and on every neighbour: numbers and rows, or the fault."""
 
     request: Request

@@ -8,10 +8,10 @@ every answer of the first one, with other probabilities: how different these are
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import math
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, ClassVar
 
@@ -27,6 +27,7 @@ from dpsql.engine.opening import public_values
 from dpsql.engine.session import Session
 from dpsql.solvers.usual import USUAL
 from dpsql.trusted.accounting.cost import Charge
+from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.kernel.run import Kernel, Leave
 from dpsql.trusted.measurements.online_comparisons import ComparisonResult, Comparisons
 from dpsql.trusted.measurements.reading.request import Context, Request
@@ -210,8 +211,7 @@ class Reader:
             reader.seen = {(how, sql): found for (how, sql), found in reader.seen.items() if quote(name) not in sql}
 
 
-@dataclass(frozen=True)
-class Asked:
+class Asked(Frozen, kw_only=False):
     """A request as the kernel served it."""
 
     request: Request | Comparisons
@@ -251,13 +251,13 @@ class Recorder(Kernel):
             self._reader.serving = False  # type: ignore[attr-defined]
 
 
-@dataclass
+@dataclasses.dataclass
 class Family:
     """A world and every neighbour of it, in engines of their own."""
 
     world: World
-    readers: dict[str | None, Reader] = field(init=False)
-    kernels: dict[str | None, Kernel] = field(init=False)
+    readers: dict[str | None, Reader] = dataclasses.field(init=False)
+    kernels: dict[str | None, Kernel] = dataclasses.field(init=False)
 
     def __post_init__(self) -> None:
         self._engine, self._parsed = duckdb.connect(":memory:", config={"threads": 1}), dict[str, Any]()

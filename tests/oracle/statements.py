@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 from oracle.worlds import BY_NAME, NULL, World
@@ -15,6 +14,7 @@ from dpsql.mechanisms.all_mechanisms import NAMES as MECHANISMS
 from dpsql.mechanisms.named_bounds import BOUNDS
 from dpsql.mechanisms.select.undeclared_keys import RULES
 from dpsql.synthesis.methods.all_methods import METHODS
+from dpsql.trusted.frozen import Frozen, field, replace
 from dpsql.validation.deciders.all_deciders import NAMES as DECIDERS
 
 NUMBER, TEXT, DAY, TIME, TRUTH = "number", "text", "day", "time", "truth"
@@ -47,8 +47,7 @@ CROWDED = ("plain", "nulls", "ranges", "lists", "bounds", "named", "sets", "runn
 NEWEST = ("lateral", "by_name", "semi", "nested", "accuracies")
 
 
-@dataclass(frozen=True)
-class Column:
+class Column(Frozen, kw_only=False):
     """A column of a relation: how it is written, its type, whether sums of it are bounded, whether it names entities."""
 
     name: str
@@ -59,8 +58,7 @@ class Column:
     whole: bool = False
 
 
-@dataclass(frozen=True)
-class Relation:
+class Relation(Frozen, kw_only=False):
     """What stands after FROM, and its columns. `many` tells whether a row may belong to several entities, or to none."""
 
     text: str
@@ -75,8 +73,7 @@ class Relation:
         return [column for column in self.columns if column.owner]
 
 
-@dataclass(frozen=True)
-class Asked:
+class Asked(Frozen, kw_only=False):
     """A statement, or several that are asked together; and the values of its parameters."""
 
     kind: str

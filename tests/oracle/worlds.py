@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import TypeAlias
+
+from dpsql.trusted.frozen import Frozen, field, replace
 
 NULL = "NULL"
 Row: TypeAlias = tuple[str, ...]
 Rows: TypeAlias = Mapping[str, tuple[Row, ...]]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Kind:
+class Kind(Frozen):
     """A kind of column: its type in the database, how it may be declared, and values, common and odd."""
 
     name: str
@@ -107,8 +107,7 @@ GROUP = 3000
 SAME = "the same rows in another order"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Hangs:
+class Hangs(Frozen):
     """A foreign key that a deletion follows."""
 
     columns: tuple[str, ...]
@@ -116,8 +115,7 @@ class Hangs:
     references: tuple[str, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Table:
+class Table(Frozen):
     """A table as it is declared. `kinds` tells of a column which values it takes, `owner` which name entities."""
 
     name: str
@@ -156,8 +154,7 @@ def _quoted(name: str) -> str:
     return f'"{name}"'
 
 
-@dataclass(frozen=True, kw_only=True)
-class World:
+class World(Frozen):
     """A policy and the rows of a database. `entities` are the kinds that are protected, by table and key; groups of fewer than
     `least` of them are withheld. Rows of some tables are there `times` over, in more than one group of rows of the engine."""
 

@@ -6,7 +6,6 @@ import itertools
 import math
 import random
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
 from pathlib import Path
@@ -20,6 +19,7 @@ from support.joined_worlds import Small, context_of, neighbours, planned
 from support.policies import policy_of
 
 from dpsql.backends.duckdb import DuckReader
+from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.kernel.publics import Publics
 from dpsql.trusted.measurements.several.smooth_join_sum import Counts
 from dpsql.trusted.plan import distance
@@ -282,8 +282,7 @@ def cycle(n: int) -> str:
         f"e{i}.part = {i + 1}" for i in range(n))
 
 
-@dataclass(frozen=True)
-class Published:
+class Published(Frozen, kw_only=False):
     """What Dong and Yi's programs tell of a cycle over n tables, at two values of beta."""
 
     n: int

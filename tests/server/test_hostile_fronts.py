@@ -7,7 +7,6 @@ import json
 import pickle
 import random
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -27,6 +26,7 @@ from dpsql.server.link.vault_calls import CALLS, LENGTH, Fault, Made, ReleasedSt
 from dpsql.server.vault.vault import ServedAccount, Vault
 from dpsql.trusted.accounting.cost import Account, Cost, pure
 from dpsql.trusted.declarations.tables import Table
+from dpsql.trusted.frozen import replace
 from dpsql.trusted.kernel.ledger import Refused
 from dpsql.trusted.kernel.run import AnsweredBefore
 from dpsql.trusted.kernel.taken import MADE

@@ -15,11 +15,12 @@ import struct
 import subprocess
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 from urllib.request import Request, urlopen
 
 import pytest
+
+from dpsql.trusted.frozen import replace
 
 pytest.importorskip("pygwire", reason="the extra dpsql[server] is not installed")
 pytest.importorskip("scramp", reason="the extra dpsql[server] is not installed")

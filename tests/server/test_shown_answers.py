@@ -6,7 +6,6 @@ import asyncio
 import datetime as dt
 import socket
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -31,6 +30,7 @@ from dpsql.server.front.terms.types_on_wire import TEXT as AS_TEXT
 from dpsql.server.front.wire.wire import _encoded
 from dpsql.sql.text.parse import parse
 from dpsql.sql.text.statement import Query
+from dpsql.trusted.frozen import replace
 from dpsql.trusted.kernel.ledger import Ledger
 
 TEXT = "SELECT sex, COUNT(*) AS n FROM people GROUP BY sex"

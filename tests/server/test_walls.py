@@ -5,6 +5,7 @@ What remains where some of them are missing is named here, as in the guide to se
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import platform
@@ -12,7 +13,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ from dpsql.server.walls import own_root, shut_in
 from dpsql.server.walls.allowed_calls import DEADLY
 from dpsql.server.walls.call_filter import HERE, filter_of_front
 from dpsql.server.walls.front_users import user_of_front
+from dpsql.trusted.frozen import Frozen
 
 TESTS = Path(__file__).parents[1]
 NO_WALL, NO_LANDLOCK = (str(TESTS / "support" / name) for name in ("no_wall.py", "no_landlock.py"))
@@ -37,7 +38,7 @@ pytestmark = [pytest.mark.skipif(not HERE, reason="of Linux, on machines whose c
               pytest.mark.skipif(known_calls.library() is None, reason="libseccomp tells the numbers of calls")]
 
 
-@dataclass
+@dataclasses.dataclass
 class Place:
     """The owner's folder; a process that sleeps, as the user as whom the front runs; and a folder for the front."""
 
@@ -63,8 +64,7 @@ class Place:
                 os.getpgid(pid), os.uname().nodename, self.victim.poll())
 
 
-@dataclass(frozen=True)
-class Walls:
+class Walls(Frozen, kw_only=False):
     """Which of the walls stand."""
 
     root: bool = True

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache, partial
 from pathlib import Path
@@ -27,6 +26,7 @@ from support.strength import Strength, refuted, stacked, strengths
 from dpsql.audit.exact import Exact
 from dpsql.planning.script import script
 from dpsql.trusted.accounting.cost import concentrated, pure
+from dpsql.trusted.frozen import Frozen, replace
 from dpsql.trusted.measurements.noisy_sums import NoisySums
 from dpsql.trusted.noise import source
 from dpsql.trusted.noise.source import Secure
@@ -96,8 +96,7 @@ def test_noise_that_is_used_again_is_found(kind: Kind) -> None:
 # -- statements, from the text to what the kernel releases
 
 
-@dataclass(frozen=True, kw_only=True)
-class Asked:
+class Asked(Frozen):
     """A statement over groups of these amounts, of which one side lacks the last.
 
     `law` is what must be added to every total, by hand from the bounds of the columns; `share` how many samples are drawn, in

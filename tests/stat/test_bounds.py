@@ -6,7 +6,6 @@ A false alarm is raised once in 3 * 10^7 audits of promises that are kept, so on
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from dpsql.audit.epsilon import EpsilonBound, lower_bound
 from dpsql.mechanisms.named_bounds import BOUNDS
 from dpsql.trusted.extensions import owned
 from dpsql.trusted.extensions.lipschitz_extension import LipschitzExtension
+from dpsql.trusted.frozen import Frozen, field
 from dpsql.trusted.measurements.several import sets
 from dpsql.trusted.plan.operators import owner_sets
 from dpsql.trusted.plan.operators.clip import Clip
@@ -48,8 +48,7 @@ BOTH_WAYS = "people a JOIN people b ON a.household_id = b.household_id AND a.per
 TRIPLES = (f"{PAIRS} JOIN people c ON a.household_id = c.household_id AND b.person_id < c.person_id")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Claim:
+class Claim(Frozen):
     """A statement under one bound, and the databases it is worst on."""
 
     bound: str

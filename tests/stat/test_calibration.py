@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +21,7 @@ from dpsql.audit.exact import Exact
 from dpsql.audit.prepared import Batched, PreparedStatement, Remembering
 from dpsql.mechanisms.select import quantiles
 from dpsql.mechanisms.select.quantiles import EndChoice, QuantileSearch
+from dpsql.trusted.frozen import Frozen
 
 pytestmark = pytest.mark.stat
 
@@ -165,8 +165,7 @@ def months(draw: random.Random) -> int:
     return draw.choice([0, 0, 0, 0, 12, 12, 12, *range(1, 12)])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OfQuantiles:
+class OfQuantiles(Frozen):
     """Quantiles of people; `smooth` says that there are many different values and rows enough to see an interval's end."""
 
     text: str

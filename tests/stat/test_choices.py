@@ -7,7 +7,6 @@ Requests are made by hand over a table of the kernel, so that scales and thresho
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from support.strength import FivePercentLess, Halved, Numbers, Strength, refuted
 
 from dpsql.audit.prepared import Batched, Remembering
 from dpsql.planning.script import script
+from dpsql.trusted.frozen import Frozen, replace
 from dpsql.trusted.kernel.run import Kernel
 from dpsql.trusted.matrices.blocks import IntegerBlock
 from dpsql.trusted.matrices.matrices import Sum, Unit
@@ -54,8 +54,7 @@ pytestmark = pytest.mark.stat
 Plant = Callable[[pytest.MonkeyPatch], None]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Case:
+class Case(Frozen):
     """A request, what is seen of its release, and how much of the claim `times` samples find. `seen` gives a row for each sample.
 
     `halved`: by how many samples noise of half the width is found; None where there is none to halve, or where it is only seen

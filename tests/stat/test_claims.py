@@ -8,7 +8,6 @@ often. Statements that take long are audited at a lower price, which fewer relea
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from support.audits import Pair, audit, person, visit
 
 from dpsql.budgets.reports import epsilon_of
 from dpsql.catalog.price import exact
+from dpsql.trusted.frozen import Frozen, field
 
 pytestmark = pytest.mark.stat
 
@@ -39,8 +39,7 @@ VALUES = Pair(people=[RICH, *OTHERS], scores=[*((0, points) for points in range(
 NOTES = Pair(people=[person(0)], visits=[visit(i, 0, note=f"note {i}") for i in range(3)])
 
 
-@dataclass(frozen=True, kw_only=True)
-class Claim:
+class Claim(Frozen):
     """A statement, the databases it is worst on, and what its price promises at which delta."""
 
     name: str

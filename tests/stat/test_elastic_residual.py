@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from dpsql.audit.epsilon import lower_bound
 from dpsql.audit.prepared import Batched, PreparedStatement, Remembering
 from dpsql.budgets.reports import epsilon_of
 from dpsql.catalog.price import exact
+from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.measurements.several import smooth_join_sum
 from dpsql.trusted.noise.smooth import Student
 from dpsql.trusted.plan.distance import smooth_bound
@@ -33,8 +33,7 @@ pytestmark = pytest.mark.stat
 CONFIDENCE = 1 - 1e-7
 
 
-@dataclass(frozen=True)
-class Pair:
+class Pair(Frozen, kw_only=False):
     """A database, and the entity that the other one lacks."""
 
     full: Small

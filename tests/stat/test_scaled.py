@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -26,6 +25,7 @@ from support.strength import FivePercentLess, Halved, Numbers, Strength, refuted
 
 from dpsql.audit.prepared import Batched, PreparedStatement, Remembering
 from dpsql.trusted.accounting.cost import Cost
+from dpsql.trusted.frozen import Frozen, replace
 from dpsql.trusted.measurements import smooth_quantile
 from dpsql.trusted.measurements.reading.request import Request
 from dpsql.trusted.measurements.several import balanced_levels, race, removal_levels, smooth_join_sum
@@ -137,8 +137,7 @@ def test_half_of_the_noise_is_found(name: str, tmp_path: Path) -> None:
 Chances = Mapping[int, float]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Telling:
+class Telling(Frozen):
     """A look over `HEAVY`, and what it tells of either side.
 
     `price` is what it costs, by hand. `places` are the chances of its levels; `sums` the exact sums at each, in units, and

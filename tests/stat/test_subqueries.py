@@ -7,7 +7,6 @@ lower bound of epsilon at 1 - 1e-7 must not be above the price.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +18,7 @@ from dpsql.audit.prepared import PreparedStatement
 from dpsql.budgets.reports import epsilon_of
 from dpsql.catalog.price import exact
 from dpsql.planning.script import Released
+from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.noise.source import Secure
 
 pytestmark = pytest.mark.stat
@@ -32,8 +32,7 @@ FEW = Pair(people=[RICH, *OTHERS], visits=[visit(i, 0, cost=9e7, year=2018 + i %
 EDGE = Pair(people=[person(0, income=1e5), person(1, income=0.0), *(person(i, income=45_000.0) for i in range(2, 32))])
 
 
-@dataclass(frozen=True, kw_only=True)
-class Claim:
+class Claim(Frozen):
     """`scales` says that noise has another scale each time, so that none is drawn ahead."""
 
     name: str

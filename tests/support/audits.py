@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from support.sessions import open_ledger, reader_of, session_of
 from dpsql.audit.epsilon import EpsilonBound, lower_bound
 from dpsql.audit.prepared import Batched, PreparedStatement, Remembering
 from dpsql.planning.script import Released
+from dpsql.trusted.frozen import Frozen, field
 
 Numbers = NDArray[np.float64]
 Row = tuple[Any, ...]
@@ -33,8 +33,7 @@ def visit(key: int, who: int, *, year: int | None = 2020, clinic: str | None = "
     return (key, who, year, clinic, cost, note, None)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Pair:
+class Pair(Frozen):
     """A database, and the rows that one more entity (person 0, or household 0) brings."""
 
     people: list[Row] = field(default_factory=list)

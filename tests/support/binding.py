@@ -6,7 +6,6 @@ import datetime as dt
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -35,7 +34,7 @@ from dpsql.sql.binding.relations import QueryBinder
 from dpsql.sql.text import border
 from dpsql.sql.text.parse import parse
 from dpsql.sql.text.statement import Explain, Query
-from dpsql.trusted.frozen import field_names
+from dpsql.trusted.frozen import Frozen, field_names, replace
 from dpsql.trusted.kernel.run import Kernel
 from dpsql.trusted.plan.node import Node, Printing, fold
 from dpsql.trusted.plan.operators import window
@@ -44,8 +43,7 @@ from dpsql.trusted.plan.operators.window import Window
 from dpsql.trusted.reader import Reader
 
 
-@dataclass(frozen=True)
-class Bench:
+class Bench(Frozen, kw_only=False):
     """A world in a database file, with the catalogs of its entities and a plain connection beside."""
 
     reader: Reader

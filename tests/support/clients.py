@@ -24,7 +24,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -32,6 +31,8 @@ from typing import Any
 import pytest
 from support.seats import COLUMNS, ROW
 from support.wire_servers import PASSWORD
+
+from dpsql.trusted.frozen import Frozen, field
 
 FEATURES: Mapping[str, str] = {
     "password": "SCRAM", "binding": "bound TLS", "values": "all types", "parameters": "parameters", "binary": "binary", "columns": "described",
@@ -46,8 +47,7 @@ HEALTH = ["excellent", "fair", "good", "poor"]
 PROGRAMS = Path(__file__).parent / "client_programs"  # those in other languages
 
 
-@dataclass(frozen=True, kw_only=True)
-class Servers:
+class Servers(Frozen):
     """Ports of two servers of ada's, in the database `study`: one of scripted statements, with TLS, and one of the demo."""
 
     scripted: int
@@ -62,8 +62,7 @@ class Servers:
 Asks = Callable[[Servers], Iterator[str]]
 
 
-@dataclass(frozen=True, kw_only=True)
-class ClientOfPostgres:
+class ClientOfPostgres(Frozen):
     """`lacks` gives the reason for each feature that is not there, by the feature."""
 
     name: str

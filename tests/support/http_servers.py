@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import functools
 import http.client
 import json
@@ -11,7 +12,6 @@ import re
 import ssl
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
@@ -30,6 +30,7 @@ from dpsql.server.front.wire.server_limits import AccountUse, ServerLimits
 from dpsql.server.vault import passwords
 from dpsql.server.vault.doorkeeper import Doorkeeper
 from dpsql.server.vault.vault import Vault
+from dpsql.trusted.frozen import Frozen
 
 ARROW = "application/vnd.apache.arrow.stream"
 
@@ -46,8 +47,7 @@ class ControlHere:
             target=self.vault.interrupt, args=(number, statement), daemon=True).start())
 
 
-@dataclass(frozen=True)
-class Reply:
+class Reply(Frozen, kw_only=False):
     status: int
     headers: http.client.HTTPMessage
     content: bytes
@@ -66,7 +66,7 @@ class Reply:
         return str(self.body["error"]["code"])
 
 
-@dataclass
+@dataclasses.dataclass
 class HttpRunning:
     """A server that runs."""
 
@@ -77,7 +77,7 @@ class HttpRunning:
     loop: asyncio.AbstractEventLoop
     stop: Callable[[], None]
     tls: ssl.SSLContext | None = None
-    description: dict[str, Any] = field(default_factory=dict)
+    description: dict[str, Any] = dataclasses.field(default_factory=dict)
 
     def client(self, token: str | None = None) -> HttpClient:
         return HttpClient(self, token)

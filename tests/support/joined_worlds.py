@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import duckdb
@@ -19,6 +18,7 @@ from dpsql.questions.rules.prune_columns import prune_columns
 from dpsql.sql.binding.bind import bind
 from dpsql.sql.text.parse import parse
 from dpsql.sql.text.statement import Query
+from dpsql.trusted.frozen import Frozen, field
 from dpsql.trusted.kernel.publics import Publics
 from dpsql.trusted.measurements.reading.content import Content
 from dpsql.trusted.measurements.reading.request import Context
@@ -88,8 +88,7 @@ Row = tuple[Any, ...]
 Rows = Mapping[str, list[Row]]
 
 
-@dataclass(frozen=True)
-class Small:
+class Small(Frozen, kw_only=False):
     """Rows by table; what hangs on an entity comes and leaves with it."""
 
     rows: Rows = field(default_factory=dict)

@@ -8,18 +8,17 @@ private; this is for databases that an auditor made up. Plans are printed once.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from dataclasses import dataclass, field
 from typing import Any
 
 from dpsql.audit.prepared import PreparedStatement
 from dpsql.trusted.accounting.cost import Cost
+from dpsql.trusted.frozen import field
 from dpsql.trusted.kernel.run import Kernel
 from dpsql.trusted.measurements.reading.request import Context, Release, Request
 from dpsql.trusted.plan.node import Node
 from dpsql.trusted.reader import Query
 
 
-@dataclass(frozen=True, kw_only=True)
 class Printed(Context):
     """A context that prints each plan only once."""
 

@@ -6,7 +6,6 @@ on that group alone, so a pair of groups is what neighbours show.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from dpsql.audit.prepared import PreparedStatement, Remembering
 from dpsql.backends.duckdb import DuckReader, lock_down
 from dpsql.dbapi import Connection
 from dpsql.ledgers.ledger_reports import ReportingLedger
+from dpsql.trusted.frozen import Frozen
 
 Numbers = NDArray[np.float64]
 CELLS = 50_000
@@ -33,8 +33,7 @@ delta = 0.1
 """
 
 
-@dataclass(frozen=True)
-class Alike:
+class Alike(Frozen, kw_only=False):
     """`cells` groups, each with rows of these amounts; `note` is the same in a group, so that it is a key that is not declared.
 
     Only every `step`-th group has the last of them: with 2, neighbours differ in one of every two groups.

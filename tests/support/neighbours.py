@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from dpsql.audit.exact import Exact
 from dpsql.backends.duckdb import DuckReader, lock_down
 from dpsql.engine.session import Session
 from dpsql.engine.validating import validation
+from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.kernel.run import Kernel
 from dpsql.trusted.measurements.flip_distance import NoisyFlipDistance, moved, read, slack_of
 from dpsql.trusted.plan.certificate import Sensitivity
@@ -53,8 +53,7 @@ KEPT: dict[str, duckdb.DuckDBPyConnection] = {}
 MOST = 64
 
 
-@dataclass(frozen=True)
-class World:
+class World(Frozen, kw_only=False):
     """Tables by their columns, their rows, a policy, and for each table the places of the columns that name an entity."""
 
     ddl: Mapping[str, str]
@@ -101,8 +100,7 @@ class World:
             kernel.close()
 
 
-@dataclass(frozen=True)
-class Moved:
+class Moved(Frozen, kw_only=False):
     """How many slacks are charged for, how far they move (l1, and the square of l2), and the plan."""
 
     charged: int

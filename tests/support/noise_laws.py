@@ -21,7 +21,6 @@ in part, is correlated.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal, TypeAlias
 
@@ -29,6 +28,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpsql.trusted.cached import cached_property
+from dpsql.trusted.frozen import Frozen
 
 Numbers = NDArray[np.float64]
 Kind: TypeAlias = Literal["laplace", "gaussian", "student"]
@@ -39,8 +39,7 @@ RARE = 50  # the smallest expected count of a cell of the chi-square test
 STEP = 1e-4  # step in the logarithm of the scale, for derivatives
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Departure:
+class Departure(Frozen):
     """How far draws are from a law. The first three numbers are approximately standard normal if the draws follow it.
 
     `relative` is about (scale drawn with) / (scale of the law) - 1, and `draws` the number of draws.
@@ -57,8 +56,7 @@ class Departure:
         return max(abs(self.scale), abs(self.centre), self.shape) > limit
 
 
-@dataclass(frozen=True)
-class Law:
+class Law(Frozen, kw_only=False):
     """Integer noise of this kind: probabilities proportional to exp(-|z| / scale), exp(-z^2 / (2 scale^2)), or
     1 / (1 + (z / scale)^2)^2."""
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 import shlex
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +17,13 @@ from dpsql import cli
 from dpsql.catalog.policy import parse_policy, read_policy
 from dpsql.ledgers.ledger_reports import ReportingLedger
 from dpsql.sql.text.split import split
+from dpsql.trusted.frozen import Frozen
 
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 EXPECTED = re.compile(r"# exit code (\d)$")
 
 
-@dataclass(frozen=True)
-class Block:
+class Block(Frozen, kw_only=False):
     """A fenced block of a page, and the line on which it begins."""
 
     language: str
@@ -44,7 +44,7 @@ def prose(page: str) -> str:
 # -- what is run
 
 
-@dataclass
+@dataclasses.dataclass
 class Reader:
     """Someone who follows a page to the letter, from an empty folder, block by block.
 
@@ -52,7 +52,7 @@ class Reader:
     """
 
     capsys: pytest.CaptureFixture[str]
-    names: dict[str, Any] = field(default_factory=dict)
+    names: dict[str, Any] = dataclasses.field(default_factory=dict)
     shown: str = ""
 
     def follow(self, page: str) -> None:
@@ -155,8 +155,7 @@ def _shape(shown: str) -> list[str]:
 # -- what is explained
 
 
-@dataclass(frozen=True)
-class Term:
+class Term(Frozen, kw_only=False):
     """A term of the glossary: its forms, and the page that explains it."""
 
     forms: tuple[str, ...]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import pytest
 
+from dpsql.trusted.frozen import Frozen
 
-@dataclass(frozen=True)
-class PlantedFault:
+
+class PlantedFault(Frozen, kw_only=False):
     """What is wrong, how it is planted, and the test that fails then."""
 
     what: str

@@ -16,13 +16,14 @@ import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from dpsql.trusted.frozen import Frozen
 
 PASSWORD = "cl0ud/berry@#%"
 ACCESS = """\
@@ -36,8 +37,7 @@ WHY = "PostgreSQL is not installed: apt-get install postgresql"
 _numbers = count()
 
 
-@dataclass(frozen=True)
-class Postgres:
+class Postgres(Frozen, kw_only=False):
     """A database of the server."""
 
     port: int

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from dpsql.trusted.declarations.tables import Column, OwnerPath, OwnerStep, Table
+from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.plan.expr.nodes import Call, Expr, Literal, Ref, Value
 from dpsql.trusted.plan.node import Node, Norm, Stability
 from dpsql.trusted.plan.operators.scan import Scan
@@ -83,8 +82,7 @@ def literal(value: Value, kind: Type) -> Literal:
     return Literal(value=value, type=kind)
 
 
-@dataclass(frozen=True)
-class Meets:
+class Meets(Frozen, kw_only=False):
     """Public facts: as many rows share a value as is said."""
 
     rows: int

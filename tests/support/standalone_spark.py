@@ -11,12 +11,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
+from dpsql.trusted.frozen import Frozen
 
-@dataclass(frozen=True)
-class Standalone:
+
+class Standalone(Frozen, kw_only=False):
     """The address of its master, what a driver has to find in its environment, and the processes of its workers."""
 
     master: str

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -16,6 +15,7 @@ from dpsql.audit.prepared import Batched
 from dpsql.audit.rho import least_rho
 from dpsql.budgets.reports import epsilon_of
 from dpsql.trusted.accounting.cost import Cost
+from dpsql.trusted.frozen import Frozen
 
 Numbers = NDArray[Any]
 LIKELY = 0.999  # of what the table shows
@@ -23,8 +23,7 @@ SURE = 1 - 1e-9  # of what a test fails for: with so many tests it raises a fals
 ODDS = Fraction(1, 1000)  # the delta at which a price in rho that has a delta of its own is held
 
 
-@dataclass(frozen=True, kw_only=True)
-class Strength:
+class Strength(Frozen):
     """A bound that is claimed, and two that samples found: one that is missed seldom, and one that is hardly ever missed."""
 
     name: str

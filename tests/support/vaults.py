@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from dpsql.ledgers.ledger_reports import ReportingLedger
 from dpsql.server.front.statements.remote_session import VaultChannel, open_remote_session
 from dpsql.server.vault.passwords import ROLES
 from dpsql.server.vault.vault import Say, Vault
+from dpsql.trusted.frozen import Frozen
 
 PASSWORD = b"correct horse"
 
@@ -43,8 +43,7 @@ def remote(vault: Vault, user: str = "ada") -> Session:
     return open_remote_session(channel, channel.log_in(user, "", lambda message: PASSWORD))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Twins:
+class Twins(Frozen):
     """The same world twice: of a session in this process, and behind a vault. The ledgers have one salt."""
 
     here: Session

@@ -6,20 +6,19 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from inspect import CO_GENERATOR
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
 import dpsql
+from dpsql.trusted.frozen import Frozen, field
 
 HOUSE = str(Path(dpsql.__file__).parent)
 NAMELESS = ("<genexpr>", "<lambda>", "<listcomp>", "<dictcomp>", "<setcomp>")  # parts of a function, which a reader meets in it
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Walk:
+class Walk(Frozen):
     """What was called while something ran.
 
     functions  how often each function of ours was entered that has a name; a generator once

@@ -13,8 +13,9 @@ import platform
 import signal
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from dpsql.trusted.frozen import Frozen
 
 if TYPE_CHECKING:
     from dpsql.server.front.control import Control
@@ -27,8 +28,7 @@ IPC_CREATE, KEY = 0o1000, 0x64707371
 CLONE = {"a process": 17, "a user space": 0x10000011, "a thread without its group": 0x700, "a space of files": 0x00020011}
 
 
-@dataclass(frozen=True)
-class Outside:
+class Outside(Frozen, kw_only=False):
     """What there is to be reached: the folder and the files of the owner, a process of the same user, and the numbers of
     all calls; and which of the ways to try, if not all."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import os
 import re
 import socket
@@ -12,7 +13,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -26,11 +26,12 @@ from dpsql.server.front.wire.server_limits import ServerLimits
 from dpsql.server.link.login_messages import MALFORMED, FirstProof, NotProven
 from dpsql.server.vault import passwords
 from dpsql.server.vault.doorkeeper import Doorkeeper
+from dpsql.trusted.frozen import Frozen
 
 PASSWORD = "correct horse"
 
 
-@dataclass
+@dataclasses.dataclass
 class Running:
     """A server that runs, and what was opened on it."""
 
@@ -40,7 +41,7 @@ class Running:
     loop: asyncio.AbstractEventLoop
     stop: asyncio.Event
     thread: threading.Thread
-    seats: list[Any] = field(default_factory=list)
+    seats: list[Any] = dataclasses.field(default_factory=list)
 
     def stopped(self) -> None:
         with contextlib.suppress(RuntimeError):
@@ -90,8 +91,7 @@ class CheckedSeat:
         return getattr(self._seat, name)
 
 
-@dataclass(frozen=True)
-class Served:
+class Served(Frozen, kw_only=False):
     """The command `dpsql serve`, run by itself: the process of the vault, which starts the front. The port of HTTP is 0 where it is
     not served."""
 

@@ -7,7 +7,6 @@ import pickle
 import random
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 import duckdb
 
 from dpsql.ledgers.ledger_reports import ReportingLedger
+from dpsql.trusted.frozen import Frozen, field
 
 POLICY = """
 version = 1
@@ -107,8 +107,7 @@ SCHEMA = {
 CLINICS = [("a", "Oslo", 10), ("b", "Oslo", 20), ("c", "Rome", 5), ("d", None, None)]
 
 
-@dataclass(frozen=True)
-class World:
+class World(Frozen, kw_only=False):
     """Rows by table. `without` removes an entity and every row that hangs on it."""
 
     rows: Mapping[str, list[tuple[Any, ...]]] = field(default_factory=dict)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
 from fractions import Fraction
 from functools import cache
 from typing import Any
@@ -24,6 +23,7 @@ from dpsql.synthesis.methods.mwem import MultiplicativeWeights
 from dpsql.synthesis.methods.mwem_pub import WeightedPublicRows, support
 from dpsql.synthesis.methods.query_rounds import wanted_marginals
 from dpsql.trusted.accounting.cost import Cost, concentrated, pure
+from dpsql.trusted.frozen import replace
 from dpsql.trusted.measurements.farthest_count import FarCell, FarthestCount
 from dpsql.trusted.measurements.noisy_sums import NoisySums
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations_with_replacement
 from pathlib import Path
@@ -25,6 +24,7 @@ from dpsql.planning.bounded_view import limited_view
 from dpsql.planning.options import Options
 from dpsql.sql.binding.bind import bind
 from dpsql.sql.text.parse import parse
+from dpsql.trusted.frozen import replace
 from dpsql.trusted.kernel.run import Kernel
 from dpsql.trusted.measurements.flip_distance import LISTED, Form, Within, check_slacks, fewest, read, slack_of
 from dpsql.trusted.plan.certificate import Certificate

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import random
 from collections.abc import Callable
@@ -13,6 +12,7 @@ import pytest
 from support.requests import cost_of
 
 from dpsql.trusted.accounting.cost import FREE
+from dpsql.trusted.frozen import replace
 from dpsql.trusted.kernel.taken import taken
 from dpsql.trusted.measurements.above_threshold import AboveThresholdOfCounts, AboveThresholdOfSums, AboveThresholdOfTests, Rising
 from dpsql.trusted.measurements.flip_distance import (
@@ -111,7 +111,7 @@ def test_the_slack_of_an_extension_moves_by_one_with_each_entity() -> None:
         farthest = lipschitz_constant(level, width)
         first = draw.randint(-3 * farthest, 3 * farthest)
         last = draw.choice([first - 1, first, first + draw.randint(0, 4 * farthest)])
-        test = dataclasses.replace(HELD, plan=OwnerSets(input=NOWHERE, owners=tuple("pqr"[:width]), summand=Count()), level=level, first=first, last=last)
+        test = replace(HELD, plan=OwnerSets(input=NOWHERE, owners=tuple("pqr"[:width]), summand=Count()), level=level, first=first, last=last)
         assert taken(test) == test
         held = draw.choice([draw.randint(-4 * farthest, 8 * farthest), first - 1, first, last, last + 1])
         other = held + draw.randint(-farthest, farthest)
@@ -130,7 +130,7 @@ HELD = ExtensionWithin(plan=OwnerSets(input=NOWHERE, owners=("p",), summand=Coun
 
 
 def formed(test: Within, at: int = 0, **changes: Any) -> Within:
-    return dataclasses.replace(test, forms=tuple(dataclasses.replace(form, **changes) if i == at else form
+    return replace(test, forms=tuple(replace(form, **changes) if i == at else form
                                                  for i, form in enumerate(test.forms)))
 
 
@@ -143,42 +143,42 @@ class Small(Count):
 
 
 WRONG: dict[str, tuple[Any, Certificate]] = {
-    "no form": (dataclasses.replace(COUNT, forms=()), OWNED),
+    "no form": (replace(COUNT, forms=()), OWNED),
     "a sign of 2": (formed(COUNT, sign=2), OWNED),
     "a sign of 0": (formed(COUNT, sign=0), OWNED),
-    "a summand before the first": (dataclasses.replace(
+    "a summand before the first": (replace(
         COUNT, forms=(Form(at=-1, sign=1, constants=(0,)),)), OWNED),
-    "a summand after the last": (dataclasses.replace(COUNT, forms=(Form(at=1, sign=1, constants=(0,)),)), OWNED),
+    "a summand after the last": (replace(COUNT, forms=(Form(at=1, sign=1, constants=(0,)),)), OWNED),
     "too few constants": (formed(COUNT, constants=()), OWNED),
     "too many constants": (formed(COUNT, constants=(1, 2)), OWNED),
     "a constant that is no whole number": (formed(COUNT, constants=(0.5,)), OWNED),
     "a constant that is no number": (formed(COUNT, constants=(math.nan,)), OWNED),
     "a constant that is true": (formed(COUNT, constants=(True,)), OWNED),
-    "no cell": (dataclasses.replace(COUNT, cells=(), forms=(Form(at=0, sign=1, constants=()),)), OWNED),
-    "a cell with a key too many": (dataclasses.replace(COUNT, cells=((1,),)), OWNED),
+    "no cell": (replace(COUNT, cells=(), forms=(Form(at=0, sign=1, constants=()),)), OWNED),
+    "a cell with a key too many": (replace(COUNT, cells=((1,),)), OWNED),
     "a cell twice": (Within(plan=KEYED, cells=((1,), (1.0,)), forms=(Form(at=0, sign=1, constants=(0, 0)),)), OWNED),
     "zeros twice": (Within(plan=KEYED, cells=((0.0,), (-0.0,)), forms=(Form(at=0, sign=1, constants=(0, 0)),)), OWNED),
     "NaN twice": (Within(plan=KEYED, cells=((math.nan,), (float("nan"),)), forms=(Form(at=0, sign=1, constants=(0, 0)),)), OWNED),
     "rows without a limit": (COUNT, Certificate(below=Stability(rows=None, owners=("p",)), summands=())),
-    "moments": (dataclasses.replace(COUNT, plan=GroupedSums(input=NOWHERE, keys=(), summands=(Moments(
+    "moments": (replace(COUNT, plan=GroupedSums(input=NOWHERE, keys=(), summands=(Moments(
         column="x", grid=Quantizer(low=0.0, high=2.0, step=Fraction(1), from_low=True), degree=1),))), OWNED),
-    "a count of its own kind": (dataclasses.replace(COUNT, plan=GroupedSums(input=NOWHERE, keys=(), summands=(Small(),))), OWNED),
-    "an exact count": (dataclasses.replace(COUNT, exact=True), OWNED),
-    "an exact sum of one end": (dataclasses.replace(SUM, forms=SUM.forms[:1]), OWNED),
-    "an exact sum of three ends": (dataclasses.replace(SUM, forms=(*SUM.forms, SUM.forms[0])), OWNED),
-    "an exact sum of the same end twice": (dataclasses.replace(SUM, forms=(SUM.forms[0], SUM.forms[0])), OWNED),
-    "exact ends of two sums": (dataclasses.replace(SUM, plan=GroupedSums(input=NOWHERE, keys=(), summands=SUM.plan.summands * 2),
-                                                   forms=(SUM.forms[0], dataclasses.replace(SUM.forms[1], at=1))), OWNED),
-    "an exact sum by groups": (dataclasses.replace(SUM, plan=dataclasses.replace(SUM.plan, keys=("g",)), cells=((1,),)), OWNED),
+    "a count of its own kind": (replace(COUNT, plan=GroupedSums(input=NOWHERE, keys=(), summands=(Small(),))), OWNED),
+    "an exact count": (replace(COUNT, exact=True), OWNED),
+    "an exact sum of one end": (replace(SUM, forms=SUM.forms[:1]), OWNED),
+    "an exact sum of three ends": (replace(SUM, forms=(*SUM.forms, SUM.forms[0])), OWNED),
+    "an exact sum of the same end twice": (replace(SUM, forms=(SUM.forms[0], SUM.forms[0])), OWNED),
+    "exact ends of two sums": (replace(SUM, plan=GroupedSums(input=NOWHERE, keys=(), summands=SUM.plan.summands * 2),
+                                                   forms=(SUM.forms[0], replace(SUM.forms[1], at=1))), OWNED),
+    "an exact sum by groups": (replace(SUM, plan=replace(SUM.plan, keys=("g",)), cells=((1,),)), OWNED),
     "an end that is too far out": (ends(0, 5, -(2**62), 5), OWNED),
-    "values: no interval": (dataclasses.replace(DISTINCT, first=()), OWNED),
-    "values: missed on both sides": (dataclasses.replace(DISTINCT, first=(7,)), OWNED),
-    "values: no whole number": (dataclasses.replace(DISTINCT, last=(math.inf,)), OWNED),
+    "values: no interval": (replace(DISTINCT, first=()), OWNED),
+    "values: missed on both sides": (replace(DISTINCT, first=(7,)), OWNED),
+    "values: no whole number": (replace(DISTINCT, last=(math.inf,)), OWNED),
     "values: rows without a limit": (DISTINCT, Certificate(below=Stability(rows=None, owners=("p",)), summands=())),
-    "held: missed on both sides": (dataclasses.replace(HELD, first=902), OWNED),
-    "held to nothing": (dataclasses.replace(HELD, level=0), OWNED),
-    "held below nothing": (dataclasses.replace(HELD, level=-4), OWNED),
-    "held to half": (dataclasses.replace(HELD, level=0.5), OWNED),
+    "held: missed on both sides": (replace(HELD, first=902), OWNED),
+    "held to nothing": (replace(HELD, level=0), OWNED),
+    "held below nothing": (replace(HELD, level=-4), OWNED),
+    "held to half": (replace(HELD, level=0.5), OWNED),
     "held for others": (HELD, Certificate(below=Stability(rows=None, owners=("q",)), summands=())),
     "held for nobody": (HELD, Certificate(below=Stability(rows=None), summands=())),
     "a test of its own kind": (Sly(plan=COUNT.plan, cells=COUNT.cells, forms=COUNT.forms), OWNED),
@@ -198,7 +198,7 @@ SCALES: list[Any] = [0, 0.0, -1.0, math.nan, math.inf, -math.inf, True, "1", Non
 
 
 def votes(**changes: Any) -> Vote:
-    return dataclasses.replace(Vote(plan=COUNT.plan, low=Fraction(1), high=Fraction(9), most=Fraction(4), scale=2.0), **changes)
+    return replace(Vote(plan=COUNT.plan, low=Fraction(1), high=Fraction(9), most=Fraction(4), scale=2.0), **changes)
 
 
 ABOVE = AboveThresholdOfSums(plan=COUNT.plan, steps=(Rising(at=0, threshold=Fraction(3)),), scale_limit=2.0, scale_query=2.0)
@@ -211,7 +211,7 @@ def test_noise_that_has_no_price_is_refused(scale: Any) -> None:
     asked: list[Any] = [NoisyFlipDistance(tests=(COUNT,), noise=DiscreteLaplace(scale=scale)), NoisyFlipDistance(tests=(COUNT,), noise=DiscreteGaussian(sigma=scale)),
                         votes(scale=scale)]
     for name in ("scale_limit", "scale_query"):
-        asked += [dataclasses.replace(request, **{name: scale}) for request in (SPARSE, ABOVE, ladder)]
+        asked += [replace(request, **{name: scale}) for request in (SPARSE, ABOVE, ladder)]
     for request in asked:
         with pytest.raises((ValueError, TypeError, KeyError, ArithmeticError)):
             cost_of(request, OWNED)
@@ -220,17 +220,17 @@ def test_noise_that_has_no_price_is_refused(scale: Any) -> None:
 REFUSED: dict[str, Callable[[], Any]] = {
     "no tests": lambda: cost_of(NoisyFlipDistance(tests=(), noise=NOISE)),
     "no tests, together": lambda: cost_of(NoisyFlipDistance(tests=(), noise=NOISE, together=True)),
-    "no tests of failures": lambda: cost_of(dataclasses.replace(SPARSE, tests=())),
+    "no tests of failures": lambda: cost_of(replace(SPARSE, tests=())),
     "fewer certificates": lambda: cost_of(NoisyFlipDistance(tests=(COUNT, COUNT), noise=NOISE), OWNED),
-    "no limits": lambda: cost_of(dataclasses.replace(SPARSE, limits=()), OWNED),
-    "too many limits": lambda: cost_of(dataclasses.replace(SPARSE, limits=(0,) * 21), OWNED),
-    "limits that are no numbers": lambda: cost_of(dataclasses.replace(SPARSE, limits=(math.nan,)), OWNED),
-    "no failures": lambda: cost_of(dataclasses.replace(SPARSE, most=0), OWNED),
-    "failures below nothing": lambda: cost_of(dataclasses.replace(SPARSE, most=-3), OWNED),
-    "half a failure": lambda: cost_of(dataclasses.replace(SPARSE, most=0.5), OWNED),
-    "exact failures": lambda: cost_of(dataclasses.replace(SPARSE, tests=(SUM,)), OWNED),
-    "no steps": lambda: cost_of(dataclasses.replace(ABOVE, steps=()), OWNED),
-    "a step before the first": lambda: cost_of(dataclasses.replace(ABOVE, steps=(Rising(at=-1, threshold=Fraction(1)),)), OWNED),
+    "no limits": lambda: cost_of(replace(SPARSE, limits=()), OWNED),
+    "too many limits": lambda: cost_of(replace(SPARSE, limits=(0,) * 21), OWNED),
+    "limits that are no numbers": lambda: cost_of(replace(SPARSE, limits=(math.nan,)), OWNED),
+    "no failures": lambda: cost_of(replace(SPARSE, most=0), OWNED),
+    "failures below nothing": lambda: cost_of(replace(SPARSE, most=-3), OWNED),
+    "half a failure": lambda: cost_of(replace(SPARSE, most=0.5), OWNED),
+    "exact failures": lambda: cost_of(replace(SPARSE, tests=(SUM,)), OWNED),
+    "no steps": lambda: cost_of(replace(ABOVE, steps=()), OWNED),
+    "a step before the first": lambda: cost_of(replace(ABOVE, steps=(Rising(at=-1, threshold=Fraction(1)),)), OWNED),
     "a vote of groups": lambda: cost_of(votes(plan=KEYED), OWNED),
     "a vote of nothing": lambda: cost_of(votes(most=Fraction(-1)), OWNED),
     "a vote that no float holds": lambda: cost_of(votes(most=Fraction(2**60)), OWNED),
@@ -250,18 +250,18 @@ def test_what_has_no_price_is_refused(ask: Callable[[], Any]) -> None:
 
 
 def test_there_may_be_as_many_limits_as_widths() -> None:
-    assert cost_of(dataclasses.replace(SPARSE, limits=(0,) * 20), OWNED).epsilon == cost_of(SPARSE, OWNED).epsilon
+    assert cost_of(replace(SPARSE, limits=(0,) * 20), OWNED).epsilon == cost_of(SPARSE, OWNED).epsilon
 
 
 def test_tests_that_one_row_may_move_are_paid_for_one_by_one() -> None:
     both = NoisyFlipDistance(tests=(COUNT, COUNT), noise=NOISE)
     assert cost_of(both, OWNED, OWNED).epsilon == 2 / Fraction(2)
-    assert cost_of(dataclasses.replace(both, together=True), OWNED, OWNED).epsilon == 1 / Fraction(2)
+    assert cost_of(replace(both, together=True), OWNED, OWNED).epsilon == 1 / Fraction(2)
 
 
 @pytest.mark.parametrize("split, steps", [(False, 2), (True, 1)])
 def test_failures_are_paid_for_by_how_far_the_noise_of_one_moves(split: bool, steps: int) -> None:
-    request = dataclasses.replace(SPARSE, most=3, scale_limit=4.0, scale_query=8.0, split=split)
+    request = replace(SPARSE, most=3, scale_limit=4.0, scale_query=8.0, split=split)
     assert cost_of(request, OWNED).epsilon == Fraction(1, 4) + Fraction(3 * steps, 8)
 
 

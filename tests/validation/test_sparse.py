@@ -15,6 +15,7 @@ from support.requests import cost_of
 
 from dpsql.audit.prepared import Batched
 from dpsql.trusted.accounting.cost import FREE, pure
+from dpsql.trusted.frozen import replace
 from dpsql.trusted.measurements.above_threshold import AboveThresholdOfTests
 from dpsql.trusted.measurements.flip_distance import Form, Within
 from dpsql.trusted.noise.sparse_vector import small
@@ -123,17 +124,16 @@ def within(summand: Summand) -> Within:
 
 
 def test_the_cost_is_that_of_the_noise() -> None:
-    import dataclasses
 
     owned = Certificate(below=Stability(rows=1, owners=("p",)), summands=())
     grid = Quantizer(low=-1.0, high=5.0, step=Fraction(1), from_low=False)
-    either = dataclasses.replace(asked(3, split=False), tests=(within(GridSum(column="x", grid=grid)),))
+    either = replace(asked(3, split=False), tests=(within(GridSum(column="x", grid=grid)),))
     assert either.cost(owned) == pure(1 / Fraction(1.5) + 6 / Fraction(2))
-    halves = dataclasses.replace(asked(3, split=True), tests=(within(Count()),))
+    halves = replace(asked(3, split=True), tests=(within(Count()),))
     assert halves.cost(owned) == pure(1 / Fraction(1.5) + 3 / Fraction(2))
     assert halves.cost(Certificate(below=Stability(rows=0), summands=())) == FREE
-    for wrong in (dataclasses.replace(halves, tests=either.tests), dataclasses.replace(halves, limits=()),
-                  dataclasses.replace(halves, most=0)):
+    for wrong in (replace(halves, tests=either.tests), replace(halves, limits=()),
+                  replace(halves, most=0)):
         with pytest.raises(ValueError):
             cost_of(wrong, owned)
     with pytest.raises(ValueError):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,7 @@ from dpsql.engine.answering import answer
 from dpsql.engine.session import Session
 from dpsql.errors import BudgetExhausted, Error, OperationalError, OptionError, SqlError, Unsupported
 from dpsql.planning.explain import Explanation
+from dpsql.trusted.frozen import replace
 from dpsql.validation import check_plan
 from dpsql.validation.findings import INCONCLUSIVE, NO, UNTESTED, YES, Finding, Validation, of_json
 from dpsql.validation.report import page

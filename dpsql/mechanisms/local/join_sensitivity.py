@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
@@ -26,6 +25,7 @@ from dpsql.mechanisms.mechanism import No, Setting, Shared, Verdict, Yes
 from dpsql.mechanisms.truncation.extension_sums import SharedMechanism
 from dpsql.trusted.accounting.cost import Cost
 from dpsql.trusted.cached import cached_property
+from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.measurements.reading.request import Request
 from dpsql.trusted.measurements.several.smooth_join_sum import SmoothSum
 from dpsql.trusted.measurements.smooth_quantile import Smoothed
@@ -79,8 +79,7 @@ def in_cell(rows: Node, keys: Sequence[str], cell: Sequence[Value]) -> Node:
     return rows
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Told:
+class _Told(Frozen):
     """One sum at one price, with the noises that are possible for it."""
 
     task: Shared

@@ -38,7 +38,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -50,6 +49,7 @@ from dpsql.mechanisms.additive_noise import bought
 from dpsql.mechanisms.mechanism import Estimates, Ordered, Setting
 from dpsql.trusted.accounting.cost import Cost
 from dpsql.trusted.cached import cached_property
+from dpsql.trusted.frozen import Frozen, replace
 from dpsql.trusted.measurements.noisy_sums import MeasuredSums, NoisySums
 from dpsql.trusted.measurements.reading.request import Request
 from dpsql.trusted.measurements.select import ROUNDING, Segment, Select, Selected, Target, apart
@@ -97,8 +97,7 @@ def flip_scale(rows: int) -> ScaleOf:
 # -- what is chosen, and at what price
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QuantileStep:
+class QuantileStep(Frozen):
     """The choice of one quantile between the values chosen for two others, or up to the end of the range where there is none."""
 
     at: int
@@ -119,8 +118,7 @@ def order(quantiles: int) -> tuple[tuple[QuantileStep, ...], ...]:
     return tuple(levels)
 
 
-@dataclass(frozen=True, kw_only=True)
-class QuantileSearch:
+class QuantileSearch(Frozen):
     """How the quantiles of a task are chosen, and the ends of their intervals.
 
     Errors grow as 1 / share in epsilon and as 1 / sqrt(share) in rho. The ends of a median take a tenth of the price, so its
@@ -248,8 +246,7 @@ class QuantileSearch:
         return min(MOST_TIES, MOST_BITS - self.most.bit_length()) if len(self.fractions) > APART else 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EndChoice:
+class EndChoice(Frozen):
     """How an end of an interval is chosen: with a target `rows` rows from v, by scores of this scale in which each row inside the
     target has the weight `inside`, and each row beyond it the rest of `WEIGHTS`."""
 
@@ -343,8 +340,7 @@ def _ranks(search: QuantileSearch, setting: Setting, *, ties: int) -> Ranks:
     return Ranks(input=search.task.input, keys=setting.keys, column=part.column, grid=part.grid, when=part.when, ties=ties)
 
 
-@dataclass(frozen=True, kw_only=True)
-class EndSide:
+class EndSide(Frozen):
     """The lower ends of intervals (sign -1), or the upper ones (sign 1)."""
 
     search: QuantileSearch

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.estimates import Ends, Estimate, NoiseTerm, Numbers, released
+from dpsql.trusted.frozen import replace
 from dpsql.trusted.noise.key_selection import KeyRule, TruncatedGeometric
 
 WIDE = 12  # standard deviations at which unbounded noise is cut: the probability beyond is below any other error here

@@ -30,7 +30,6 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -43,6 +42,7 @@ from dpsql.mechanisms.mechanism import Estimates, No, Script, Setting, Shared, S
 from dpsql.mechanisms.truncation.balance import CAUTION
 from dpsql.mechanisms.truncation.extension_sums import CELL, numbered, shares
 from dpsql.trusted.accounting.cost import Cost
+from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.measurements.reading.request import Request
 from dpsql.trusted.measurements.several.balanced_levels import Balance, BalancedLevel, score_range
 from dpsql.trusted.measurements.several.levels import ExtensionSums
@@ -64,8 +64,7 @@ WEIGHT = "side"
 Integers = NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Weighed:
+class _Weighed(Frozen):
     """A place for each cell, and the noisy g there."""
 
     places: Integers
@@ -161,8 +160,7 @@ def _drawn_level(task: SharedRanks, allotted: Cost, setting: Setting) -> Generat
     return drawn
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Halving:
+class _Halving(Frozen):
     """One quantile of every cell, as a position on the grid: the largest n with too few rows below its value. It takes at most
     `most` comparisons."""
 

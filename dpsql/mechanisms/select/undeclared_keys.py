@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator, Iterator, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 from dpsql.mechanisms.additive_noise import sigma_of
 from dpsql.trusted.accounting.cost import Cost
 from dpsql.trusted.field_types import WIDEST
+from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.measurements.frequent_keys import FrequentKeys, Keys
 from dpsql.trusted.measurements.reading.request import Request
 from dpsql.trusted.noise.key_selection import GaussianThreshold, KeyRule, TruncatedGeometric
@@ -26,8 +26,7 @@ MOST_EPSILON = Fraction(20)  # for all of an entity's rows together: more makes 
 MOST_ENTITIES = 400_000  # a price that needs more entities for a key is too small to select keys at all
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeyChoice:
+class KeyChoice(Frozen):
     """A rule and its name."""
 
     name: str

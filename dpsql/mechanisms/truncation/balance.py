@@ -18,7 +18,6 @@ the choice gets less of the price.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 
 from dpsql.mechanisms.additive_noise import scale_of
@@ -31,7 +30,6 @@ CAUTION = 1.5
 CAUTION_OF_VALUES = 3.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _Balance(SumsAtLevel):
     of_epsilon, of_rho, cut = Fraction(1, 2), Fraction(3, 10), 4
 

@@ -36,7 +36,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Generator
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -45,6 +44,7 @@ import numpy as np
 from dpsql.mechanisms.additive_noise import bought, scale_of
 from dpsql.mechanisms.significance import Reals, stand_out
 from dpsql.trusted.accounting.cost import Cost
+from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.measurements.noisy_sums import MeasuredSums, NoisySums
 from dpsql.trusted.measurements.reading.request import Request
 from dpsql.trusted.measurements.several.balanced_levels import BalancedLevel, score_range
@@ -88,8 +88,7 @@ def norms_of(given: Contributions, order: int) -> Node:
     return Norms(input=given, owner=given.owner, columns=given.totals, order=order)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LearnedLimit:
+class LearnedLimit(Frozen):
     """A limit on sizes, an estimate of the total size of entities within it, and the standard error of that estimate."""
 
     limit: int

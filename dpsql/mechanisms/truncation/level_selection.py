@@ -5,7 +5,6 @@ from __future__ import annotations
 import abc
 import math
 from collections.abc import Generator
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -15,6 +14,7 @@ from dpsql.mechanisms.mechanism import Setting, Shared, Verdict, Yes
 from dpsql.mechanisms.truncation.extension_sums import SharedMechanism, bearable, estimate, parts
 from dpsql.trusted.accounting.cost import Cost
 from dpsql.trusted.cached import cached_property
+from dpsql.trusted.frozen import AbstractFrozen
 from dpsql.trusted.measurements.reading.request import Request
 from dpsql.trusted.measurements.several.balanced_levels import Balance
 from dpsql.trusted.measurements.several.levels import ExtensionSums
@@ -25,8 +25,7 @@ from dpsql.trusted.plan.operators.owner_sets import UNIT, slack
 LOWER = 8  # octaves between the lowest level and what one row can add
 
 
-@dataclass(frozen=True, kw_only=True)
-class SumsAtLevel(abc.ABC):
+class SumsAtLevel(AbstractFrozen):
     """The sums of all cells of a task at one price.
 
     of_epsilon, of_rho   the share of the price that goes to choosing the level

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -22,6 +21,7 @@ from dpsql.mechanisms.additive_noise import bought
 from dpsql.mechanisms.mechanism import Setting, Shared, Verdict, Yes
 from dpsql.mechanisms.truncation.extension_sums import SharedMechanism, bearable, parts, shares
 from dpsql.trusted.accounting.cost import Cost
+from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.measurements.reading.request import Request
 from dpsql.trusted.measurements.several.levels import ExtensionSums
 from dpsql.trusted.measurements.several.race import Race
@@ -50,8 +50,7 @@ class RaceToTheTop(SharedMechanism):
                         slopes={(task.at, 0): (NoiseTerm(kind="approximate", scale=1.0), deviations)})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Runner:
+class _Runner(Frozen):
     """The sum of one cell, at its share of the price."""
 
     task: Shared

@@ -16,7 +16,6 @@ AHEAD         how many noise scales the level used is above the one found, as to
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 
 from dpsql.mechanisms.additive_noise import scale_of
@@ -30,7 +29,6 @@ FIRST, PACE, AHEAD = 16, 0.8, 1.0
 MOST_PLACES = 200
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _Recursive(SumsAtLevel):
     of_epsilon, of_rho, cut = Fraction(1, 5), Fraction(1, 5), 4
 

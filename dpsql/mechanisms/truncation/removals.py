@@ -16,7 +16,6 @@ CAUTION   a level t has the prior weight t^-CAUTION, as in `balance`
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 
 from dpsql.mechanisms.additive_noise import scale_of
@@ -29,7 +28,6 @@ from dpsql.trusted.plan.operators.owner_sets import NEAR, UNIT
 CAUTION = 1.5
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _Removals(SumsAtLevel):
     of_epsilon, of_rho, cut = Fraction(7, 20), Fraction(3, 10), 3
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
 from types import MappingProxyType
 
@@ -23,6 +23,7 @@ from dpsql.questions.rules import modes
 from dpsql.questions.rules.one_column import MEANS, from_moments, rows_of, spread
 from dpsql.questions.rules.regression import ColumnSums, statistic
 from dpsql.questions.rules.squares import centre_of, distance_of, powers_of, product_of, square_of
+from dpsql.trusted.frozen import replace
 from dpsql.trusted.plan.node import Field, Node
 from dpsql.trusted.plan.operators.owner_sets import UNIT, slack
 from dpsql.trusted.plan.operators.quantizer import Quantizer

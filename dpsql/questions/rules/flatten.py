@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 from dpsql.backends.row_orders import row_order
+from dpsql.trusted.frozen import Frozen, replace
 from dpsql.trusted.plan.expr.nodes import Expr, Ref, all_of, conjuncts, rewrite
 from dpsql.trusted.plan.node import Node
 from dpsql.trusted.plan.operators.filter import Filter
@@ -16,8 +16,7 @@ from dpsql.trusted.plan.operators.summands import Count, GridSum
 from dpsql.trusted.plan.operators.truncate import Truncate
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FlatSummand:
+class FlatSummand(Frozen):
     """A summand over the source: the expression that it adds up (None: it counts rows), and its own condition (None: all
     rows)."""
 
@@ -26,8 +25,7 @@ class FlatSummand:
     when: Expr | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Flat:
+class Flat(Frozen):
     """Summands over the rows of `source`, each under its own condition and all of those in `common`."""
 
     source: Node
@@ -50,8 +48,7 @@ def flattened(plan: GroupedSums) -> Flat | None:
     return Flat(source=below.source, parts=parts, common=below.common)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lowered:
+class Lowered(Frozen):
     """Expressions over the rows of `source`, and the conditions (`common`) that filters have imposed on these rows."""
 
     source: Node

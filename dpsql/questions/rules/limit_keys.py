@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
 
 from dpsql.questions.rebuilding import rebuild
 from dpsql.questions.rules.name_keys import name_keys
 from dpsql.questions.rules.rule import rule_about
 from dpsql.questions.shown_expressions import show
+from dpsql.trusted.frozen import Frozen, replace
 from dpsql.trusted.plan.certificate import stability
 from dpsql.trusted.plan.node import Node, PublicFacts
 from dpsql.trusted.plan.operators.join import Join
@@ -20,8 +20,7 @@ from dpsql.trusted.plan.operators.window import Window
 from dpsql.types import Type
 
 
-@dataclass(frozen=True, kw_only=True)
-class Meeting:
+class Meeting(Frozen):
     """An input, `side`, of the operator described by `at`, in which any number of rows may agree on `keys`, the join columns.
 
     declared  the most rows that agree on the keys, if the values in the tables below have no more rows than the policy declares

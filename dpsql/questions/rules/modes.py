@@ -8,12 +8,11 @@ on how many more rows another value may have follows by post-processing.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from dpsql.estimates import Estimate, margin
 from dpsql.questions.question import AggregateCall
+from dpsql.trusted.frozen import replace
 from dpsql.trusted.plan.expr.nodes import Value
 
 MOST_VALUES = 1000

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -15,20 +14,19 @@ from dpsql.estimates import Estimate
 from dpsql.questions.all_aggregates import AGGREGATES, Kind
 from dpsql.questions.parts import Recipe, Released
 from dpsql.questions.rules.regression import ColumnSums, statistic
+from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.plan.operators.summands import Moments
 from dpsql.types import Interval
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OfMean:
+class OfMean(Frozen):
     """An aggregate computed from the mean of what is summed; `end` gives the end of its range from that of the values."""
 
     finish: Callable[[Estimate], Estimate]
     end: Callable[[float], float]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OfVariance:
+class OfVariance(Frozen):
     """An aggregate computed from a variance and the number of rows.
 
     sample  the variance is that of a sample: the sum of squares is divided by one less than the number of rows

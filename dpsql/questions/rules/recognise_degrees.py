@@ -10,9 +10,8 @@ query computes from degrees follows from that.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 
-from dpsql.trusted.frozen import field_names, is_frozen
+from dpsql.trusted.frozen import Frozen, field_names, is_frozen, replace
 from dpsql.trusted.plan.certificate import stability
 from dpsql.trusted.plan.expr.facts import Facts
 from dpsql.trusted.plan.expr.nodes import Expr, Ref, all_of, columns, rewrite
@@ -37,8 +36,7 @@ class NearlyDegrees(Exception):
         self.try_, self.span = try_, span
 
 
-@dataclass(frozen=True, kw_only=True)
-class Graph:
+class Graph(Frozen):
     """Arcs; a view that counts them by their tails, in `groups`; and the columns of the view that a question reads."""
 
     arcs: Arcs
@@ -139,8 +137,7 @@ def _read(node: Node, needed: frozenset[str]) -> frozenset[str]:
 # -- rows as arcs
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Part:
+class _Part(Frozen):
     """A part of a UNION ALL, or the whole relation: the rows of `base` that fulfil the conditions, and columns computed from
     them."""
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 
@@ -21,6 +20,7 @@ import numpy as np
 
 from dpsql.estimates import Ends, Estimate, fieller
 from dpsql.questions.rules.correlation import correlation_ends
+from dpsql.trusted.frozen import Frozen, replace
 from dpsql.trusted.plan.operators.summands import Moments
 from dpsql.types import Interval
 
@@ -32,8 +32,7 @@ def middle(ends: Interval) -> float:
     return float((Fraction(ends.low) + Fraction(ends.high)) / 2)
 
 
-@dataclass(frozen=True, kw_only=True)
-class ColumnSums:
+class ColumnSums(Frozen):
     """The number of rows, the sum of a column's deviations from `centre`, and that of their squares, if the degree is two."""
 
     ends: Interval
@@ -73,8 +72,7 @@ def statistic(function: str, y: ColumnSums, x: ColumnSums, products: Estimate) -
         return PAIRS[function].finish(_Pair(y=y, x=x, products=products))
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Pair:
+class _Pair(Frozen):
     y: ColumnSums
     x: ColumnSums
     products: Estimate
@@ -144,8 +142,7 @@ class _Pair:
         return replace(made, linear=False, drawn=guarded).within(low, high)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OfPair:
+class OfPair(Frozen):
     """The mathematics of one row of `questions.all_aggregates`.
 
     powers  the highest power of the first and of the second column that is summed

@@ -9,10 +9,10 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from dpsql.extras import extra
+from dpsql.trusted.frozen import Frozen
 
 PLAIN, BOUND = "SCRAM-SHA-256", "SCRAM-SHA-256-PLUS"
 BINDING = "tls-server-end-point"
@@ -27,8 +27,7 @@ class NotProven(Exception):
         self.malformed = malformed
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FirstProof:
+class FirstProof(Frozen):
     """The first message of a client that logs in by SCRAM, the mechanism that it chose, and whether its connection is encrypted
     with a certificate to which a proof can be bound."""
 

@@ -11,7 +11,7 @@ import pickle
 import socket
 import struct
 from collections.abc import Callable, Mapping
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY
 from fractions import Fraction
 from typing import Any, Generic, TypeVar
 
@@ -21,6 +21,7 @@ from dpsql.catalog.price import Price
 from dpsql.errors import Error, OperationalError
 from dpsql.ledgers.ledger_reports import Entry
 from dpsql.trusted.accounting.cost import Charge, Cost
+from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.kernel.claims import Disagreement
 from dpsql.trusted.kernel.ledger import Busy, Closed, Refused
 from dpsql.trusted.kernel.marks import MARKS
@@ -39,8 +40,7 @@ PIECE = 2**20  # bytes that are read at a time, so that nobody fills memory by a
 AHEAD = 2**14  # bytes that are read at least, if they are there: most frames come in one piece
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToldAccount:
+class ToldAccount(Frozen):
     """What the front is told of the account that a channel is bound to: the declarations, and never a secret of the ledger."""
 
     catalog: Catalog
@@ -53,8 +53,7 @@ class ToldAccount:
     version: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AccountState:
+class AccountState(Frozen):
     """What was charged to an account of a budget, of which `total` is the limit: None where there is none of its own. The analyst
     is None for the whole budget. Of `incidents` statements that may fail, `failed` did; `waits` is as in
     `Spent`."""
@@ -68,8 +67,7 @@ class AccountState:
     waits: float = 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Spent:
+class Spent(Frozen):
     """What was spent of the account's budget in all, and by the account, and its last charge; see `kernel.ledger.Ledger`. Its
     next outcome `waits` for so many seconds, as many were late; 0 where they were not."""
 
@@ -79,8 +77,7 @@ class Spent:
     waits: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ran:
+class Ran(Frozen):
     """What is told when the answer of a statement is stored: the version of the content that it is about, and what is spent;
     None if that cannot be told, as the answer is paid for."""
 
@@ -88,29 +85,25 @@ class Ran:
     spent: Spent | None
 
 
-@dataclass(frozen=True, slots=True)
-class Made:
+class Made(Frozen, kw_only=False):
     """The outcome of a call."""
 
     value: Any
 
 
-@dataclass(frozen=True, slots=True)
-class ReleasedStep:
+class ReleasedStep(Frozen, kw_only=False):
     """What was released for a request of a script, which goes on."""
 
     value: Any
 
 
-@dataclass(frozen=True, slots=True)
-class LoginMessage:
+class LoginMessage(Frozen, kw_only=False):
     """A message of the one who checks a login; the client has not answered yet."""
 
     message: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
+class Fault(Frozen, kw_only=False):
     """A fault, by the name of its class."""
 
     kind: str
@@ -125,8 +118,7 @@ MOST_NAME = 1000  # of a name, or of what identifies a statement
 MOST_COST = 10**40  # of epsilon, of rho and of delta: far beyond every limit, and no number that would take long
 
 
-@dataclass(frozen=True, slots=True)
-class VaultCall(Generic[Told]):
+class VaultCall(Frozen, Generic[Told], kw_only=False):
     """A call of the front, and the type of what it returns. The `ServedAccount` of the vault answers it by
     the method of this name, after an underscore.
 

@@ -24,7 +24,6 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import IO, Any
@@ -44,6 +43,7 @@ from dpsql.server.vault.passwords import WatchedUsers, users_file
 from dpsql.server.vault.vault import Vault
 from dpsql.server.walls.front_users import user_of_front
 from dpsql.server.walls.shut_in import be_unreadable
+from dpsql.trusted.frozen import Frozen, asdict, replace
 
 LOG = logging.getLogger("dpsql.server")
 FRONT = "dpsql.server.front.front_serving:serve_front"
@@ -51,8 +51,7 @@ BEGINNING = 60.0  # seconds that the front may take until it accepts clients
 LAST_WORDS = 2.0  # seconds for the last lines of its log
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FrontSettings:
+class FrontSettings(Frozen):
     """What the front is told when it starts: the numbers of the listening sockets, files in PEM for TLS, limits; for HTTP
     the names of the server, and that of the policy's file."""
 

@@ -31,8 +31,8 @@ import math
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.kernel.run import Leave
 
 
@@ -44,8 +44,7 @@ def first_step(elapsed: float, pace: float) -> int:
     return step
 
 
-@dataclass(frozen=True, slots=True)
-class Clock:
+class Clock(Frozen, kw_only=False):
     """A clock that never goes back, in seconds; and a wait on a condition, for so many seconds or until it is notified."""
 
     now: Callable[[], float] = time.monotonic

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +16,10 @@ from dpsql.server.vault.password_proofs import Exchange
 from dpsql.server.vault.passwords import User, Verifier, WatchedUsers
 from dpsql.server.vault.proof_attempts import ProofAttempts
 from dpsql.server.vault.vault import Say
+from dpsql.trusted.frozen import Frozen, field
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Doorkeeper:
+class Doorkeeper(Frozen):
     """For one policy. `certificate` is that of the server, in PEM, where clients can bind their proof to it."""
 
     policy: Path

@@ -22,7 +22,6 @@ import re
 import secrets
 import stat
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -33,6 +32,7 @@ from dpsql.catalog.sections import suggest
 from dpsql.errors import OperationalError, OptionError
 from dpsql.server.link.login_messages import library
 from dpsql.trusted.declarations import names
+from dpsql.trusted.frozen import Frozen, field, replace
 
 ITERATIONS = 32_768
 LEAST_ITERATIONS, MOST_ITERATIONS = 4096, 10_000_000
@@ -44,8 +44,7 @@ LONGEST = 1000
 _VERIFIER = re.compile(r"SCRAM-SHA-256\$([1-9][0-9]{3,7}):([A-Za-z0-9+/=]+)\$([A-Za-z0-9+/=]+):([A-Za-z0-9+/=]+)")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verifier:
+class Verifier(Frozen):
     """What the server keeps of a password; as text it is written as PostgreSQL writes it."""
 
     iterations: int
@@ -85,8 +84,7 @@ def verifier(password: str) -> Verifier:
     return Verifier(iterations=iterations, salt=salt, stored_key=stored, server_key=server)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class User:
+class User(Frozen):
     """One who may connect. The name is that of the account in the ledger, in its normal form; `price` is that of statements which
     state none: epsilon, delta and rho, as far as they are given; else the budget's."""
 
@@ -97,8 +95,7 @@ class User:
     role: str = ROLES[0]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Users:
+class Users(Frozen):
     """All users, by name, and the secret of the salts of others."""
 
     secret: bytes = field(repr=False)

@@ -16,16 +16,15 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 from dpsql.errors import OperationalError
+from dpsql.trusted.frozen import Frozen
 
 LONGEST = 10.0  # seconds that a proof waits: less than a client is given to log in
 MOST_KEPT = 1000  # names; then those that say nothing any more are forgotten
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProofRate:
+class ProofRate(Frozen):
     """How many proofs may fail: `free` at once, and then one each `gap` seconds."""
 
     free: int

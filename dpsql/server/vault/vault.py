@@ -19,7 +19,6 @@ import socket
 import threading
 from collections import Counter
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any, TypeAlias
 
@@ -54,6 +53,7 @@ from dpsql.synthesis.released_table import SyntheticColumn
 from dpsql.synthesis.synthetic_table import declared_column
 from dpsql.trusted.accounting.cost import NOTHING, Account, Cost
 from dpsql.trusted.declarations.tables import Column, Table
+from dpsql.trusted.frozen import Frozen, replace
 from dpsql.trusted.kernel.model_progress import SERIES
 from dpsql.trusted.kernel.run import AnsweredBefore
 from dpsql.trusted.plan.node import Node
@@ -506,8 +506,7 @@ class ServedAccount:
         self._naming.pop(name.lower()).close()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HeldTable:
+class HeldTable(Frozen):
     """A table of released rows, as its rows show it: nothing that is claimed of them is believed. It has no keys."""
 
     table: Table

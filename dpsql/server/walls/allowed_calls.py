@@ -17,14 +17,13 @@ older call. A call that no library of the front makes ends the process.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dpsql.trusted.frozen import Frozen
 
 PID = "pid"
 """Stands for the number of the process that is being shut in."""
 
 
-@dataclass(frozen=True, slots=True)
-class Argument:
+class Argument(Frozen, kw_only=False):
     """The values that one argument of a call may have. The kernel reads 32 bits of it, or 64 if it is `wide`."""
 
     place: int

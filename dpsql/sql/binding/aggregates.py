@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from sqlglot import exp
@@ -19,13 +18,13 @@ from dpsql.sql.text.places import span_of
 from dpsql.sql.text.refusals import REASONS
 from dpsql.sql.text.syntax import AGGREGATE_NODES, NAMED_AGGREGATES, OF_ONE
 from dpsql.sql.text.trees import has_aggregate, is_aggregate
+from dpsql.trusted.frozen import Frozen, replace
 from dpsql.trusted.plan.expr.facts import facts
 from dpsql.trusted.plan.expr.nodes import Case, Expr, Literal
 from dpsql.types import Span, Type
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Aggregated:
+class Aggregated(Frozen):
     """An aggregate as written: its function, arguments and FILTER, over the rows below. See `question.AggregateCall`."""
 
     id: str

@@ -6,7 +6,6 @@ Sums are not clamped, and LIMIT is allowed in every query, since nothing here re
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlglot import exp
@@ -25,6 +24,7 @@ from dpsql.sql.binding.sources import bind_from, one_row
 from dpsql.sql.binding.windows import Windows, read_qualify
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.trees import aliases_of, has_aggregate, item_name, position_of, refuse_windows
+from dpsql.trusted.frozen import Frozen, replace
 from dpsql.trusted.plan.expr.facts import Facts
 from dpsql.trusted.plan.expr.nodes import Case, Expr, Literal, all_of
 from dpsql.trusted.plan.node import Field, Node
@@ -39,8 +39,7 @@ from dpsql.types import Type
 MANY = 2**31
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AroundRows:
+class AroundRows(Frozen):
     """SQL around released parts: a relation over released and public tables, the columns that are shown, and their order."""
 
     node: Node
@@ -60,8 +59,7 @@ class AroundBinder(QueryBinder):
         return _limited(tree, context, names)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bare:
+class Bare(Frozen):
     """A query without its ORDER BY: its rows, and the columns by which they are to be sorted."""
 
     relation: BoundRelation
@@ -161,8 +159,7 @@ def _bare_select(select: exp.Select, terms: Sequence[exp.Expr], context: Binding
     return Bare(relation=once, terms=tuple(replace(term, column=ids[term.column]) for term in found))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BoundSelect:
+class BoundSelect(Frozen):
     """The rows of a SELECT, its list, and what each term of its ORDER BY means; `hidden` terms are not in the list."""
 
     node: Node

@@ -9,7 +9,6 @@ they are released.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlglot import exp
@@ -31,6 +30,7 @@ from dpsql.sql.text.places import placed, placed_in, span_of
 from dpsql.sql.text.statement import Query
 from dpsql.sql.text.trees import inner_of, is_star, item_name, refuse_windows
 from dpsql.trusted.declarations.tables import Column, Domain, Table
+from dpsql.trusted.frozen import Frozen, replace
 from dpsql.trusted.plan.certificate import stability
 from dpsql.trusted.plan.expr.facts import Facts, facts
 from dpsql.trusted.plan.expr.functions import SAFE_INTEGERS
@@ -42,8 +42,7 @@ from dpsql.trusted.plan.operators.statistics import Statistics
 from dpsql.types import ANY_NUMBER, Type
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReleasedTable:
+class ReleasedTable(Frozen):
     """The rows of a released part as a table: its question, and the names of its columns."""
 
     table: Table
@@ -51,8 +50,7 @@ class ReleasedTable:
     labels: tuple[str, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
-class AroundReleased:
+class AroundReleased(Frozen):
     """A statement that is SQL over released rows.
 
     scalars   its released parts, and the subqueries that these wait for, in the order in which they are released
@@ -95,8 +93,7 @@ class AroundReleased:
             (column, str(known.labels.index(name))) for column, name in node.columns))
 
 
-@dataclass(frozen=True, kw_only=True)
-class Binding:
+class Binding(Frozen):
     """The SQL around the released parts, with all that is needed to bind it."""
 
     tree: exp.Expr

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import TypeVar
 
 from sqlglot import exp
@@ -22,6 +21,7 @@ from dpsql.sql.text.literals import ParameterValue
 from dpsql.sql.text.places import placed_in, span_of
 from dpsql.sql.text.statement import Query
 from dpsql.sql.text.trees import refuse_windows
+from dpsql.trusted.frozen import replace
 
 Made = TypeVar("Made")
 

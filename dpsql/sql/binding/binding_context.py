@@ -6,7 +6,6 @@ import abc
 import contextlib
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Protocol
 
 from sqlglot import exp
@@ -25,6 +24,7 @@ from dpsql.sql.text.places import span_of
 from dpsql.sql.text.spelling import closest, for_a_text, one_of
 from dpsql.sql.text.statement import PARAMETER
 from dpsql.trusted.declarations.tables import Table
+from dpsql.trusted.frozen import Frozen, field
 from dpsql.trusted.plan.certificate import stability
 from dpsql.trusted.plan.expr.facts import Facts
 from dpsql.trusted.plan.expr.nodes import Expr, Value
@@ -38,8 +38,7 @@ class LooksOutside(Exception):
     """A subquery that is bound on its own names a column of the query around it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Origin:
+class Origin(Frozen):
     """The declared column that a column is an unchanged copy of; `scan` numbers the occurrence of its table in the statement."""
 
     scan: int
@@ -60,8 +59,7 @@ def owner_column(table: Table, place: int) -> str:
     return way.column if way.in_row and way.column in table.columns else f"owner {place}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NamedSource:
+class NamedSource(Frozen):
     """A relation under a name: the columns that the text may use, in order, and their origins."""
 
     alias: str
@@ -69,8 +67,7 @@ class NamedSource:
     origins: Mapping[str, Origin] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scope:
+class Scope(Frozen):
     """All sources of one FROM.
 
     merged  columns that USING merged with another: the identifier of the column shown instead, None where that one is already
@@ -215,8 +212,7 @@ class GuardedPublicTables:
                               try_="the comparison in the WHERE of the outermost query")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BoundRelation:
+class BoundRelation(Frozen):
     """A bound query: its node and the columns that the text around it may use."""
 
     node: Node
@@ -224,8 +220,7 @@ class BoundRelation:
     origins: Mapping[str, Origin] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Names:
+class Names(Frozen):
     """The visible CTEs, each with those visible to it. A CTE is bound anew wherever it is named."""
 
     ctes: Mapping[str, tuple[exp.CTE, Names]] = field(default_factory=dict)
@@ -303,8 +298,7 @@ def _awaited_by(question: Question) -> set[str]:
     return set(has_placeholders((prune_columns(question.view), question.outputs, question.having, question.ordering)))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BindingContext:
+class BindingContext(Frozen):
     """What binding needs besides the text; it is the same for every query of a statement."""
 
     catalog: Catalog
@@ -343,8 +337,7 @@ class BindingContext:
                 and table.owner.column == origin.column)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AddedColumns:
+class AddedColumns(Frozen):
     """An expression, and the rows of a SELECT with the columns that it reads; those in `joined` were added by a subquery."""
 
     expr: Expr

@@ -9,11 +9,11 @@ a condition about these columns alone, which every row of the view fulfils, is n
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 
 from dpsql.questions.question import Combinations, Key
 from dpsql.sql.binding.domains import Scratch
 from dpsql.trusted.declarations.tables import Domain, ValidCombinations
+from dpsql.trusted.frozen import Frozen, replace
 from dpsql.trusted.plan.expr.nodes import Expr, Placeholder, Ref, Value, columns, conjuncts, walk
 from dpsql.trusted.plan.node import Node, bottom_up
 from dpsql.trusted.plan.operators.filter import Filter
@@ -25,8 +25,7 @@ from dpsql.trusted.plan.operators.truncate import Truncate
 from dpsql.types import Type
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _PublicColumn:
+class _PublicColumn(Frozen):
     """A column of one occurrence of a public table, and whether rows of it may be NULL because an outer join pads them."""
 
     scan: Scan

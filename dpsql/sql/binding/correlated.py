@@ -10,7 +10,6 @@ move the result follows from the join and the groups; where there is no bound, t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from sqlglot import exp
 
@@ -21,6 +20,7 @@ from dpsql.sql.binding.inner_groups import grouped
 from dpsql.sql.binding.owners import say_owners
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.trees import inner_of
+from dpsql.trusted.frozen import replace
 from dpsql.trusted.plan.expr.nodes import TRUE, Call, Case, Expr, Literal, Ref, all_of, columns, conjuncts, rewrite, whole
 from dpsql.trusted.plan.node import Node
 from dpsql.trusted.plan.operators.filter import without_null

@@ -15,7 +15,6 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 from typing import Any, Protocol
@@ -24,6 +23,7 @@ from dpsql.catalog.days import KEPT_BY_ENDS, Days
 from dpsql.questions.rules.flatten import lowered
 from dpsql.questions.rules.substitute import has_placeholders
 from dpsql.trusted.declarations.tables import Domain, Scalar
+from dpsql.trusted.frozen import replace
 from dpsql.trusted.plan.cells import MOST_CELLS
 from dpsql.trusted.plan.disjoint import Ends, Said
 from dpsql.trusted.plan.disjoint import known as where_true

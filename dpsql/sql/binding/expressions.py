@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 
 from sqlglot import exp
 
@@ -19,6 +18,7 @@ from dpsql.sql.text.refusals import NAMES, OTHERS, REASONS
 from dpsql.sql.text.spelling import for_a_text, mistyped
 from dpsql.sql.text.syntax import NAMED, PARTS, SIMPLE, WINDOWED, WORDS
 from dpsql.sql.text.trees import is_aggregate, operands
+from dpsql.trusted.frozen import replace
 from dpsql.trusted.plan.expr.functions import LONGEST_DAYS, UNITS
 from dpsql.trusted.plan.expr.nodes import Expr, Literal
 from dpsql.types import INT64, Span, Type

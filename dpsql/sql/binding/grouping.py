@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
@@ -18,6 +17,7 @@ from dpsql.sql.binding.running_totals import inner_of_over, read_over
 from dpsql.sql.text.literals import ParameterValue
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.trees import has_aggregate, inner_of, is_grouping_set, is_star, item_name, not_here, position_of
+from dpsql.trusted.frozen import Frozen, replace
 from dpsql.trusted.plan.expr.facts import Facts, facts
 from dpsql.trusted.plan.expr.functions import SAFE_INTEGERS
 from dpsql.trusted.plan.expr.nodes import Expr, Literal, Ref, rewrite, walk
@@ -28,8 +28,7 @@ MOST_GROUPING = 50  # so that their bits fit into a whole number
 RELEASED_COUNTS = Interval(-(2**50), 2**50)  # counts, noisy ones too, are clamped to this range, so that they stay integers
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupKey:
+class GroupKey(Frozen):
     """An expression of GROUP BY, and the identifier of the column that will carry it."""
 
     id: str

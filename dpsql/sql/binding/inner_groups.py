@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import replace
 
 from sqlglot import exp
 
@@ -15,6 +14,7 @@ from dpsql.sql.binding.grouping import Grouping
 from dpsql.sql.binding.owners import parent_keys
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.trees import item_name
+from dpsql.trusted.frozen import replace
 from dpsql.trusted.plan.expr.facts import Facts, facts
 from dpsql.trusted.plan.expr.nodes import Case, Expr, Literal, Ref
 from dpsql.trusted.plan.node import Node

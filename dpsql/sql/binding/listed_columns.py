@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from sqlglot import exp
 
@@ -14,13 +13,13 @@ from dpsql.sql.binding.domains import Scratch
 from dpsql.sql.binding.sources import bind_from
 from dpsql.sql.text.literals import ParameterValue
 from dpsql.sql.text.statement import Query
+from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.plan.expr.facts import Facts
 
 ROWS = "the rows"  # the alias of the query, in statements over its rows
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RowColumn:
+class RowColumn(Frozen):
     """A column of a query's rows: its name, what is known of it, and the cut points of its bins if the policy declares some."""
 
     name: str

@@ -7,7 +7,6 @@ planned as a whole (`planning/bounded_view`). Refused here are tests where one r
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
@@ -17,6 +16,7 @@ from dpsql.sql.binding.binding_context import AddedColumns, BindingContext, Boun
 from dpsql.sql.binding.owners import same_owner
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.trees import is_star
+from dpsql.trusted.frozen import Frozen, replace
 from dpsql.trusted.plan.expr.facts import facts
 from dpsql.trusted.plan.expr.nodes import Call, Case, Expr, Literal, Ref, all_of, columns, conjuncts
 from dpsql.trusted.plan.node import Node
@@ -31,8 +31,7 @@ UNKNOWN = Literal(value=None, type=Type.BOOLEAN)
 Origins = Mapping[str, Origin]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListedRows:
+class ListedRows(Frozen):
     """The list that rows are compared with: a relation, pairs of an expression over the rows and a column of the list that
     must be equal, and a further condition on both."""
 

@@ -7,7 +7,6 @@ query, the outer SELECT list in terms of the inner one, and the outer WHERE besi
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from sqlglot import exp
 
@@ -22,6 +21,7 @@ from dpsql.sql.text.literals import ParameterValue
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.spelling import closest, one_of
 from dpsql.sql.text.trees import has_aggregate, inner_of, is_star, item_name, refuse_windows
+from dpsql.trusted.frozen import replace
 from dpsql.trusted.plan.expr.facts import Facts
 from dpsql.trusted.plan.expr.nodes import Expr, all_of
 from dpsql.types import Span

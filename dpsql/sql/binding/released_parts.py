@@ -7,7 +7,6 @@ question; the SQL around them reads only the rows that they release, and public 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from sqlglot import exp
 
@@ -19,6 +18,7 @@ from dpsql.sql.binding.sources import bind_from
 from dpsql.sql.binding.windows_beside_groups import apart
 from dpsql.sql.text.places import placed, span_of
 from dpsql.sql.text.trees import has_aggregate, has_window, is_grouping_set
+from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.plan.certificate import Unbounded
 from dpsql.trusted.plan.node import InvalidPlan
 
@@ -30,8 +30,7 @@ class NotAround(Exception):
     """The statement cannot be answered as SQL over released rows."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReleasedPart:
+class ReleasedPart(Frozen):
     """A SELECT that is released, the CTEs visible to it, and the name that stands for its rows in the SQL around it."""
 
     select: exp.Select

@@ -7,8 +7,6 @@ for each of that query's rows; see `correlated`.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from sqlglot import exp
 
 from dpsql.errors import SqlError, Unsupported
@@ -19,6 +17,7 @@ from dpsql.sql.binding import correlated
 from dpsql.sql.binding.binding_context import AddedColumns, BindingContext, LooksOutside, Names, SelectHost
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.trees import has_aggregate, inner_of, is_star
+from dpsql.trusted.frozen import replace
 from dpsql.trusted.plan.expr.facts import Facts
 from dpsql.trusted.plan.expr.intervals import outward
 from dpsql.trusted.plan.expr.nodes import Literal, Placeholder, Value

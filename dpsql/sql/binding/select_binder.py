@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from itertools import pairwise
 
 from sqlglot import exp
@@ -29,6 +28,7 @@ from dpsql.sql.binding.owners import say_owners
 from dpsql.sql.text.literals import ParameterValue
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.trees import aliases_of, has_aggregate, kept_lists, not_here, operands, plain_select
+from dpsql.trusted.frozen import replace
 from dpsql.trusted.plan.expr.facts import Facts
 from dpsql.trusted.plan.expr.nodes import Expr, Literal, Ref, columns
 from dpsql.trusted.plan.node import Node

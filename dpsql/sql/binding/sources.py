@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
 from sqlglot import exp
 
@@ -29,6 +28,7 @@ from dpsql.sql.text.places import span_of
 from dpsql.sql.text.refusals import JOINS, LATERAL
 from dpsql.sql.text.spelling import closest, one_of
 from dpsql.trusted.declarations.tables import Table
+from dpsql.trusted.frozen import replace
 from dpsql.trusted.plan.expr.facts import Facts
 from dpsql.trusted.plan.expr.nodes import TRUE, Expr, all_of
 from dpsql.trusted.plan.node import Field, Node

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
@@ -16,6 +16,7 @@ from dpsql.sql.binding.frames import FORM, read_frame
 from dpsql.sql.binding.inner_groups import exact_argument, names_entity
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.trees import has_window, is_aggregate
+from dpsql.trusted.frozen import Frozen, replace
 from dpsql.trusted.plan.expr.facts import Facts, facts
 from dpsql.trusted.plan.expr.nodes import Expr, Literal, Ref, columns, conjuncts
 from dpsql.trusted.plan.expr.upper_limits import limit_of
@@ -32,8 +33,7 @@ VALUES: dict[type[exp.Expr], str] = {
     exp.Lag: "lag", exp.Lead: "lead", exp.FirstValue: "first_value", exp.LastValue: "last_value"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Clauses:
+class Clauses(Frozen):
     """The clauses inside OVER (...), completed from the named window that they are based on."""
 
     partition: tuple[exp.Expr, ...] = ()
@@ -41,7 +41,7 @@ class Clauses:
     frame: exp.Expr | None = None
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclasses.dataclass(slots=True, kw_only=True)
 class WindowGroup:
     """The functions over one partition and order; `most` is the largest number of rows of a partition, None if unknown."""
 
@@ -49,7 +49,7 @@ class WindowGroup:
     order: tuple[Term, ...]
     most: int | None
     span: Span | None
-    functions: list[WindowFunction] = field(default_factory=list)
+    functions: list[WindowFunction] = dataclasses.field(default_factory=list)
 
 
 class Windows:

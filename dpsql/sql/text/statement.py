@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Literal, TypeAlias
 
 from sqlglot import exp
 
 from dpsql.trusted.cached import cached_property
+from dpsql.trusted.frozen import Frozen, field
 from dpsql.trusted.plan.expr.nodes import Value
 from dpsql.types import Span
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Option:
+class Option(Frozen):
     """One `name = value` of an OPTIONS clause."""
 
     name: str
@@ -22,8 +21,7 @@ class Option:
     span: Span | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Goal:
+class Goal(Frozen):
     """ERROR WITHIN x [CONFIDENCE p], ERROR WITHIN x PERCENT OF y [CONFIDENCE p], or STANDARD ERROR x.
 
     of          what `amount` is a percentage of; None: it is in the unit of the answer
@@ -44,8 +42,7 @@ class Goal:
         return self.amount if self.of is None else self.amount * self.of / 100
 
 
-@dataclass(frozen=True, kw_only=True)
-class Query:
+class Query(Frozen):
     """A SELECT, as sqlglot's tree, with its OPTIONS and the accuracy that is asked for.
 
     `errors` says whether the ends of intervals are shown as columns. It is none of the `options`, as these decide what is
@@ -83,15 +80,13 @@ def _defines(table: exp.Expr) -> bool:
     return around is not None and around.alias.lower() == table.name.lower()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Explain:
+class Explain(Frozen):
     """EXPLAIN PRIVACY <what can be explained>: what would be done, spending nothing."""
 
     query: Explained
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Width:
+class Width(Frozen):
     """WITHIN <n> | <n> PERCENT [OR <n>]: how far two answers may be apart; the larger of the two where both are given."""
 
     absolute: Fraction | None
@@ -99,16 +94,14 @@ class Width:
     span: Span | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckedQuery:
+class CheckedQuery(Frozen):
     """A query of VALIDATE with its tolerance."""
 
     query: Query
     width: Width | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class Standing(Frozen):
     """<table> [FOR <instead>]: a synthetic table and the private one that it stands for; None: the only one there is."""
 
     table: str
@@ -116,8 +109,7 @@ class Standing:
     span: Span | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Validate:
+class Validate(Frozen):
     """VALIDATE: whether synthetic tables answer queries as the private ones do."""
 
     checks: tuple[CheckedQuery, ...]
@@ -126,8 +118,7 @@ class Validate:
     text: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Synthesize:
+class Synthesize(Frozen):
     """CREATE SYNTHETIC TABLE: rows drawn from a private model of the rows of a query."""
 
     name: str
@@ -137,8 +128,7 @@ class Synthesize:
     span: Span | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SynthesizeTables:
+class SynthesizeTables(Frozen):
     """CREATE SYNTHETIC TABLES: several tables that hang together by foreign keys. The options are those of all of them."""
 
     tables: tuple[Synthesize, ...]
@@ -147,8 +137,7 @@ class SynthesizeTables:
     span: Span | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpenModel:
+class OpenModel(Frozen):
     """CREATE ONLINE MODEL: a model of the rows of a query that is paid for once, and then asked for counts."""
 
     name: str
@@ -158,8 +147,7 @@ class OpenModel:
     span: Span | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Drop:
+class Drop(Frozen):
     """DROP SYNTHETIC TABLE <name>: the table is not listed any more, and its name is free."""
 
     name: str
@@ -167,15 +155,13 @@ class Drop:
     span: Span
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Show:
+class Show(Frozen):
     """SHOW BUDGET | RELEASES | TABLES."""
 
     what: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Describe:
+class Describe(Frozen):
     """DESCRIBE <table>: the declared columns."""
 
     table: str

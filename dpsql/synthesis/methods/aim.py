@@ -28,7 +28,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import ClassVar
 
@@ -55,6 +54,7 @@ from dpsql.synthesis.methods.marginal_requests import (
 )
 from dpsql.synthesis.methods.stages import error_stage, singles_stage, size_stage
 from dpsql.trusted.accounting.cost import Cost
+from dpsql.trusted.frozen import AbstractFrozen, replace
 
 MOST_CELLS = 2**17  # of the model
 MOST_TRIED = 1000  # candidates of a round
@@ -66,8 +66,7 @@ LEAST_ROUNDS = 2  # for how many columns there is one at least, if columns toget
 ROUNDS = 3  # for each column, at first
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AdaptiveMarginals(Method):
+class AdaptiveMarginals(AbstractFrozen, Method):
     """AIM. `cells`: of the model, at most. `rounds`: for each column, before noise is halved."""
 
     cells: int = MOST_CELLS

@@ -21,7 +21,6 @@ ICML 2014.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
@@ -38,6 +37,7 @@ from dpsql.synthesis.methods.marginal_requests import counted, farthest_cells
 from dpsql.synthesis.methods.query_rounds import too_many_counts, wanted_marginals
 from dpsql.synthesis.methods.stages import error_stage
 from dpsql.trusted.accounting.cost import Cost
+from dpsql.trusted.frozen import AbstractFrozen
 from dpsql.trusted.measurements.farthest_count import FarCell
 
 COUNTING = Fraction(1, 20)  # of the price, for the number of rows
@@ -47,8 +47,7 @@ LEAST_ROUNDS, MOST_ROUNDS = 10, 150
 STARTS, PASSES = 24, 10
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DualQuery(Method):
+class DualQuery(AbstractFrozen, Method):
     """`rounds`, if given: also the number of different rows, at most; then `draws` are the counts in each round."""
 
     rounds: int | None = None

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
 from typing import Any
@@ -24,6 +23,7 @@ from dpsql.models.table_domain import Columns, TableDomain, most_numbers
 from dpsql.models.table_model import TableModel
 from dpsql.synthesis.method import CodedTable, SynthesisTask
 from dpsql.trusted.accounting.cost import Cost, root
+from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.measurements.block_sums import Axis
 from dpsql.trusted.measurements.farthest_count import FarCell, FarthestCount, FarthestCounts
 from dpsql.trusted.measurements.farthest_marginal import Farthest, FarthestMarginal
@@ -71,8 +71,7 @@ def mean_size(noise: Noise) -> float:
     return math.sqrt(noise.variance * (1 / 2 if isinstance(noise, DiscreteLaplace) else 2 / math.pi))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
+class Candidate(Frozen):
     """A marginal that may be measured next, and how much a row's distance counts in it."""
 
     columns: Columns

@@ -14,7 +14,6 @@ data, Journal of Privacy and Confidentiality 2021.
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from dataclasses import replace
 from fractions import Fraction
 from functools import reduce
 from typing import Any
@@ -37,6 +36,7 @@ from dpsql.synthesis.methods.marginal_requests import (
 )
 from dpsql.synthesis.methods.stages import error_stage, size_stage
 from dpsql.trusted.accounting.cost import Cost
+from dpsql.trusted.frozen import replace
 from dpsql.trusted.measurements.reading.request import Request
 from dpsql.workload.factors import Array
 

@@ -9,7 +9,6 @@ Source: Hardt, Ligett and McSherry, A simple and practical algorithm for differe
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from dpsql.models.joint_histogram import JointHistogram, of_columns
@@ -17,6 +16,7 @@ from dpsql.models.table_domain import most_numbers
 from dpsql.synthesis.method import Impossible, Measuring, Method, SynthesisTask
 from dpsql.synthesis.methods.query_rounds import QueryRounds
 from dpsql.synthesis.methods.stages import size_stage
+from dpsql.trusted.frozen import AbstractFrozen
 
 MOST_CELLS = 2**21  # of the histogram
 SINGLE_ROUNDS = 30
@@ -25,8 +25,7 @@ WORTH = 0.02  # of the rows: how much independent columns are believed
 SHARP = 0.005  # of all rows
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MultiplicativeWeights(Method):
+class MultiplicativeWeights(AbstractFrozen, Method):
     """MWEM. `cells`: of the histogram, at most."""
 
     cells: int = MOST_CELLS

@@ -25,7 +25,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -43,6 +42,7 @@ from dpsql.synthesis.methods.marginal_requests import candidates, choice_scale, 
 from dpsql.synthesis.methods.stages import size_stage
 from dpsql.synthesis.table_options import FITS, SCORES
 from dpsql.trusted.accounting.cost import Cost
+from dpsql.trusted.frozen import AbstractFrozen, replace
 from dpsql.trusted.measurements.block_sums import Axis
 from dpsql.trusted.measurements.dependent_parents import (
     ChosenParents,
@@ -66,8 +66,7 @@ LARGEST_COUNT = 2**40  # up to which information is convex
 Node = tuple[str, Columns]  # a column and its parents
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PrivBayes(Method):
+class PrivBayes(AbstractFrozen, Method):
     """PrivBayes. `score`: one of `SCORES`. `fit`: one of `FITS`."""
 
     score: str = SCORES[0]

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Generic
 
@@ -28,6 +27,7 @@ from dpsql.synthesis.method import CodedTable, Impossible, Measured, Measuring, 
 from dpsql.synthesis.methods.marginal_requests import counted, counted_cell, farthest_cells, noise_for
 from dpsql.synthesis.methods.stages import error_stage, singles_stage
 from dpsql.trusted.accounting.cost import Cost
+from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.measurements.reading.request import Request
 
 SINGLES = Fraction(3, 10)  # of the price
@@ -36,16 +36,14 @@ MOST_COUNTS = 2**24  # of all marginals of a workload
 FINE = 10  # expected counts are rounded to multiples of this part of a row
 
 
-@dataclass(frozen=True)
-class Start(Generic[Tilted]):
+class Start(Frozen, Generic[Tilted], kw_only=False):
     """The model that is moved, and how many rows it is worth."""
 
     model: Tilted
     worth: float
 
 
-@dataclass(frozen=True, kw_only=True)
-class QueryRounds(Generic[Tilted]):
+class QueryRounds(Frozen, Generic[Tilted]):
     """What the two methods differ in.
 
     start   the first model, from the counts of single columns and the number of rows

@@ -24,20 +24,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
 from operator import add
 
 from dpsql.trusted.declarations.names import normal
+from dpsql.trusted.frozen import Frozen, field
 
 NANO = 10**9
 ATTO = 10**18
 ORDERS = tuple(2**k for k in range(1, 17))  # must never change: no proof would cover what was allowed before with other orders
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cost:
+class Cost(Frozen):
     """The exact cost of one release or of several."""
 
     epsilon: Fraction | None
@@ -97,8 +96,7 @@ def concentrated(rho: Fraction, delta: Fraction = Fraction(0)) -> Cost:
     return Cost(epsilon=None, rho=rho, delta=delta)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Charge:
+class Charge(Frozen):
     """A cost in nano-epsilon, nano-rho and atto-delta, or a sum of such costs; sums of charges are exact."""
 
     epsilon: int | None
@@ -140,8 +138,7 @@ def _below(epsilon: int, order: int) -> int:
 NOTHING = Charge(epsilon=0, rho=0, delta=0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Account:
+class Account(Frozen):
     """The account a charge belongs to: an analyst's, within a budget."""
 
     budget: str

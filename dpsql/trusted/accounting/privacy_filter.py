@@ -49,13 +49,12 @@ under adaptive choice, either; see `reports.tight_epsilon`.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from dpsql.trusted.accounting.cost import Charge
+from dpsql.trusted.frozen import Frozen
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limit:
+class Limit(Frozen):
     """A budget in the ledger's integers, rounded down. `rho` is None for a pure budget, `epsilon` for one given in rho.
 
     `renyi` holds the limits of the Renyi orders, if any; a limit is below zero if an order admits nothing.

@@ -7,17 +7,16 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from fractions import Fraction
 
+from dpsql.trusted.frozen import Frozen, field
 from dpsql.types import ANY_NUMBER, Interval, Type
 
 Scalar = bool | int | float | str | dt.date | dt.datetime
 GENERATED = "GENERATED"
 
 
-@dataclass(frozen=True, slots=True)
-class Domain:
+class Domain(Frozen, kw_only=False):
     """All the values, other than NULL, that a column may show in an answer; in order, without repetition. The whole numbers of a
     long range are a range, and the days of one `days.Days`, which take no memory."""
 
@@ -27,8 +26,7 @@ class Domain:
         return len(self.values)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ForeignKey:
+class ForeignKey(Frozen):
     """`columns` of this table name a row of `table`; deleting that row deletes the rows that name it."""
 
     columns: tuple[str, ...]
@@ -36,8 +34,7 @@ class ForeignKey:
     references: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableSchema:
+class TableSchema(Frozen):
     """A database's description of a table, without reading a row: (name, type) of its columns, and proven unique columns.
 
     `foreign_keys` are those that the database declares; they help to draft a policy, which alone decides what a deletion follows.
@@ -54,8 +51,7 @@ class TableSchema:
     fixed: bool = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Column:
+class Column(Frozen):
     """A declared column with the type the database gives it. `sql_type` is the database's own name for the type."""
 
     name: str
@@ -70,8 +66,7 @@ class Column:
     search: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ValidCombinations:
+class ValidCombinations(Frozen):
     """The distinct combinations of values in some columns of a public table, or those that a public table allows in some columns
     of a private one. NULL is one of the values."""
 
@@ -87,8 +82,7 @@ class ValidCombinations:
         return [row[place] for row in self.rows]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OwnerStep:
+class OwnerStep(Frozen):
     """One step from a table towards the entity: its `columns`, as `types`, equal the key `references` of `table`."""
 
     columns: tuple[str, ...]
@@ -97,8 +91,7 @@ class OwnerStep:
     types: tuple[Type, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OwnerPath:
+class OwnerPath(Frozen):
     """Where a row's entity is written: follow `steps`, then read `column` there. No steps: the column is in the row.
 
     `type` is the type that carries the entity's name; `not_null` says that the database forbids NULL there. Where entities are
@@ -123,8 +116,7 @@ class OwnerPath:
         return not self.steps and self.kinds == 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
+class Table(Frozen):
     """A table as one budget sees it: fitted to the database, with the path to its entity if it is private.
 
     unique   sets of columns that the *database* guarantees to be unique

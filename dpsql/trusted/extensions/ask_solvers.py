@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from copy import deepcopy
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any, TypeAlias, TypeVar
 
@@ -24,6 +23,7 @@ from dpsql.trusted.extensions.linear_program import LinearProgram, Network, Poin
 from dpsql.trusted.extensions.owned import Integers
 from dpsql.trusted.extensions.packing import Packing, exact
 from dpsql.trusted.extensions.removal_program import RemovalProgram, RemovalSolution
+from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.stopping import go_on
 
 MOST_ANSWERS = 16  # most answers used from one call, so that an endless sequence ends
@@ -41,8 +41,7 @@ def nothing(*given: object) -> Any:
     return ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Solvers:
+class Solvers(Frozen):
     """The solvers. Any of them may be missing, fail, or return anything.
 
     `programs` and `crowds` give the solvers to try for a `LinearProgram` and for a `RemovalProgram`, in order. `packings`

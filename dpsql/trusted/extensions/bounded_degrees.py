@@ -22,17 +22,15 @@ whether they have no rows or lost them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from dpsql.trusted.extensions.ask_solvers import NO_SOLVERS, Solvers, heard
 from dpsql.trusted.extensions.linear_program import Network, Truths
 from dpsql.trusted.extensions.owned import Integers
+from dpsql.trusted.frozen import Frozen
 
 
-@dataclass(frozen=True, slots=True)
-class ArcList:
+class ArcList(Frozen, kw_only=False):
     """Arcs as numbers 0 .. entities - 1 of their ends, with multiplicities >= 1, in the order in which they are added."""
 
     tails: Integers

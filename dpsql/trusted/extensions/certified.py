@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from dpsql.trusted.extensions.bounds import least_of
@@ -11,6 +9,7 @@ from dpsql.trusted.extensions.linear_program import Point, numbers
 from dpsql.trusted.extensions.merging import ReducedRows
 from dpsql.trusted.extensions.owned import Codes, Integers, Owned, loads
 from dpsql.trusted.extensions.words import dot, total
+from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.plan.operators.owner_sets import UNIT
 
 BITS = 40  # prices are multiples of 2^-BITS
@@ -18,8 +17,7 @@ WHOLE = 2**BITS
 MARGIN = 2.0**-44  # more than the relative error of a quotient and two products of floats
 
 
-@dataclass(frozen=True, slots=True)
-class Certified:
+class Certified(Frozen, kw_only=False):
     """floor(UNIT V) <= `units` = floor(UNIT D), and `least` <= UNIT V; and bounds of V at other levels.
 
     V(t) <= `slope` * t + `below` at levels t up to that of the certificate, and V(t) <= `slope` * t + `above` at levels beyond;

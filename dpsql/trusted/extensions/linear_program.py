@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.trusted.extensions.owned import Codes, Integers
+from dpsql.trusted.frozen import Frozen
 
 Reals = NDArray[np.float64]
 Truths = NDArray[np.bool_]
 
 
-@dataclass(frozen=True, slots=True)
-class LinearProgram:
+class LinearProgram(Frozen, kw_only=False):
     """max { sum x_r : 0 <= x_r <= w_r, for every entity e: sum of x_r over rows that name e <= c_e }."""
 
     owners: Codes
@@ -22,16 +20,14 @@ class LinearProgram:
     capacities: Integers
 
 
-@dataclass(frozen=True, slots=True)
-class Point:
+class Point(Frozen, kw_only=False):
     """A solver's proposed optimum: x for each row, and y for each entity, the dual price of its capacity."""
 
     rows: Reals
     prices: Reals
 
 
-@dataclass(frozen=True, slots=True)
-class Network:
+class Network(Frozen, kw_only=False):
     """Arcs from left to right nodes; `given[p]` is the flow that left node p has besides, `room[q]` the capacity of node q."""
 
     tails: Integers

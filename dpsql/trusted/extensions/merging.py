@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.trusted.extensions.owned import NOBODY, Codes, Integers, Owned, arranged, each_once, loads
+from dpsql.trusted.frozen import Frozen
 
 
-@dataclass(frozen=True, slots=True)
-class ReducedRows:
+class ReducedRows(Frozen, kw_only=False):
     """V(level) = `fixed` + the maximum of the same program over the remaining rows, with each entity's remaining capacity.
 
     Each row names at least two of the entities, and each entity's load is above its capacity.

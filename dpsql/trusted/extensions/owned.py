@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from dpsql.trusted.frozen import Frozen, replace
 
 Integers = NDArray[np.int64]
 Codes = NDArray[np.int32]
@@ -17,8 +18,7 @@ NOBODY = -1
 MOST_ROWS = 2**25  # ensured where rows are read (`several.sets`, `several.many_sets`); the proofs here allow twice as many
 
 
-@dataclass(frozen=True, slots=True)
-class Owned:
+class Owned(Frozen, kw_only=False):
     """Sets of entities and their weights: `owners[r]` are the codes of row r in decreasing order, then NOBODY; `weights[r]` > 0.
 
     An entity occurs at most once in a row, each set is one row, every row has an owner, and rows are sorted by owners: equal

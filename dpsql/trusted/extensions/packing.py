@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 
 from dpsql.trusted.extensions.owned import Integers
+from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.stopping import go_on
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Packing:
+class Packing(Frozen):
     """max { costs x : A x <= limits, 0 <= x <= most }, all integers, limits >= 0; None for no `most`. `entries[k]` stands in
     row `lines[k]` and column `columns[k]` of A.
     """

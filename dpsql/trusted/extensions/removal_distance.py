@@ -23,7 +23,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -38,6 +37,7 @@ from dpsql.trusted.extensions.owned import NOBODY, Integers, Owned, coded, each_
 from dpsql.trusted.extensions.packing import Packing
 from dpsql.trusted.extensions.removal_program import RemovalProgram, RemovalSolution, Sets, removal_program
 from dpsql.trusted.extensions.words import gathered, scaled, total
+from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.plan.operators.owner_sets import NEAR, UNIT
 
 
@@ -55,8 +55,7 @@ def sets_of(names: Sequence[NDArray[Any]], weights: NDArray[Any], cells: NDArray
     return Sets(sizes, cell, owners, shares, (found[nobody:] % max(entities, 1)).astype(np.int32))
 
 
-@dataclass(frozen=True, slots=True)
-class RemovalBound:
+class RemovalBound(Frozen, kw_only=False):
     """Q at a level, and a line that bounds R from below at every level: `at_zero` - `slope` * level, in entities."""
 
     units: int

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from dpsql.trusted.extensions.linear_program import Reals
 from dpsql.trusted.extensions.owned import NOBODY, Codes, Integers, arranged, each_once
+from dpsql.trusted.frozen import Frozen
 
 
-@dataclass(frozen=True, slots=True)
-class Sets:
+class Sets(Frozen, kw_only=False):
     """Sets of entities in cells. `owners[r]` are the entities of row r, `shares[r]` the number of each one's share in the cell
     of r, `whose[s]` the entity of a share. In canonical order, as in `Owned`.
     """
@@ -27,8 +25,7 @@ class Sets:
         return int(self.whose.max(initial=-1)) + 1
 
 
-@dataclass(frozen=True, slots=True)
-class RemovalProgram:
+class RemovalProgram(Frozen, kw_only=False):
     """The part of the rows that matters for R at a level. `heavy[r]` holds the shares of row r that are above the level, with
     NOBODY for owners whose share is not; each row has at least one. `whose[s]` is the entity of such a share, one of
     `entities`.
@@ -109,8 +106,7 @@ def _keys(cells: Codes, owners: Codes, count: int) -> Integers:
     return np.where(owners == NOBODY, -1, cells[:, None].astype(np.int64) * max(count, 1) + owners)
 
 
-@dataclass(frozen=True, slots=True)
-class RemovalSolution:
+class RemovalSolution(Frozen, kw_only=False):
     """A solver's proposed optimum: y for each entity, and the prices of rows and, times the level, of heavy shares."""
 
     entities: Reals

@@ -26,10 +26,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, TypeAlias
 
+from dpsql.trusted.frozen import Frozen, replace
 from dpsql.trusted.kernel import shapes
 from dpsql.trusted.kernel.shapes import Columns, columns_of, equated, grouping, inputs, keys_of, limited, reach, require, size
 
@@ -40,8 +40,7 @@ Meets: TypeAlias = Callable[[shapes.Node, tuple[str, ...], Some], int]
 ones."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
+class Known(Frozen):
     """What is derived for a relation; see above."""
 
     columns: Columns
@@ -73,8 +72,7 @@ class Known:
                        owners=frozenset(new[owner] for owner in self.owners), frequencies=self.kept(new))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Checked:
+class Checked(Frozen):
     """What is derived for the input of a summary and the relations below it; the sensitivity of its sums in the l1 and l2
     norms; and whether an entity's rows are all in different cells."""
 

@@ -46,7 +46,6 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -54,6 +53,7 @@ from dpsql.errors import LedgerError, OperationalError
 from dpsql.trusted.accounting.cost import Account, Charge
 from dpsql.trusted.accounting.privacy_filter import Limit
 from dpsql.trusted.declarations.names import normal
+from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.kernel.anchor import Anchor, Head, Unreadable
 from dpsql.trusted.kernel.chain import CHANGED, Broken, Chain, Event, Outdated, genesis
 from dpsql.trusted.kernel.chain import Busy as Busy
@@ -71,8 +71,7 @@ PUT_BACK = "the newest copy of the ledger and of its anchor; a new ledger forget
 UNWRITABLE = "permission to write to it, room on its disk, and no other program that locks it"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Promised:
+class Promised(Frozen):
     """A recorded promise: what charges promise from some event on. `changed`: it did not only extend what was promised `before`,
     in the event of that number (0 for none)."""
 

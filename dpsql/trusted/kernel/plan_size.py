@@ -14,10 +14,9 @@ such as columns. All are functions of the plan alone. Each value is visited once
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from dpsql.errors import OperationalError
-from dpsql.trusted.frozen import field_names
+from dpsql.trusted.frozen import Frozen, field_names
 from dpsql.trusted.kernel.shapes import inputs
 from dpsql.trusted.plan.expr.functions import overload
 from dpsql.trusted.plan.expr.nodes import Call, Expr, Literal, Ref, children
@@ -37,8 +36,7 @@ MOST_EQUATED = 200
 EQUALITIES = ("=", "is not distinct from")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExprSize:
+class ExprSize(Frozen):
     """Parts of an expression as it is printed, those of its conjunction if it is one, and how many of these equate two others."""
 
     parts: int = 1
@@ -49,8 +47,7 @@ class ExprSize:
 ONE = ExprSize()  # of a column of a table, or of what is made of several rows
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RelationSize:
+class RelationSize(Frozen):
     """Relations, conjuncts and equalities of a relation with those below it; and its columns that stand for expressions."""
 
     relations: int

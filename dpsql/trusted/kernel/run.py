@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 from dpsql.errors import Incident
@@ -20,6 +19,7 @@ from dpsql.trusted.accounting.cost import FREE, NOTHING, Account, Cost
 from dpsql.trusted.accounting.privacy_filter import Limit
 from dpsql.trusted.declarations.account_limits import INCIDENTS, LATE
 from dpsql.trusted.extensions.ask_solvers import NO_SOLVERS, Solvers
+from dpsql.trusted.frozen import replace
 from dpsql.trusted.kernel.claims import Claims
 from dpsql.trusted.kernel.ledger import Ledger
 from dpsql.trusted.kernel.model_progress import SERIES, next_progress, paid_for

@@ -12,12 +12,11 @@ import datetime as dt
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
 from typing import Any, TypeAlias
 
-from dpsql.trusted.frozen import field_names
+from dpsql.trusted.frozen import Frozen, field_names, replace
 from dpsql.trusted.plan.expr import printing
 from dpsql.trusted.plan.expr.functions import CARRIER, DECIMAL, overload
 from dpsql.trusted.plan.expr.nodes import Call, Case, Cast, Expr, Literal, Placeholder, Ref, conjuncts, walk
@@ -71,8 +70,7 @@ class Malformed(Exception):
     """A plan, or a part of one, is not of a known form."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ColumnShape:
+class ColumnShape(Frozen):
     """The type of a column and, for whole numbers, the least and greatest value."""
 
     type: Type

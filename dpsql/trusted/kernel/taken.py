@@ -18,7 +18,6 @@ that (`measurements.flip_distance.touched`).
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
-from dataclasses import dataclass
 from datetime import date, datetime
 from fractions import Fraction
 from functools import cache
@@ -27,7 +26,7 @@ from typing import Annotated, Any, Literal, TypeAlias, TypeVar, Union, cast, get
 
 from dpsql.trusted.declarations.tables import Domain, Table
 from dpsql.trusted.field_types import NumberRange
-from dpsql.trusted.frozen import field_names
+from dpsql.trusted.frozen import Frozen, field_names
 from dpsql.trusted.kernel.shapes import PARTS, RELATIONS, SUMMARIES
 from dpsql.trusted.measurements.all_measurements import MEASUREMENTS, VALUES
 from dpsql.trusted.measurements.online_comparisons import Comparisons
@@ -162,8 +161,7 @@ def _one_of(values: tuple[Any, ...], what: str) -> Take:
     return take
 
 
-@dataclass(frozen=True, slots=True)
-class InRange:
+class InRange(Frozen, kw_only=False):
     """Takes a number as `take` does, if it is in a range."""
 
     take: Take

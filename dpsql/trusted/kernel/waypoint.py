@@ -8,15 +8,15 @@ since the one before: `past` says how a single event is verified by it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from dpsql.trusted.frozen import Frozen
 
 Head = tuple[int, str]
 RESUMABLE = '"between": '  # what the text of a checkpoint contains, outside of its strings, from which a chain can be resumed
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Waypoint:
+class Waypoint(Frozen):
     """The statements of a checkpoint besides the sums. It is the `number`th one, from 1 on.
 
     `skips` are for 2, 4, 8, ... as far as there are such. `between` is the SHA-256 hash, in hexadecimal digits, of the hashes of

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
 from typing import Literal, TypeAlias
 
 from dpsql.trusted.field_types import Assumptions, Natural, Scale
+from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.matrices.matrices import Exact, Matrix
 
 Noise: TypeAlias = Literal["gaussian", "laplace"]
@@ -25,8 +25,7 @@ BITS = 96  # least number of fractional bits of the sensitivity; the rest is rou
 WORDS = 2**62  # beyond this, Python's integers are used
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IntegerBlock:
+class IntegerBlock(Frozen):
     """Integer queries kron(matrices), asked of the marginal over `axes` (the other attributes are summed out).
 
     Independent integer noise is added to each answer, of standard deviation (Gaussian) or scale (Laplace) `scale`, all blocks in
@@ -70,8 +69,7 @@ def applied(matrices: Sequence[Matrix], marginal: Exact) -> Exact:
     return marginal
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BlockSensitivity:
+class BlockSensitivity(Frozen):
     """The sensitivity to one row: the L1 norm (Laplace) or squared L2 norm (Gaussian) of what it adds, in units of noise.
 
     `exact` says whether a row of some cell attains it; otherwise it is only an upper bound.

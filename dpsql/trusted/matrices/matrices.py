@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Annotated, Any, TypeAlias
 
@@ -22,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.trusted.field_types import Assumptions, NumberRange
+from dpsql.trusted.frozen import Frozen
 
 Exact: TypeAlias = NDArray[Any]  # of 64 bit integers, or of Python integers where those might overflow
 
@@ -37,8 +37,7 @@ def _of(data: bytes) -> NDArray[np.int64]:
     return np.frombuffer(data, dtype=np.int64)
 
 
-@dataclass(frozen=True, slots=True)
-class Unit:
+class Unit(Frozen, kw_only=False):
     """Every value by itself."""
 
     n: Length
@@ -54,8 +53,7 @@ class Unit:
         return (1,) * self.n
 
 
-@dataclass(frozen=True, slots=True)
-class Stretches:
+class Stretches(Frozen, kw_only=False):
     """Sums over intervals of values, by cumulative sums. `first` and `after` hold the first value of each, and the one after the
     last; an interval that ends where it begins is a row of zeros."""
 
@@ -81,8 +79,7 @@ class Stretches:
         return tuple(np.cumsum(steps)[: self.n].tolist())
 
 
-@dataclass(frozen=True, slots=True)
-class Prefixes:
+class Prefixes(Frozen, kw_only=False):
     """Sums over the values up to each one."""
 
     n: Length
@@ -99,8 +96,7 @@ class Prefixes:
         return tuple(range(self.n, 0, -1))
 
 
-@dataclass(frozen=True, slots=True)
-class AllStretches:
+class AllStretches(Frozen, kw_only=False):
     """Sums over all n (n + 1) / 2 intervals of values, by first value and then by last."""
 
     n: Length
@@ -130,8 +126,7 @@ def cumulated(array: Exact, axis: int) -> Exact:
     return np.concatenate([head, np.cumsum(array, axis=axis)], axis=axis)
 
 
-@dataclass(frozen=True, slots=True)
-class Sum:
+class Sum(Frozen, kw_only=False):
     """All values together."""
 
     n: Length
@@ -147,8 +142,7 @@ class Sum:
         return (1,) * self.n
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
+class Written(Frozen, kw_only=False):
     """A dense matrix: words, or Python integers where words are too small."""
 
     rows: Height
@@ -187,8 +181,7 @@ def exact_column_powers(dense: Exact, power: int) -> tuple[int, ...]:
     return tuple(int(entry) for entry in sums)
 
 
-@dataclass(frozen=True, slots=True)
-class Stacked:
+class Stacked(Frozen, kw_only=False):
     """[diag(own); others]: every value times a number of its own, and further rows."""
 
     own: bytes
@@ -215,8 +208,7 @@ class Stacked:
         return tuple(abs(kept) ** power + rest for kept, rest in zip(_of(self.own).tolist(), below, strict=True))
 
 
-@dataclass(frozen=True, slots=True)
-class Halves:
+class Halves(Frozen, kw_only=False):
     """The first half less the second half of every block of a width; the last block may be cut short."""
 
     n: Length
@@ -241,8 +233,7 @@ class Halves:
         return (1,) * self.n
 
 
-@dataclass(frozen=True, slots=True)
-class Centre:
+class Centre(Frozen, kw_only=False):
     """n I - 1 1': every value's distance from the mean, times n."""
 
     n: Length
@@ -259,8 +250,7 @@ class Centre:
         return ((self.n - 1) ** power + self.n - 1,) * self.n
 
 
-@dataclass(frozen=True, slots=True)
-class Root:
+class Root(Frozen, kw_only=False):
     """The square root of n prefix sums: t_(i-j) e_j for j <= i, with the coefficients t of the series and the scales e that
     make columns about equally long. Products are computed on large integers, so the result is an array of Python integers."""
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from itertools import accumulate
 from typing import Annotated
 
 from dpsql.trusted.accounting.cost import FREE, Cost
 from dpsql.trusted.field_types import WIDEST, Assumptions, Natural, NumberRange, Positive, Scale, Word
+from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.measurements.flip_distance import Test, Within, check_slacks, moved, read, slack_of
 from dpsql.trusted.measurements.reading.occupied_cells import sums_in
 from dpsql.trusted.measurements.reading.request import Context, OfOnePlan
@@ -24,8 +24,7 @@ MOST_STEPS = 2**16  # of one ladder: each has noise of its own, which is drawn w
 MOST_WIDTHS = 20  # different scales that the noise of a comparison may have
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AboveThresholdOfCounts(OfOnePlan):
+class AboveThresholdOfCounts(Frozen, OfOnePlan):
     """The first rung of a ladder that few rows exceed, by the sparse vector technique with one answer.
 
     The plan counts rows by an integer key 0, 1, ... up to the number of `limits`; q_j counts those with a key above j. q_0,
@@ -66,23 +65,20 @@ class AboveThresholdOfCounts(OfOnePlan):
         return Rung(rung=rungs if stopped is None else stopped)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rung:
+class Rung(Frozen):
     """The rung at which the ladder stopped."""
 
     rung: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rising:
+class Rising(Frozen):
     """A step of `AboveThresholdOfSums`: whether the total of summand `at` reaches `threshold`, in the summand's integers."""
 
     at: Natural
     threshold: Annotated[Fraction, NumberRange()]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AboveThresholdOfSums(OfOnePlan):
+class AboveThresholdOfSums(Frozen, OfOnePlan):
     """The first of several sums that reaches its threshold.
 
     The steps test in order whether q_j + noise_j >= t_j + noise', with q_j and t_j the total and its threshold in units of 1 /
@@ -125,15 +121,13 @@ class AboveThresholdOfSums(OfOnePlan):
         return Stopped(step=first_small(gaps, self.scale_limit, self.scale_query, context.noise))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stopped:
+class Stopped(Frozen):
     """The step that was answered yes; None if none was."""
 
     step: int | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AboveThresholdOfTests:
+class AboveThresholdOfTests(Frozen):
     """Which of several tests fail, until the allowance for failures is used up; the rest stay untested.
 
     Each test i is compared in order, slack_i + z <= noise_i + `limits[j]`, with noise_i of scale 2^j `scale_query`, the widest
@@ -191,8 +185,7 @@ def splits(test: Test, below: Stability) -> bool:
     return bool(below.owners) and 0 not in test.ways
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failed:
+class Failed(Frozen):
     """For each test that was evaluated, whether it failed."""
 
     failed: tuple[bool, ...]

@@ -28,7 +28,7 @@ from dpsql.trusted.noise.key_selection import GaussianThreshold, TruncatedGeomet
 from dpsql.trusted.noise.smooth import Student
 from dpsql.trusted.plan.cells import Grid
 
-MEASUREMENTS = frozenset({
+MEASUREMENTS: frozenset[type] = frozenset({
     NoisySums, Select, Smooth, AboveThresholdOfCounts, Keys, Race, Balance, Removed, RecursiveSums, NoisyFlipDistance, SmoothSum,
     AboveThresholdOfTests, AboveThresholdOfSums, Vote, Blocks,
     BalancedLevel, DegreeHistogram, DependentParents, FarthestCount, FarthestMarginal, Opening, Partition, Tree,

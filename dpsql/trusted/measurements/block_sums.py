@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
 from dpsql.trusted.accounting.cost import FREE, Cost, concentrated, pure
 from dpsql.trusted.field_types import Assumptions, Natural
+from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.matrices.blocks import IntegerBlock, Noise, sensitivity_of
 from dpsql.trusted.matrices.matrices import Exact
 from dpsql.trusted.measurements.listed import adds_one_number, are_axes
@@ -28,8 +28,7 @@ LARGEST = 2**26  # cells of a marginal
 MOST_READ = 2**32  # cells of the marginals of all blocks together
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Axis:
+class Axis(Frozen):
     """A column of the view and its values, NULL among them where it may occur.
 
     rest     the index of the value under which rows with other values are counted; None if they are in no cell
@@ -80,8 +79,7 @@ def occupied(plan: GroupedSums, axes: Sequence[Axis], context: Context) -> Fille
     return filled if all(axis.counted is None for axis in axes) else numbered(filled, [axis.numbers for axis in axes])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Blocks:
+class Blocks(Frozen):
     """For every block, integer queries of the marginal over its axes, each answer with independent noise of the block's scale.
 
     With `line`, all cells are one axis, the last column's values changing fastest.
@@ -154,8 +152,7 @@ class Blocks:
         return Blocked(answers=tuple(found))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Blocked:
+class Blocked(Frozen):
     """For each block its noisy answers, the last matrix's rows changing fastest."""
 
     answers: tuple[tuple[int, ...], ...]

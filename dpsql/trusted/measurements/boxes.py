@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.trusted.accounting.cost import FREE, Cost
 from dpsql.trusted.field_types import Assumptions, Positive, Scale
+from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.measurements.buckets import Numbered, height
 from dpsql.trusted.measurements.listed import are_axes
 from dpsql.trusted.measurements.reading.occupied_cells import Filled, numbered, read
@@ -26,8 +26,7 @@ MOST_CHILDREN = 2**10  # of a box, as they are listed for each that is split
 BITS = 62  # of the number of a cell, over all axes together
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tree:
+class Tree(Frozen):
     """The leaves of a tree of boxes over the cells of some axes, and the noisy count of rows in each.
 
     The root is a cube of 2^h cells along each axis that contains all cells. For a box of depth i with c rows let b = max(-decay,
@@ -115,8 +114,7 @@ class Tree:
                       counts=tuple(added(exact, self.leaf, context.noise)))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Leaves:
+class Leaves(Frozen):
     """Disjoint boxes that cover all cells, their first places and the places after their last along each axis; and counts."""
 
     lows: tuple[tuple[int, ...], ...]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated
 
 import numpy as np
@@ -10,6 +9,7 @@ import numpy as np
 from dpsql.trusted.accounting.cost import FREE, Cost
 from dpsql.trusted.cached import cached_property
 from dpsql.trusted.field_types import Assumptions, Natural, NumberRange, Scale
+from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.matrices.matrices import Exact
 from dpsql.trusted.measurements.listed import adds_one_number
 from dpsql.trusted.measurements.reading.occupied_cells import numbered, read
@@ -26,8 +26,7 @@ OUTSIDE = -1
 FARTHEST = 2**80  # the largest log-prior, in units of the sum
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Numbered:
+class Numbered(Frozen):
     """A column of the view, its values, and for each value the number of the place where it is counted; OUTSIDE for none.
 
     Rows with unlisted values are counted with the value at index `rest`, or nowhere if that is None. A row's place is a function
@@ -51,8 +50,7 @@ class Numbered:
         return max(self.numbers, default=OUTSIDE) + 1
 
 
-@dataclass(frozen=True, kw_only=True)
-class Partition:
+class Partition(Frozen):
     """A partition of the places 0 .. n - 1 of an axis into buckets of roughly equal sums.
 
     Buckets are blocks of 2^h places that begin at a multiple of 2^h (the last ones end at n): a bucket b costs
@@ -117,8 +115,7 @@ def height(places: int) -> int:
     return (places - 1).bit_length()
 
 
-@dataclass(frozen=True, kw_only=True)
-class Buckets:
+class Buckets(Frozen):
     """Where each bucket ends, in order; the last one ends at the number of places."""
 
     ends: tuple[int, ...]

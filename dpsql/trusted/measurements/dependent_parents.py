@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Annotated, TypeAlias
 
@@ -10,6 +9,7 @@ import numpy as np
 
 from dpsql.trusted.accounting.cost import FREE, Cost
 from dpsql.trusted.field_types import Assumptions, NumberRange, Scale
+from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.matrices.matrices import Exact
 from dpsql.trusted.measurements.block_sums import Axis, OfCells
 from dpsql.trusted.measurements.listed import are_axes
@@ -23,8 +23,7 @@ from dpsql.trusted.plan.node import Node
 MOST_KINKS = 10**5
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProductDistance:
+class ProductDistance(Frozen):
     """The score R in rows: half the L1 distance of the counts from those of a child that is independent of its parents,
 
         n R = 1/2 sum over x and p of |c(x, p) - c(x) c(p) / n|,
@@ -63,8 +62,7 @@ class ProductDistance:
         return self.grain * twice // (2 * total)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConvexInformation:
+class ConvexInformation(Frozen):
     """What parents tell about their child, by a convex function f of counts:
 
         sum over x and p of f(c(x, p)) - sum over p of f(c(p)),    f(c) = sum over the kinks t of max(c - t, 0).
@@ -116,8 +114,7 @@ class ConvexInformation:
 Score: TypeAlias = ProductDistance | ConvexInformation
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DependentParents(OfCells):
+class DependentParents(Frozen, OfCells):
     """The place of one of several candidates, likely one whose child depends much on its parents: the exponential mechanism.
 
     candidates  for each the places of its axes, that of the child first, then those of its parents, if any
@@ -159,8 +156,7 @@ class DependentParents(OfCells):
         return ChosenParents(place=likely_best(scores, self.scale, context.noise))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChosenParents:
+class ChosenParents(Frozen):
     """The place of the chosen candidate."""
 
     place: int

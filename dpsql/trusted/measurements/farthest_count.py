@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from itertools import accumulate
 from typing import Annotated
 
@@ -11,6 +10,7 @@ import numpy as np
 
 from dpsql.trusted.accounting.cost import FREE, Cost
 from dpsql.trusted.field_types import Assumptions, NumberRange, Scale
+from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.matrices.matrices import Exact
 from dpsql.trusted.measurements.block_sums import LARGEST, Axis, OfCells
 from dpsql.trusted.measurements.marginal_tables import MarginalTables, Places, are_candidates, marginal_tables
@@ -23,8 +23,7 @@ from dpsql.trusted.plan.node import Node
 MOST_DRAWS = 1000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FarthestCount(OfCells):
+class FarthestCount(Frozen, OfCells):
     """Cells of several marginals, likely ones whose counts are far from the expected ones: the exponential mechanism.
 
     marginals   for each marginal the places of its axes
@@ -96,8 +95,7 @@ class FarthestCount(OfCells):
                                for places, numbers in zip(self.marginals, self.expected, strict=True)])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FarCell:
+class FarCell(Frozen):
     """A chosen cell: the place of its marginal, its own place in it, and the sign of the score, which is 1 or -1."""
 
     marginal: int
@@ -105,8 +103,7 @@ class FarCell:
     sign: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FarthestCounts:
+class FarthestCounts(Frozen):
     """The chosen cells, one for each draw."""
 
     cells: tuple[FarCell, ...]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Annotated
 
 import numpy as np
 
 from dpsql.trusted.accounting.cost import FREE, Cost
 from dpsql.trusted.field_types import Assumptions, NumberRange, Scale
+from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.matrices.matrices import Exact
 from dpsql.trusted.measurements.block_sums import Axis, OfCells
 from dpsql.trusted.measurements.marginal_tables import Places, are_candidates, marginal_tables
@@ -20,8 +20,7 @@ from dpsql.trusted.plan.certificate import Certificate
 from dpsql.trusted.plan.node import Node
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FarthestMarginal(OfCells):
+class FarthestMarginal(Frozen, OfCells):
     """The place of one of several marginals, likely one whose counts are far from the expected ones: the exponential mechanism.
 
     marginals  for each candidate the places of its axes
@@ -72,8 +71,7 @@ class FarthestMarginal(OfCells):
         return Farthest(place=likely_best(scores, self.scale, context.noise))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Farthest:
+class Farthest(Frozen):
     """The place of the chosen marginal among the candidates."""
 
     place: int

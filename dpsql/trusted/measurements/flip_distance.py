@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from dpsql.trusted.accounting.cost import FREE, Cost
 from dpsql.trusted.field_types import Assumptions, Natural, Word
+from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.measurements.reading.occupied_cells import sums_in
 from dpsql.trusted.measurements.reading.request import Context
 from dpsql.trusted.measurements.several import sets
@@ -35,8 +35,7 @@ BOTH_ENDS = "no number may violate both ends of an interval"
 FARTHEST_END = SATURATION // 2  # of intervals for listed values, so that no end is near the point where totals are cut off
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Form:
+class Form(Frozen):
     """One end of an interval, which the answer of cell g respects where `sign` * (total of summand `at`) + `constants[g]` is
     1 or more."""
 
@@ -45,8 +44,7 @@ class Form:
     constants: tuple[Word, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Within:
+class Within(Frozen):
     """Whether the answers of all cells lie within their intervals: all `forms` are 1 or more in every cell.
 
     With `exact` the forms must be the two ends for one sum without groups, whose flip distance is then computed from its values.
@@ -130,8 +128,7 @@ def fewest(need: int, come: int, leave: Iterable[int]) -> int:
     return many if need <= 0 else many + -(-need // come) if come else NEVER
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DistinctWithin:
+class DistinctWithin(Frozen):
     """Whether the numbers of distinct values in all cells lie between `first` and `last`, inclusive.
 
     The flip distance is exact where an entity has one row: one added row can add a value, and a value is removed with all its
@@ -165,8 +162,7 @@ class DistinctWithin:
         return low, high
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExtensionWithin:
+class ExtensionWithin(Frozen):
     """Whether a Lipschitz extension at `level` of a sum over rows that may belong to several entities each lies between
     `first` and `last`, inclusive, in units of 1 / UNIT.
 
@@ -215,8 +211,7 @@ def slack_of(sides: Sides, rows: int) -> int:
     return -(-here // rows)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NoisyFlipDistance:
+class NoisyFlipDistance(Frozen):
     """The slack of every test, or with `together` the least one, plus noise: 1 or more if the test is true, else 0 or less.
 
     The slack is about the number of entities to add or remove until the truth changes. *Cost.* A row of cell g moves each side of
@@ -330,8 +325,7 @@ def check_slacks(tests: Sequence[Test], certificates: Sequence[Certificate]) -> 
         _ = are_bounded(test.plan, certificate) if isinstance(test, ExtensionWithin) else certificate.rows
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FlipDistances:
+class FlipDistances(Frozen):
     """The noisy slack of every test, or the least one."""
 
     slacks: tuple[int, ...]

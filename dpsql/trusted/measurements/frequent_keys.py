@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from dpsql.trusted.accounting.cost import FREE, Cost
 from dpsql.trusted.field_types import Assumptions
+from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.measurements.reading.request import Context, OfOnePlan
 from dpsql.trusted.noise.key_selection import KeyRule, shown
 from dpsql.trusted.plan.cells import Cells, sort_key
@@ -14,8 +13,7 @@ from dpsql.trusted.plan.operators.grouped_sums import GroupedSums
 from dpsql.trusted.plan.operators.summands import Count
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Keys(OfOnePlan):
+class Keys(Frozen, OfOnePlan):
     """The keys of a GROUP BY that enough entities have. The plan counts the entities that have each key or, where rows depend
     on several entities, the rows.
 
@@ -45,8 +43,7 @@ class Keys(OfOnePlan):
         return FrequentKeys(keys=tuple(key for key, _ in found), counts=tuple(count for _, count in found))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FrequentKeys:
+class FrequentKeys(Frozen):
     """The keys that may be shown, in canonical order, and the noisy count by which each was selected."""
 
     keys: Cells

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 from dpsql.trusted.field_types import Assumptions, Natural
+from dpsql.trusted.frozen import Frozen, field
 from dpsql.trusted.matrices.matrices import Exact
 from dpsql.trusted.measurements.block_sums import LARGEST, Axis, occupied
 from dpsql.trusted.measurements.listed import are_axes
@@ -17,8 +17,7 @@ from dpsql.trusted.plan.operators.grouped_sums import GroupedSums
 Places = tuple[Natural, ...]  # of the axes of a marginal, in the order of its own axes
 
 
-@dataclass(frozen=True, slots=True)
-class MarginalTables:
+class MarginalTables(Frozen, kw_only=False):
     """The cells that have rows, and the marginals that were asked for so far."""
 
     filled: Filled

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from dpsql.trusted.accounting.cost import FREE, Cost
 from dpsql.trusted.field_types import Assumptions
+from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.measurements.reading.occupied_cells import sums_in
 from dpsql.trusted.measurements.reading.request import Context, OfOnePlan
 from dpsql.trusted.noise.integer import Noise, added
@@ -16,8 +15,7 @@ from dpsql.trusted.plan.operators.grouped_sums import GroupedSums
 MOST_ANSWERS = 10**7  # of one measurement: each is a number of Python, with noise
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NoisySums(OfOnePlan):
+class NoisySums(Frozen, OfOnePlan):
     """The grouped sums of the listed cells, with independent noise `noises[i]` on every component of summand i.
 
     Cells that are not listed are dropped, which is post-processing, and listed cells without rows count as zero. The costs of
@@ -49,8 +47,7 @@ class NoisySums(OfOnePlan):
         return MeasuredSums(totals=tuple(totals))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MeasuredSums:
+class MeasuredSums(Frozen):
     """For each summand and component the noisy integers, one for each cell."""
 
     totals: tuple[tuple[tuple[int, ...], ...], ...]

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import asdict, dataclass
 from typing import Annotated
 
 import numpy as np
 
 from dpsql.trusted.accounting.cost import Cost
 from dpsql.trusted.field_types import Assumptions, NumberRange, Scale
+from dpsql.trusted.frozen import Frozen, asdict
 from dpsql.trusted.measurements.block_sums import LARGEST, Axis, OfCells, occupied
 from dpsql.trusted.measurements.listed import are_axes
 from dpsql.trusted.measurements.reading.request import Context
@@ -32,8 +32,7 @@ MOST_UPDATES = 10**5
 SIDES = (1, -1)  # a count is far above what is expected, or far below
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Opening:
+class Opening(Frozen):
     """The request that opens a model and pays for all of its updates. Nothing is read.
 
     updates      how many counts may be found far from the model
@@ -93,8 +92,7 @@ class Opening:
                       query=self.scale_query, gaussian=type(self.noise) is DiscreteGaussian, noise=spread_of(self.noise))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Opened:
+class Opened(Frozen):
     """The payment for a model, as recorded in the ledger.
 
     moved     how many rows an entity may change; `adds`: and it only adds them, or only removes them
@@ -118,8 +116,7 @@ class Opened:
         return DiscreteGaussian(sigma=self.noise) if self.gaussian else DiscreteLaplace(scale=self.noise)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
+class Progress(Frozen):
     """How many updates were made or lost before a comparison, and the secret noise of each side that it uses."""
 
     used: int
@@ -140,8 +137,7 @@ def begun(used: int, opened: Opened, source: Source) -> Progress:
     return Progress(used=used, shared=(above, below))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Comparisons(OfCells):
+class Comparisons(Frozen, OfCells):
     """Counts of groups of cells, compared one after the other with what a model expects of them, up to the first that is far off.
 
     axes      the columns of the view that groups depend on, with their values
@@ -186,8 +182,7 @@ class Comparisons(OfCells):
         return ComparisonResult(near=len(self.expected), count=None, about=self.about)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ComparisonResult:
+class ComparisonResult(Frozen):
     """How many groups are near what was expected, in order, and the noisy count of the one after them; None if there is none."""
 
     near: int

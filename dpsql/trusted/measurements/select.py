@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 from typing import Annotated
@@ -12,6 +11,7 @@ import numpy as np
 
 from dpsql.trusted.accounting.cost import FREE, Cost
 from dpsql.trusted.field_types import Assumptions, NumberRange, Positive, Scale, Word
+from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.measurements.reading.request import Context, OfOnePlan
 from dpsql.trusted.measurements.reading.sorted_values import Integers, Ranked, read
 from dpsql.trusted.noise.choice import BLOCK_ROUNDING, choice_cost, exponential
@@ -23,16 +23,14 @@ from dpsql.trusted.stopping import each
 MOST_FLIPPED = 2**17  # values of a segment that permute-and-flip tries one by one
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class Target(Frozen):
     """A rank sought among the n values of a segment: `fraction` * n + `offset` values lie below it."""
 
     fraction: Annotated[Fraction, NumberRange(least=0, most=1)]
     offset: Word = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Segment:
+class Segment(Frozen):
     """Grid values low <= v <= high of one cell, and the rank sought among the values there.
 
     below, above  the penalty for each row too many below a value, and for each row too many above it
@@ -51,8 +49,7 @@ class Segment:
 ROUNDING = Fraction(1, 2**40) + BLOCK_ROUNDING
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Select(OfOnePlan):
+class Select(Frozen, OfOnePlan):
     """For each segment of each cell, a grid value whose rank is near the target: the exponential mechanism.
 
     The score of v is -d(v), d(v) = max(0, y (L - (p n + t)), z (G - ((1 - p) n - t))), with L and G the numbers of values
@@ -107,8 +104,7 @@ def apart(target: Target, below: int = 1, above: int = 1) -> int:
     return max(below * rest, above * a) + max(below * a, above * rest)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Selected:
+class Selected(Frozen):
     """For each cell the chosen grid value of each segment."""
 
     values: tuple[tuple[int, ...], ...]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 
 from dpsql.trusted.accounting.cost import FREE, Cost, pure
 from dpsql.trusted.field_types import Assumptions, Delta, Epsilon
+from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.measurements.reading.request import Context, OfOnePlan
 from dpsql.trusted.measurements.reading.sorted_values import Ranked, read
 from dpsql.trusted.measurements.select import Target
@@ -21,8 +21,7 @@ from dpsql.trusted.plan.operators.ranks import Ranks
 from dpsql.trusted.stopping import each
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Smooth(OfOnePlan):
+class Smooth(Frozen, OfOnePlan):
     """For each cell a quantile of the ranks plus Laplace noise scaled to its smooth sensitivity, and a noisy size of that noise.
 
     With S the beta-smooth upper bound on the local sensitivity of the quantile (Nissim, Raskhodnikova and Smith 2007), for
@@ -72,8 +71,7 @@ class Smooth(OfOnePlan):
         return laplace_beta(float(self.epsilon), float(self.delta))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Smoothed:
+class Smoothed(Frozen):
     """For each cell the noisy grid value and the noisy number floor(ln S / beta)."""
 
     values: tuple[int, ...]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Annotated
 
 from dpsql.trusted.accounting.cost import FREE, Cost, pure
 from dpsql.trusted.field_types import Assumptions, NumberRange, Scale
+from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.measurements.reading.occupied_cells import sums_in
 from dpsql.trusted.measurements.reading.request import Context, OfOnePlan
 from dpsql.trusted.plan.certificate import Certificate
@@ -18,8 +18,7 @@ VOTE_GRAIN = 2**20  # scores are whole multiples of 1 / VOTE_GRAIN
 MOST_VOTES = 2**31  # the largest score, so that floats hold its multiples
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Vote(OfOnePlan):
+class Vote(Frozen, OfOnePlan):
     """Yes with log-odds v / (k `scale`), v = min(n - low, high - n) for a count n, clamped to ±`most`, and k rows of an entity.
 
     With `blunt`, v is 1/2 strictly inside the interval and -1/2 elsewhere.
@@ -57,8 +56,7 @@ class Vote(OfOnePlan):
         return Voted(yes=context.noise.exponential([score, -score], self.scale * VOTE_GRAIN) == 0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Voted:
+class Voted(Frozen):
     """A yes or a no."""
 
     yes: bool

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Annotated, TypeAlias
 
 from dpsql.trusted.accounting.cost import FREE, Cost, concentrated, pure
 from dpsql.trusted.field_types import WIDEST, NumberRange
+from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.noise.source import Source
 from dpsql.trusted.plan.certificate import Sensitivity
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DiscreteLaplace:
+class DiscreteLaplace(Frozen):
     """Integer noise with probability proportional to exp(-|z| / scale).
 
     Cost: integer vectors at l1 distance D give an epsilon of D / scale (Ghosh, Roughgarden and Sundararajan 2009; the ratio of
@@ -35,8 +34,7 @@ class DiscreteLaplace:
         return 2 * q / (1 - q) ** 2 if q < 1 else 2 * self.scale**2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DiscreteGaussian:
+class DiscreteGaussian(Frozen):
     """Integer noise with probability proportional to exp(-z^2 / (2 sigma^2)).
 
     Cost: integer vectors at l2 distance D give rho = D^2 / (2 sigma^2) of zCDP (Canonne, Kamath and Steinke 2020, Theorem 14).

@@ -29,13 +29,14 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_right
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from dpsql.trusted.frozen import Frozen
 
 WORD = 64  # bits of a uniform number that are drawn at once
 LARGEST = 2.0**50  # of the scales; noise of larger ones would often not fit into 64 bits
@@ -45,8 +46,7 @@ LEFT = 2.0**-40  # what comparisons of floats leave to exact ones
 LEAST, MOST = -(2**63), 2**63 - 1
 
 
-@dataclass(frozen=True, slots=True)
-class NoiseLaw:
+class NoiseLaw(Frozen, kw_only=False):
     """Probabilities proportional to exp(-linear |z| - square z^2); `shift` is the logarithm of the size of a block."""
 
     linear: Fraction
@@ -125,8 +125,7 @@ def _blocks(law: NoiseLaw, count: int) -> NDArray[Any]:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class _Table:
+class _Table(Frozen, kw_only=False):
     """For 64 bits u of U, the number of lower bounds that are <= u is the block, unless u <= `unclear` of this number: then the
     upper bound before, or all that follows the last one, is not certainly on the other side of U."""
 

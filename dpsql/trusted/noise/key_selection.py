@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import TypeAlias
 
 from dpsql.trusted.accounting.cost import Cost, concentrated, pure
 from dpsql.trusted.field_types import Delta, Epsilon, Scale, Word
+from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.noise.source import Source
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TruncatedGeometric:
+class TruncatedGeometric(Frozen):
     """Show a key that n entities have, together with n + z, where n + z > `reach`: z is discrete Laplace noise of scale 1 /
     epsilon, conditioned on |z| <= reach, and reach is the least with P(z = reach) <= delta.
 
@@ -66,8 +65,7 @@ class TruncatedGeometric:
         return pure(self.epsilon * rows, min(self.delta * rows * Fraction(math.exp(exponent) * (1 + 1e-9)), Fraction(1)))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GaussianThreshold:
+class GaussianThreshold(Frozen):
     """Show a key where its number of entities plus discrete Gaussian noise reaches `threshold`, with that sum.
 
     Cost for an entity with c keys: rho = c / (2 sigma^2) for keys that other entities have too. A key that only this entity has

@@ -19,12 +19,12 @@ most beta between neighbours, its floor in units of beta by at most 1, so that c
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Annotated
 
 from dpsql.trusted.accounting.cost import Cost, pure
 from dpsql.trusted.field_types import Assumptions, Epsilon, NumberRange
+from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.noise.source import Source
 
 CLEAR = 1 + 1e-6  # far above the rounding errors of logarithms, and of negligible effect
@@ -41,8 +41,7 @@ def laplace(value: int, sensitivity: float, epsilon: Fraction, source: Source) -
     return source.laplace([value], 2 * sensitivity / float(epsilon))[0]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Student:
+class Student(Frozen):
     """Integer noise with probability proportional to 1 / (1 + (z / s)^2)^2, for s scaled to a beta-smooth bound S.
 
     Student's t with three degrees of freedom, on integers; the variance is near s^2.

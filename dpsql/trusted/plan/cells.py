@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import product
 from operator import ne
 from typing import Any, TypeAlias, overload
 
+from dpsql.trusted.frozen import AbstractFrozen
 from dpsql.trusted.plan.expr.nodes import Value
 
 MOST_CELLS = 2**21  # groups that are listed because their keys have declared values
 
 
-@dataclass(frozen=True, slots=True)
-class Grid(Sequence[tuple[Value, ...]]):
+class Grid(AbstractFrozen, Sequence[tuple[Value, ...]], kw_only=False):
     """All combinations of the values on some axes, in order: those of the last axis change first. A million take no memory."""
 
     axes: tuple[tuple[Value, ...], ...]

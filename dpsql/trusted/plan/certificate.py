@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 
+from dpsql.trusted.frozen import Frozen, replace
 from dpsql.trusted.plan.node import InvalidPlan, Node, PublicFacts, SplitBy, Stability, bottom_up
 from dpsql.trusted.plan.operators.grouped_sums import GroupedSums
 from dpsql.trusted.plan.operators.summands import Clipped
@@ -22,16 +22,14 @@ class Unbounded(Exception):
         self.node, self.stability = node, stability
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sensitivity:
+class Sensitivity(Frozen):
     """Bounds on how far the sums of one summand, over all cells, move with one entity. l1 is None if only l2 is bounded."""
 
     l1: int | None
     l2: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Certificate:
+class Certificate(Frozen):
     """The stability of the relation that is summed, the sensitivity of each summand, whether all rows of an entity are in
     different cells, and how many relations a `JoinSum` joins.
     """

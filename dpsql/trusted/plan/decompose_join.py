@@ -8,9 +8,9 @@ conditions are kept with the relations that they read.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 
 from dpsql.trusted.cached import cached_property
+from dpsql.trusted.frozen import Frozen, replace
 from dpsql.trusted.plan.certificate import stabilities
 from dpsql.trusted.plan.expr.nodes import Call, Expr, Literal, Ref, all_of, columns, conjuncts, predicate, rewrite
 from dpsql.trusted.plan.node import Node, PublicFacts
@@ -35,8 +35,7 @@ class NotDecomposable(Exception):
         self.node, self.join, self.because, self.relations = node, join, because, relations
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JoinedRelation:
+class JoinedRelation(Frozen):
     """`moved` is how many of its rows one entity moves at most, 0 for a public one; `columns` names the column of each variable.
 
     Rows in which a variable is NULL are left out: a variable is made of columns that `=` equates, so they meet no row. What IS
@@ -57,8 +56,7 @@ class JoinedRelation:
         return GroupedSums(input=self.node, keys=keys, summands=(Count(),), in_engine=True)
 
 
-@dataclass(frozen=True, kw_only=True)
-class JoinParts:
+class JoinParts(Frozen):
     """The combinations of one row of each relation that agree on all variables, and on which all conditions are true."""
 
     relations: tuple[JoinedRelation, ...]

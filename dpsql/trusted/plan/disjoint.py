@@ -5,9 +5,9 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.plan.expr.functions import MEMBERSHIP
 from dpsql.trusted.plan.expr.nodes import Call, Expr, Literal, Ref, conjuncts
 from dpsql.types import Type
@@ -19,8 +19,7 @@ Place = tuple[int, Any]
 """The position of a value among those of its type, in the engine's order: numbers before NaN, which is equal to itself."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ends:
+class Ends(Frozen, kw_only=False):
     """An interval of values; each end is included or not, and None if there is none."""
 
     low: Place | None = None
@@ -42,8 +41,7 @@ class Ends:
         return Ends(low, not above, high, upto)
 
 
-@dataclass(frozen=True, slots=True)
-class Said:
+class Said(Frozen, kw_only=False):
     """A restriction of the values of a column: to a finite set (None: any value), and to an interval."""
 
     places: frozenset[Place] | None = None

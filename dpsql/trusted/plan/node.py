@@ -10,10 +10,10 @@ import abc
 import enum
 import re
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeVar
 
 from dpsql.trusted.cached import cached_property
+from dpsql.trusted.frozen import Frozen, field, replace
 from dpsql.trusted.plan.expr.facts import Facts, NotTotal, facts
 from dpsql.trusted.plan.expr.nodes import Expr, Ref
 from dpsql.trusted.plan.expr.printing import quote
@@ -23,8 +23,7 @@ from dpsql.types import Interval, Type
 IDENTIFIER = re.compile("[a-z_][a-z0-9_]*")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Field:
+class Field(Frozen):
     """A column of a relation: a plan-wide identifier, the name shown to people, and what is known about its values."""
 
     id: str
@@ -36,8 +35,7 @@ class Field:
         return Ref(column=self.id, type=self.facts.type)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Norm:
+class Norm(Frozen):
     """For every entity, the vector of its values in `columns` over all its rows has an `order`-norm of at most `bound`."""
 
     order: int
@@ -45,8 +43,7 @@ class Norm:
     columns: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stability:
+class Stability(Frozen):
     """How far one protected entity can move a relation, in every database.
 
     rows     the most rows that differ when one entity is added or removed (multiset symmetric difference);
@@ -94,8 +91,7 @@ class PublicFacts(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Printing:
+class Printing(Frozen):
     """The settings of printing, besides the plan.
 
     salt    the secret that orders rows for truncation
@@ -122,8 +118,7 @@ class InvalidPlan(Exception):
     """A node that breaks an invariant: an unknown column, a wrong type, an expression that could raise."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Node:  # without ABCMeta, which makes `isinstance`, asked hundreds of times a statement, several times as slow
+class Node(Frozen):  # without ABCMeta, which makes `isinstance`, asked hundreds of times a statement, several times as slow
     """A relation. Structural equality; fields are derived and checked when they are first read."""
 
     @cached_property
@@ -192,7 +187,6 @@ class Node:  # without ABCMeta, which makes `isinstance`, asked hundreds of time
         raise InvalidPlan(f"{type(self).__name__} has no column {column}")
 
 
-@dataclass(frozen=True, kw_only=True)
 class Summary(Node):
     """A function of all rows of its input, which is read with noise only.
 

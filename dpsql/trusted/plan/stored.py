@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from dpsql.trusted.declarations.tables import OwnerPath, Table
+from dpsql.trusted.frozen import Frozen, field
 from dpsql.trusted.plan.expr.printing import quote
 
 OWNER, PLACE = "owner of the row", "place of the row"  # the columns that a bucket has beside those of a table
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredTable:
+class StoredTable(Frozen):
     """A private table in the buckets of a store: its rows that have an owner, each with the name of its owner and, where a key
     tells rows apart, its place among the rows of its owner.
 

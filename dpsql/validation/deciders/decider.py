@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from dpsql.trusted.accounting.cost import Cost
+from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.measurements.reading.request import Request
 from dpsql.validation.forms import CheckedAggregate
 
 CONFIDENCE = 0.95  # of the intervals of slacks
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Check:
+class Check(Frozen):
     """One check: what is asked of the private rows, and how many of them one entity moves."""
 
     asked: CheckedAggregate
     rows: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class Outcome(Frozen):
     """What a decider found.
 
     within     its decision

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 from dpsql.mechanisms.additive_noise import scale_of
 from dpsql.questions.all_aggregates import Kind
 from dpsql.trusted.accounting.cost import Cost
+from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.measurements.above_threshold import SUM_GRAIN, AboveThresholdOfSums, Rising, Stopped
 from dpsql.trusted.measurements.noisy_sums import MeasuredSums, NoisySums
 from dpsql.trusted.measurements.reading.request import Request
@@ -38,8 +38,7 @@ BETA = Fraction(1, 20)  # the chance that R2T's answer is above the truth
 COVERED = Fraction(19, 20)  # of the rows, by the level that `private_stop` finds
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ladder:
+class Ladder(Frozen):
     """The levels of a case, and its rows with, for each level, whether their value is up to it."""
 
     case: Check

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import random
 from fractions import Fraction
@@ -19,6 +18,7 @@ from dpsql.mechanisms.mechanism import DegreeSums, Linear, No, Setting, Yes
 from dpsql.mechanisms.truncation.graph_degrees import LEVELS, DegreeCounts, learned_degree, risen
 from dpsql.questions.labels import label
 from dpsql.trusted.accounting.cost import FREE, Cost, concentrated, pure
+from dpsql.trusted.frozen import replace
 from dpsql.trusted.kernel.taken import taken
 from dpsql.trusted.measurements.several.balanced_levels import Balance, BalancedLevel, score_range
 from dpsql.trusted.measurements.several.degree_histogram import DegreeHistogram as Asked
@@ -149,7 +149,7 @@ def test_a_level_costs_what_it_costs_in_a_balance() -> None:
     assert alone.cost(of("tail", "head")) == Cost(epsilon=epsilon, rho=epsilon**2 / 8)
     assert both.cost(of("tail", "head")).epsilon == epsilon + Fraction(4 * UNIT, 300)
     with pytest.raises(ValueError, match="log-prior"):
-        cost_of(BalancedLevel(plan=dataclasses.replace(level.plan, input=PLAIN), levels=(1, 4), log_priors=(0,), scale=800.0), of("tail"))
+        cost_of(BalancedLevel(plan=replace(level.plan, input=PLAIN), levels=(1, 4), log_priors=(0,), scale=800.0), of("tail"))
     with pytest.raises(ValueError, match="owners"):
         alone.cost(of("other"))
 
@@ -173,7 +173,7 @@ def test_degrees_of_rows_of_other_entities_are_refused(owners: tuple[str, ...]) 
 @pytest.mark.parametrize("change", [{"most": 0}, {"most": 20_000}, {"noise": DiscreteLaplace(scale=2.0**56)}])
 def test_degrees_without_a_proof_are_refused(change: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="must be|64 bits"):
-        taken(Asked(**{"plan": dataclasses.replace(arcs(), input=PLAIN), "most": 7, "way": "flow", "noise": DiscreteLaplace(scale=30.0)} | change))
+        taken(Asked(**{"plan": replace(arcs(), input=PLAIN), "most": 7, "way": "flow", "noise": DiscreteLaplace(scale=30.0)} | change))
 
 
 def test_arcs_are_counted_and_ordered_by_their_ends_alone() -> None:

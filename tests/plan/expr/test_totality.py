@@ -7,7 +7,6 @@ import datetime as dt
 import math
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -20,6 +19,7 @@ from dpsql.errors import SqlError
 from dpsql.questions.shown_expressions import show
 from dpsql.sql.binding import typing
 from dpsql.trusted.declarations.tables import Domain
+from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.plan.expr.facts import Facts, NotTotal, facts
 from dpsql.trusted.plan.expr.functions import CARRIER, FUNCTIONS, LONGEST, Overload
 from dpsql.trusted.plan.expr.nodes import Call, Cast, Expr, Literal, Ref, Value, walk
@@ -34,8 +34,7 @@ def whole(bits: int, low: int, high: int) -> Facts:
     return Facts(type=Type.BIGINT, physical=Interval(-(2**bits), 2**bits - 1), declared=Interval(low, high), whole=True)
 
 
-@dataclass(frozen=True)
-class Column:
+class Column(Frozen, kw_only=False):
     """A column, its type in the database, what is known of it, and the ends of what it may hold."""
 
     sql: str

@@ -6,7 +6,6 @@ After a change of printing, `PYTHONPATH=.:tests python tests/plan/operators/test
 from __future__ import annotations
 
 import datetime as dt
-from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from support.small_tables import TRUE, VISITS, both, equal, literal, notes, peop
 
 from dpsql.questions.labels import label as shown
 from dpsql.trusted.declarations.tables import OwnerPath, OwnerStep
+from dpsql.trusted.frozen import replace
 from dpsql.trusted.kernel.shapes import RELATIONS, SUMMARIES
 from dpsql.trusted.plan.expr.facts import Facts
 from dpsql.trusted.plan.expr.nodes import Call

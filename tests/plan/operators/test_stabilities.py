@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from fractions import Fraction
 from functools import reduce
 
@@ -11,6 +10,7 @@ from support.small_tables import PUBLIC, TRUE, Meets, both, equal, literal, note
 
 from dpsql.backends.row_orders import row_order
 from dpsql.questions.no_public_facts import NoPublicFacts
+from dpsql.trusted.frozen import replace
 from dpsql.trusted.plan.certificate import stability
 from dpsql.trusted.plan.expr.facts import Facts
 from dpsql.trusted.plan.expr.functions import SAFE_INTEGERS

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from dataclasses import replace
 
 import duckdb
 import pytest
@@ -12,6 +11,7 @@ from support.small_tables import notes, ref, visits
 from support.worlds import insert
 
 from dpsql.trusted.declarations.tables import Column, OwnerPath, Table
+from dpsql.trusted.frozen import replace
 from dpsql.trusted.plan.expr.facts import Facts
 from dpsql.trusted.plan.node import Field, Node, Printing, fold
 from dpsql.trusted.plan.operators.constants import Constants

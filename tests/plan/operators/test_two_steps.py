@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from fractions import Fraction
 from functools import cache
 
@@ -14,6 +13,7 @@ from support.small_tables import TRUE, people
 from support.worlds import insert
 
 from dpsql.questions.chosen_grids import quantizer
+from dpsql.trusted.frozen import replace
 from dpsql.trusted.plan.expr.nodes import Call, Case, Expr, Literal
 from dpsql.trusted.plan.node import Node, Printing, fold
 from dpsql.trusted.plan.operators.grouped_sums import GroupedSums

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -16,6 +15,7 @@ from support.small_tables import PUBLIC, Meets, owned, people, ref, towns, visit
 from dpsql.backends.row_orders import tie_breaks
 from dpsql.questions.chosen_grids import quantizer
 from dpsql.trusted.declarations.tables import Domain
+from dpsql.trusted.frozen import replace
 from dpsql.trusted.plan.certificate import stability
 from dpsql.trusted.plan.expr.facts import Facts
 from dpsql.trusted.plan.expr.nodes import Ref

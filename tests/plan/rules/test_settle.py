@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,6 +13,7 @@ from support.binding import Bench, bench
 
 from dpsql.questions.question import Output, Question
 from dpsql.questions.rules.substitute import as_columns, has_placeholders, held, substitute
+from dpsql.trusted.frozen import replace
 from dpsql.trusted.plan.expr.facts import facts
 from dpsql.trusted.plan.expr.nodes import Call, Case, Cast, Expr, Literal, Placeholder, Ref, Value
 from dpsql.trusted.plan.node import Node

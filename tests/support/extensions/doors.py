@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from dpsql.solvers.usual import USUAL
 from dpsql.trusted.extensions.ask_solvers import NO_SOLVERS, Solvers
+from dpsql.trusted.frozen import replace
 
 BY_FRACTIONS = NO_SOLVERS
 

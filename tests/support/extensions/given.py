@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from dpsql.trusted.cached import cached_property
@@ -13,7 +12,6 @@ from dpsql.types import Type
 KINDS = {"BIGINT": Type.BIGINT, "VARCHAR": Type.VARCHAR, "DATE": Type.DATE, "DOUBLE": Type.DOUBLE, "BOOLEAN": Type.BOOLEAN}
 
 
-@dataclass(frozen=True, kw_only=True)
 class Given(Node):
     """Rows written down in a test. Proof: none."""
 

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import linprog
 
 from dpsql.trusted.extensions.owned import Owned, owned, signed
+from dpsql.trusted.frozen import Frozen
 
 
-@dataclass(frozen=True)
-class Rows:
+class Rows(Frozen, kw_only=False):
     """Rows as anyone would write them: names (None for nobody) and a weight."""
 
     names: tuple[tuple[int | None, ...], ...]

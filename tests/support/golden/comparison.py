@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 import zlib
-from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from dpsql.questions.question import Question
 from dpsql.sql.text.parse import parse
 from dpsql.sql.text.split import split
 from dpsql.sql.text.statement import Query
+from dpsql.trusted.frozen import replace
 from dpsql.trusted.plan.expr.nodes import columns
 
 FOLDER = Path(__file__).parents[2] / "golden"

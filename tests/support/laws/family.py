@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import count
 from types import MappingProxyType
@@ -18,6 +17,7 @@ from dpsql.catalog.policy import parse_policy
 from dpsql.catalog.schema import fit
 from dpsql.engine.opening import public_values
 from dpsql.questions.labels import label
+from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.kernel.run import Kernel
 from dpsql.trusted.plan.node import Node, Printing, fold
 
@@ -26,8 +26,7 @@ ENTITIES = ("person", "household")
 Row = tuple[Any, ...]
 
 
-@dataclass(frozen=True)
-class Salt:
+class Salt(Frozen, kw_only=False):
     """All that a kernel asks of its ledger while nothing is charged."""
 
     salt: int = PRINTING.salt

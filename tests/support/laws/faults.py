@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
 
 from dpsql.questions.rules.limit_keys import keep_keys
+from dpsql.trusted.frozen import Frozen, replace
 from dpsql.trusted.measurements.reading.content import Content
 from dpsql.trusted.plan.expr.nodes import Ref, conjuncts
 from dpsql.trusted.plan.expr.upper_limits import limit_of
@@ -36,8 +36,7 @@ from dpsql.types import Type
 Patch = Callable[[pytest.MonkeyPatch], None]
 
 
-@dataclass(frozen=True)
-class Fault:
+class Fault(Frozen, kw_only=False):
     """What is wrong, how it is planted, the claims that become false, and a statement that shows it.
 
     `above` puts an operator above the statement's rows, where no text would do that.

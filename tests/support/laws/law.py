@@ -21,13 +21,13 @@ import math
 import struct
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, TypeAlias
 
 from support.laws.family import Family, nodes, shown
 
 from dpsql.questions.labels import label
+from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.plan.certificate import Certificate, Unbounded, certify, stabilities
 from dpsql.trusted.plan.expr.facts import Facts
 from dpsql.trusted.plan.expr.functions import day_number
@@ -44,8 +44,7 @@ Row: TypeAlias = tuple[str | None, ...]
 Rows: TypeAlias = Counter[Row]
 
 
-@dataclass(frozen=True)
-class Violation:
+class Violation(Frozen, kw_only=False):
     """A claim that does not hold."""
 
     claim: str
@@ -57,8 +56,7 @@ class Violation:
         return f"{self.claim} of {type(self.node).__name__}: {self.detail}\n  at {label(self.node)}\n{shown(self.plan, 2)}"
 
 
-@dataclass(frozen=True)
-class Evaluation:
+class Evaluation(Frozen, kw_only=False):
     """The rows of every node of some plans: on the full database, and without each entity."""
 
     plans: Sequence[Node]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from fractions import Fraction
 
 from dpsql.backends.row_orders import row_order, tie_breaks
@@ -13,6 +12,7 @@ from dpsql.catalog.model import Catalog
 from dpsql.questions.chosen_grids import quantizer
 from dpsql.questions.rules.keep_first import keep_first
 from dpsql.questions.rules.limit_rows import limit_rows
+from dpsql.trusted.frozen import replace
 from dpsql.trusted.plan.certificate import stability
 from dpsql.trusted.plan.expr.facts import Facts, NotTotal, facts
 from dpsql.trusted.plan.expr.functions import FUNCTIONS, Overload

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from support.laws.family import Family
 from support.laws.law import certificate_of, evaluate, length, moved, sums_moved
 
 from dpsql.questions.labels import summand_label
+from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.plan.node import Node
 from dpsql.trusted.plan.operators.grouped_sums import GroupedSums
 
 
-@dataclass(frozen=True)
-class Reach:
+class Reach(Frozen, kw_only=False):
     """How far one entity was seen to move something, and how far it may."""
 
     seen: float

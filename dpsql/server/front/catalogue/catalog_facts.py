@@ -8,7 +8,6 @@ collation.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from itertools import count
 from typing import Any, TypeAlias
 
@@ -17,6 +16,7 @@ from dpsql.catalog.model import Catalog
 from dpsql.server.front.catalogue.catalog_lists import listed
 from dpsql.sql.text.border import PUBLIC
 from dpsql.trusted.declarations.tables import Table
+from dpsql.trusted.frozen import Frozen
 from dpsql.types import Type
 
 Facts: TypeAlias = dict[str, list[dict[str, Any]]]
@@ -53,8 +53,7 @@ def facts_of(catalog: Catalog, user: str, database: str) -> Facts:
     return found
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Placed:
+class Placed(Frozen):
     """A table with its oid, and that of its primary key."""
 
     table: Table

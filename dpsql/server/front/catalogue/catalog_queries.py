@@ -9,7 +9,6 @@ from __future__ import annotations
 import datetime as dt
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
@@ -30,6 +29,7 @@ from dpsql.server.front.catalogue.catalog_rewriting import SCHEMAS, Asking, rela
 from dpsql.server.front.terms.answers_on_wire import ColumnOnWire
 from dpsql.sql.text.tokens import MOST_BYTES, MOST_TOKENS
 from dpsql.trusted.cached import cached_property
+from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.plan.expr.printing import quote
 
 SECONDS, MOST_ROWS, MEMORY = 5.0, 100_000, "256MB"
@@ -41,8 +41,7 @@ _OF_POSTGRES = ("oid", "name", "regclass", "regtype")
 _WORDS = ("pg_", "information_schema")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CatalogAnswer:
+class CatalogAnswer(Frozen):
     """Rows of the catalogue."""
 
     columns: tuple[ColumnOnWire, ...]

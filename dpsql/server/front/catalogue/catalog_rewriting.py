@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass, field
 from typing import Any
 
 from sqlglot import exp
@@ -16,6 +15,7 @@ from sqlglot import exp
 from dpsql.errors import SqlError, Unsupported
 from dpsql.server.front.catalogue.catalog_facts import CLASSES
 from dpsql.server.front.catalogue.catalog_functions import CASTS, MACROS, NATIVE, OF_TABLES, ROWS
+from dpsql.trusted.frozen import Frozen, field
 
 SCHEMAS = ("pg_catalog", "information_schema")
 FORBIDDEN = (exp.DDL, exp.DML, exp.Command, exp.Into, exp.Lock, exp.Semicolon)
@@ -42,8 +42,7 @@ _OPERATORS: Mapping[str, Callable[[exp.Expr, exp.Expr], exp.Expr]] = {
     ">": lambda a, b: exp.GT(this=a, expression=b), "<": lambda a, b: exp.LT(this=a, expression=b)}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asking:
+class Asking(Frozen):
     """Who asks, as functions of PostgreSQL tell it; `settings` are those of the connection."""
 
     user: str

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from dpsql.trusted.frozen import Frozen
 
 FOLDER = Path(__file__).parents[2] / "console"
 TYPES: Mapping[str, str] = {
@@ -13,8 +14,7 @@ TYPES: Mapping[str, str] = {
     ".txt": "text/plain; charset=utf-8"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConsoleFile:
+class ConsoleFile(Frozen):
     content: bytes
     type: str
 

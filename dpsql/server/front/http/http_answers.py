@@ -11,7 +11,6 @@ import json
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, cast
 
@@ -35,6 +34,7 @@ from dpsql.sql.text.offered_words import KEYWORDS, function_names, listed_texts
 from dpsql.sql.text.parse import parse
 from dpsql.trusted.accounting.cost import Charge
 from dpsql.trusted.declarations.tables import Table
+from dpsql.trusted.frozen import replace
 
 if TYPE_CHECKING:
     from dpsql.planning.explain import Expected

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 
 from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.errors import TokenError
@@ -21,6 +20,7 @@ from dpsql.server.front.terms.answers_on_wire import RefusedOnWire
 from dpsql.server.front.terms.copied_rows import CopyForm
 from dpsql.server.front.terms.sqlstates import told
 from dpsql.sql.text.tokens import Words, tokens_of
+from dpsql.trusted.frozen import Frozen, replace
 
 _SHOWING = ("SELECT", "WITH", "FROM", "VALUES", "(", "EXPLAIN", "SHOW", "DESCRIBE", "DESC", "VALIDATE")
 _TEXTS = (TokenType.STRING, TokenType.BYTE_STRING)  # the second is E'...'
@@ -29,8 +29,7 @@ _SWITCHES = {"": True, "TRUE": True, "ON": True, "1": True, "FALSE": False, "OFF
 _STDOUT = "COPY (SELECT ...) TO STDOUT, or \\copy in psql, which writes the file where psql runs"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CopyStatement:
+class CopyStatement(Frozen):
     """The query whose rows are sent. It stands in the text of COPY at `start`, counted from 0, or was made of the table that is
     named there. `picked` are the columns of its answer that are sent, None for all; `most` is the same for rows."""
 

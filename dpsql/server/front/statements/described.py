@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
@@ -24,6 +23,7 @@ from dpsql.errors import Error, SqlError
 from dpsql.server.front.terms.answers_on_wire import ColumnOnWire, Described
 from dpsql.sql.text.border import parameter_of
 from dpsql.sql.text.statement import Explain, OpenModel, Query, Statement, Synthesize, SynthesizeTables, Validate
+from dpsql.trusted.frozen import Frozen
 
 NUMERIC = "NUMERIC"  # of a parameter that is a whole number or a double, whichever its value is
 _VALUES: Mapping[str, tuple[object, ...]] = {
@@ -53,8 +53,7 @@ def described_by_name(statement: Statement, text: str, connection: Connection) -
     return dict(zip(names, found.parameters, strict=True)), found
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unvalued:
+class Unvalued(Frozen):
     """A statement whose values are not known yet. They are given by the `names` of its parameters, or in their order."""
 
     text: str

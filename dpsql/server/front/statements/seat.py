@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeGuard, TypeVar
 
 from sqlglot import exp
@@ -38,6 +37,7 @@ from dpsql.sql.text import border
 from dpsql.sql.text.parse import parse
 from dpsql.sql.text.split import split
 from dpsql.sql.text.statement import Query, Statement
+from dpsql.trusted.frozen import Frozen
 
 OF_ROWS = ("star", "no-aggregate", "group-by")  # why rows of a private table are refused
 VERSION = "15.0"  # of PostgreSQL, whose catalogue clients will ask for
@@ -308,8 +308,7 @@ class ConnectionSeat:
         return "its price"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StatementKind:
+class StatementKind(Frozen):
     """Statements that are read, described and answered in one way.
 
     words      the words that they may begin with; empty for any

@@ -17,12 +17,12 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
 from typing import Generic, TypeVar, cast
 
 from dpsql.engine.session import Session
 from dpsql.server.front.statements.remote_session import RemoteKernel
 from dpsql.server.front.terms.answers_on_wire import ColumnOnWire, Described, Notice, OutcomeOnWire
+from dpsql.trusted.frozen import Frozen
 
 MOST_BYTES = 2**25  # of all accounts together
 MOST_OF_ONE = 2**20  # of one answer
@@ -31,8 +31,7 @@ CELL, ENTRY = 64, 1024  # bytes that a value takes beside its text, about, and w
 Shown = TypeVar("Shown")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShownAnswer:
+class ShownAnswer(Frozen):
     """An answer as it was shown."""
 
     tag: str

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from sqlglot.dialects.postgres import Postgres
 from sqlglot.errors import TokenError
@@ -20,6 +19,7 @@ from dpsql.errors import OptionError, SqlError, Unsupported
 from dpsql.server.front.statements.transaction_status import first_word
 from dpsql.server.front.terms.answers_on_wire import ColumnOnWire
 from dpsql.sql.text.border import PUBLIC
+from dpsql.trusted.frozen import Frozen
 
 TERMS = ("epsilon", "delta", "rho", "confidence")
 OWN = (*TERMS, "pace")
@@ -140,8 +140,7 @@ def _number(text: str) -> object:
         return text
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AboutConnection:
+class AboutConnection(Frozen):
     """A statement about the connection: its tag, what it shows, and what it changes."""
 
     tag: str

@@ -7,9 +7,9 @@ transactions all the same, and count on an error to end one: after it, everythin
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from dpsql.server.front.terms.answers_on_wire import Notice, RefusedOnWire
+from dpsql.trusted.frozen import Frozen
 
 IDLE, OPEN, FAILED = "I", "T", "E"
 _AHEAD = re.compile(r"(\s+|--[^\n]*(\n|$)|/\*([^*]|\*(?!/))*\*/)+")
@@ -52,8 +52,7 @@ def first_word(text: str) -> str:
     return found[0].upper() if found else ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TransactionStep:
+class TransactionStep(Frozen):
     """What such a statement does: the status after it, its tag, and a warning."""
 
     status: str

@@ -8,15 +8,15 @@ refused. So the query inside is asked alone, and columns are picked from its ans
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from sqlglot.tokenizer_core import Token, TokenType
+
+from dpsql.trusted.frozen import Frozen
 
 _ALIAS = "__unnamed_subquery"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WrappedQuery:
+class WrappedQuery(Frozen):
     """The query inside is what stands from the character `start` to before `end`; `picked` are the names of the columns that are
     taken of its answer, and `most` how many rows, None for all."""
 

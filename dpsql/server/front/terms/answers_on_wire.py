@@ -6,28 +6,26 @@ A seat never sees the words of transactions (BEGIN, COMMIT, SAVEPOINT ...): the 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
+from dpsql.trusted.frozen import Frozen
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ColumnOnWire:
+
+class ColumnOnWire(Frozen):
     """A column of an answer. Kinds: BIGINT, HUGEINT, DOUBLE, BOOLEAN, VARCHAR, DATE, TIMESTAMP."""
 
     name: str
     kind: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Described:
+class Described(Frozen):
     """The kinds of a statement's parameters, which may be NUMERIC too, and its columns; None if it returns no rows."""
 
     parameters: tuple[str, ...]
     columns: tuple[ColumnOnWire, ...] | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Notice:
+class Notice(Frozen):
     """What a client shows beside an answer."""
 
     text: str
@@ -36,8 +34,7 @@ class Notice:
     severity: str = "NOTICE"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OutcomeOnWire:
+class OutcomeOnWire(Frozen):
     """What a statement gave: its tag, such as ``SELECT 5``, and rows of Python values, where it has columns. Of COPY, which has
     none, `copied` are the messages that carry its rows, each whole."""
 

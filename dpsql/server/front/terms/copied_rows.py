@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
 from pygwire.messages import CopyData, CopyDone, CopyOutResponse
 
 from dpsql.server.front.terms.answers_on_wire import ColumnOnWire
 from dpsql.server.front.terms.types_on_wire import BINARY, TEXT, written
+from dpsql.trusted.frozen import Frozen
 
 SIGNATURE = b"PGCOPY\n\xff\r\n\0" + struct.pack("!ii", 0, 0)  # then flags, and the length of what else would follow
 _ESCAPED = {"\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v", "\\": "\\\\"}
@@ -21,8 +21,7 @@ _ESCAPED = {"\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\v
 Row = tuple[object, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CopyForm:
+class CopyForm(Frozen):
     """How rows are written. `kind` is text, csv or binary; `quoted` are the names of columns that are always in quotes, in lower
     case, and None for all of them."""
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 from dpsql.server.front.terms.answers_on_wire import ColumnOnWire, Described, Outcome, RefusedOnWire
 from dpsql.server.front.wire.server_limits import ServerLimits
+from dpsql.trusted.frozen import Frozen
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PreparedOnWire:
+class PreparedOnWire(Frozen):
     """A statement of one client. `word` is that of statements of transactions; `oids` are the types of its parameters."""
 
     text: str
@@ -24,7 +24,7 @@ class PreparedOnWire:
         return len(self.text) + 8 * len(self.oids)
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclasses.dataclass(slots=True, kw_only=True)
 class PortalOnWire:
     """A statement with its parameters, and its outcome as far as it was taken: None before it is executed.
 
@@ -36,7 +36,7 @@ class PortalOnWire:
     formats: tuple[int, ...]
     size: int
     outcome: Outcome | None = None
-    suspended: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
+    suspended: contextlib.ExitStack = dataclasses.field(default_factory=contextlib.ExitStack)
 
 
 class HeldStatements:

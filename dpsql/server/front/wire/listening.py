@@ -12,7 +12,6 @@ import socket
 import ssl
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
@@ -27,6 +26,7 @@ from dpsql.server.front.wire.server_limits import AccountUse, ServerLimits
 from dpsql.server.front.wire.startup import Cancelling, Startup, started
 from dpsql.server.front.wire.wire import Client
 from dpsql.server.link.login_messages import can_bind
+from dpsql.trusted.frozen import Frozen
 
 LOG = logging.getLogger("dpsql.server")
 _WAITING = 128  # connections that the system holds until they are accepted
@@ -34,16 +34,14 @@ _WAITING = 128  # connections that the system holds until they are accepted
 Made = TypeVar("Made")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TlsTerms:
+class TlsTerms(Frozen):
     """The certificate of a server, as text as well, where clients can bind their proof of the password to it."""
 
     context: ssl.SSLContext
     certificate: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TlsFiles:
+class TlsFiles(Frozen):
     """Files in PEM, by their whole paths; the key may stand in that of the certificate."""
 
     certificate: str

@@ -5,13 +5,12 @@ from __future__ import annotations
 import contextlib
 from collections import Counter, deque
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from dpsql.server.front.terms.answers_on_wire import RefusedOnWire
+from dpsql.trusted.frozen import Frozen
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerLimits:
+class ServerLimits(Frozen):
     """Sizes are in bytes, times in seconds."""
 
     connections: int = 200

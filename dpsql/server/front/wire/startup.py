@@ -10,7 +10,6 @@ import asyncio
 import socket
 import ssl
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from pygwire import BackendConnection
 from pygwire.messages import (
@@ -26,13 +25,13 @@ from pygwire.messages import (
 from dpsql.server.front.terms.answers_on_wire import RefusedOnWire
 from dpsql.server.front.wire.packets import Gone, Packets, WatchedReader, clean, decoded, error_of, violated
 from dpsql.server.front.wire.server_limits import ServerLimits
+from dpsql.trusted.frozen import Frozen
 
 MAJOR, NEWEST = 3, 0x0003_0002  # the protocol 3.2
 _HANDSHAKE_SECONDS = 10.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Startup:
+class Startup(Frozen):
     """A client that wants to log in. `minor` is that of the protocol which both speak: 0 or 2."""
 
     packets: Packets
@@ -41,8 +40,7 @@ class Startup:
     encrypted: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cancelling:
+class Cancelling(Frozen):
     """A client that wants a statement of another connection to be interrupted."""
 
     packets: Packets

@@ -13,7 +13,6 @@ import operator
 import secrets
 import time
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from pygwire import ConnectionPhase, TransactionStatus
@@ -65,6 +64,7 @@ from dpsql.server.front.wire.startup import Startup
 from dpsql.server.front.wire.steady_answers import at_a_multiple
 from dpsql.server.link.login_messages import FirstProof, NotProven, mechanisms
 from dpsql.trusted.declarations import names
+from dpsql.trusted.frozen import Frozen
 
 LOG = logging.getLogger("dpsql.server")
 _BATCH_ROWS, _BATCH_BYTES = 1000, 65_536  # of rows that are encoded before they are sent
@@ -543,8 +543,7 @@ class Client:
             raise RefusedOnWire(f"the text of a statement has {self._limits.text_bytes} bytes at most", sqlstate="54000")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Rows:
+class _Rows(Frozen):
     """Some rows of an outcome as messages, their number, and whether these were the last."""
 
     encoded: bytes

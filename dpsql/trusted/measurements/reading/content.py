@@ -35,11 +35,11 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Protocol, TypeAlias
 
 from dpsql.trusted.declarations.tables import OwnerPath, Table
+from dpsql.trusted.frozen import Frozen, replace
 from dpsql.trusted.plan.expr.facts import Facts, NotTotal, facts
 from dpsql.trusted.plan.expr.nodes import Expr, columns
 from dpsql.trusted.plan.expr.printing import quote
@@ -67,8 +67,7 @@ Owned: TypeAlias = tuple[str, OwnerPath | None]
 FEWER_ROWS = Contributions, Distinct, GroupBy, Norms, SetOperation, Truncate, TruncateKeys
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Learned:
+class Learned(Frozen):
     """Facts read from the tables of a plan: the largest number of rows of one entity, and ranges of columns."""
 
     most: Mapping[Owned, int]

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.matrices.matrices import Exact
 from dpsql.trusted.measurements.reading.request import Context
 from dpsql.trusted.plan.cells import Cells, Grid, cell_of
@@ -25,8 +25,7 @@ WORDS = 2**62  # beyond this, Python's integers are used
 NOWHERE = -1
 
 
-@dataclass(frozen=True, slots=True)
-class Filled:
+class Filled(Frozen, kw_only=False):
     """The cells that have rows: their codes on each axis, and their sums. `total` is at least the sum of all |sums|."""
 
     sizes: tuple[int, ...]

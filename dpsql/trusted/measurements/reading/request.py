@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from dpsql.trusted.accounting.cost import Cost
 from dpsql.trusted.extensions.ask_solvers import NO_SOLVERS, Solvers
+from dpsql.trusted.frozen import Frozen, field
 from dpsql.trusted.measurements.reading.content import Content
 from dpsql.trusted.noise.source import Source
 from dpsql.trusted.plan.node import Node, Printing, PublicFacts, Summary
@@ -44,7 +45,7 @@ class OfOnePlan:
         return (self.plan,)
 
 
-@dataclass(slots=True)
+@dataclasses.dataclass(slots=True)
 class Last:
     """The last thing read and its key, so that a statement's next request for the same key need not read it again."""
 
@@ -52,8 +53,7 @@ class Last:
     found: Any = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Context:
+class Context(Frozen):
     """What a release uses: the reader of private rows, the source of noise, how plans are printed, facts, solvers, and which
     parts of a plan the kernel has found to be split by entity, so that they may be read in buckets (`Content.query`)."""
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpsql.trusted.frozen import settle
+from dpsql.trusted.frozen import Frozen, field, settle
 from dpsql.trusted.measurements.reading.occupied_cells import places_of
 from dpsql.trusted.measurements.reading.request import Context
 from dpsql.trusted.plan.cells import Cells
@@ -17,8 +16,7 @@ from dpsql.trusted.plan.operators.ranks import Ranks
 Integers = NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
-class Ranked:
+class Ranked(Frozen, kw_only=False):
     """Distinct grid values in increasing order, and the number of rows with each; `upto` counts the rows before each, and at the
     end all rows."""
 

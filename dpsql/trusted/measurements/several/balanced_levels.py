@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import combinations
 
 from dpsql.trusted.accounting.cost import FREE, Cost
 from dpsql.trusted.field_types import Assumptions
+from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.measurements.reading.request import Context, OfOnePlan
 from dpsql.trusted.measurements.several.levels import (
     CellCount,
@@ -25,8 +25,7 @@ from dpsql.trusted.plan.certificate import Certificate
 from dpsql.trusted.plan.operators.owner_sets import UNIT, OwnerSets, lipschitz_constant, slack
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Balance(OfOnePlan):
+class Balance(Frozen, OfOnePlan):
     """The extensions of the sums of all cells at one of several levels, drawn so that truncation bias and noise balance.
 
     Let F_j be that of `Race`, summed over all cells and both signs of weights, and t_j the levels. The score of level i is
@@ -81,8 +80,7 @@ class Balance(OfOnePlan):
         return released(cells, place, place, self.noises[place], context.noise)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BalancedLevel(OfOnePlan):
+class BalancedLevel(Frozen, OfOnePlan):
     """The level that `Balance` would draw, and nothing else; its cost is the first part of the cost of `Balance`."""
 
     plan: OwnerSets

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Literal, TypeAlias
 
 import numpy as np
@@ -12,6 +11,7 @@ from dpsql.trusted.extensions.bounded_degrees import ArcList as Listed
 from dpsql.trusted.extensions.bounded_degrees import extended, projected
 from dpsql.trusted.extensions.owned import coded
 from dpsql.trusted.field_types import Assumptions, NumberRange
+from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.measurements.reading.request import Context, OfOnePlan
 from dpsql.trusted.noise.integer import TOO_WIDE, Noise, added, fits_a_word
 from dpsql.trusted.plan.certificate import Certificate, Sensitivity
@@ -20,8 +20,7 @@ from dpsql.trusted.plan.operators.arcs import MOST_DEGREE, Arcs, moves
 Way: TypeAlias = Literal["projection", "flow"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DegreeHistogram(OfOnePlan):
+class DegreeHistogram(Frozen, OfOnePlan):
     """The number of entities of each degree 1 .. `most`, with degrees reduced to `most` in one of two ways.
 
     Let c_i = n - (number of entities with a degree > i) plus independent noise, for 0 <= i <= most. The differences c_i - c_(i-1)
@@ -59,8 +58,7 @@ class DegreeHistogram(OfOnePlan):
         return Histogram(counts=tuple(noisy[i + 1] - noisy[i] for i in range(self.most)))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Histogram:
+class Histogram(Frozen):
     """The noisy number of entities of degree 1, 2, ..."""
 
     counts: tuple[int, ...]

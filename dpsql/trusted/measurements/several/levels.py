@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Annotated, TypeAlias
 
 from dpsql.trusted.accounting.cost import Cost
 from dpsql.trusted.field_types import Assumptions, NumberRange
+from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.noise.integer import TOO_WIDE, Noise, fits_a_word
 from dpsql.trusted.plan.cells import MOST_CELLS
 from dpsql.trusted.plan.certificate import Certificate, Sensitivity
@@ -31,8 +31,7 @@ def cost_of_sums(plan: OwnerSets, levels: tuple[int, ...], noises: tuple[Noise, 
     return times(dearest, cells)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExtensionSums:
+class ExtensionSums(Frozen):
     """For each cell the noisy extension at a level, in units of 1 / UNIT; and for each of its parts the index of the level, None
     if the largest underestimate is 0 (`Race`).
     """

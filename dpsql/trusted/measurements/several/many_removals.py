@@ -27,7 +27,6 @@ Entities whose sets weigh no more than level / width in all cells together need 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -38,6 +37,7 @@ from dpsql.trusted.extensions.cuts import rounded
 from dpsql.trusted.extensions.linear_program import Reals, numbers
 from dpsql.trusted.extensions.packing import Packing
 from dpsql.trusted.extensions.removal_distance import RemovalDistances
+from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.measurements.several.many_sets import WEIGHT, Listed
 from dpsql.trusted.plan.operators.owner_sets import NEAR, UNIT
 
@@ -47,8 +47,7 @@ Share = tuple[int, int]
 """A cell and the number of an entity."""
 
 
-@dataclass(frozen=True, slots=True)
-class Cut:
+class Cut(Frozen, kw_only=False):
     """A and C of one share, in weights."""
 
     share: Share

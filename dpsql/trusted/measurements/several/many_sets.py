@@ -21,7 +21,6 @@ engine first adds up the rows of each set, and each such sum is a row here.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import reduce
 from types import MappingProxyType
 from typing import Any
@@ -34,6 +33,7 @@ from dpsql.trusted.extensions.certified import WHOLE
 from dpsql.trusted.extensions.cuts import CuttingPlanes
 from dpsql.trusted.extensions.lipschitz_extension import LipschitzExtension
 from dpsql.trusted.extensions.owned import NOBODY, Integers, Owned, each_once, merged
+from dpsql.trusted.frozen import Frozen, replace
 from dpsql.trusted.measurements.reading.request import Context
 from dpsql.trusted.plan.expr.printing import literal, quote
 from dpsql.trusted.plan.operators.grouped_sums import saturated
@@ -45,8 +45,7 @@ WEIGHT = 't."#w"'
 EITHER = 2
 
 
-@dataclass(frozen=True)
-class Listed:
+class Listed(Frozen, kw_only=False):
     """The rows of one cell of a plan, as the engine lists them: names "#n0", "#n1", ... in increasing order, then NULL, and a
     weight "#w" > 0. With a `sign` each row is a set whose sum has that sign, or any for EITHER, and its weight is |sum|.
     """
@@ -176,8 +175,7 @@ FAR = f"abs(t.\"#p\" - {WHOLE})"
 BUCKET = f"(CASE WHEN {FAR} = 0 THEN 0 ELSE 1 + CAST(floor(log2({FAR})) AS BIGINT) END)"
 
 
-@dataclass(frozen=True)
-class HeavyRows:
+class HeavyRows(Frozen, kw_only=False):
     """The listed rows that name heavy entities, each of weight `level` at most: a source of rows for `extensions.cuts`."""
 
     listed: Listed

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from dpsql.trusted.accounting.cost import FREE, Cost
 from dpsql.trusted.field_types import Assumptions, Word
+from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.measurements.reading.request import Context, OfOnePlan
 from dpsql.trusted.measurements.several.levels import CellCount, ExtensionSums, Level, are_bounded, assumptions, times
 from dpsql.trusted.measurements.several.sets import Sums, read
@@ -15,8 +15,7 @@ from dpsql.trusted.plan.certificate import Certificate, Sensitivity
 from dpsql.trusted.plan.operators.owner_sets import OwnerSets, lipschitz_constant
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Race(OfOnePlan):
+class Race(Frozen, OfOnePlan):
     """The sum of the weights of each cell, as the largest of several noisy underestimates: race to the top (R2T).
 
     With F_j the extension of the sum at `levels[j]` (`extensions.lipschitz_extension`), in units, the release is the

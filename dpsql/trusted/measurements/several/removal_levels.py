@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 
 from dpsql.trusted.accounting.cost import FREE, Cost, pure
 from dpsql.trusted.extensions.removal_distance import RemovalDistances
 from dpsql.trusted.field_types import Assumptions, Word
+from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.measurements.reading.request import Context, OfOnePlan
 from dpsql.trusted.measurements.several.levels import (
     CellCount,
@@ -27,8 +27,7 @@ from dpsql.trusted.plan.certificate import Certificate
 from dpsql.trusted.plan.operators.owner_sets import NEAR, UNIT, OwnerSets
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Removed(OfOnePlan):
+class Removed(Frozen, OfOnePlan):
     """The extensions of the sums of all cells at one of several levels, drawn by how many entities must be removed until none
     exceeds it.
 
@@ -73,8 +72,7 @@ class Removed(OfOnePlan):
         return sums_at(self, columns, place, context)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecursiveSums(OfOnePlan):
+class RecursiveSums(Frozen, OfOnePlan):
     """The recursive mechanism: the extensions of the sums of all cells, roughly at the first level that needs no more removals
     than its index.
 

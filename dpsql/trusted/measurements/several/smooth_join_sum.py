@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from dpsql.trusted.accounting.cost import FREE, Cost, pure
 from dpsql.trusted.field_types import Epsilon
+from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.measurements.reading.request import Context, OfOnePlan
 from dpsql.trusted.measurements.smooth_quantile import Smoothed
 from dpsql.trusted.noise.smooth import Student, told_size
@@ -16,8 +15,7 @@ from dpsql.trusted.plan.operators.grouped_sums import GroupedSums
 from dpsql.trusted.plan.operators.join_sum import JoinSum
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SmoothSum(OfOnePlan):
+class SmoothSum(Frozen, OfOnePlan):
     """The sum over a join plus noise scaled to its elastic or its residual sensitivity, and a noisy size of that noise.
 
     Cost. An entity moves the sum by at most the smooth bound S of `plan.distance` times the summand's l1; see `Student`. The

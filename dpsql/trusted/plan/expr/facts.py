@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from dpsql.trusted.declarations.tables import Domain
+from dpsql.trusted.frozen import Frozen, replace
 from dpsql.trusted.plan.expr import intervals as iv
 from dpsql.trusted.plan.expr.functions import CARRIER, DECIMAL, HELD, MEMBERSHIP, Overload, day_number, overload
 from dpsql.trusted.plan.expr.nodes import Call, Case, Cast, Expr, Literal, Placeholder, Ref
 from dpsql.types import ANY_NUMBER, Interval, Type, single
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
+class Facts(Frozen):
     """Static knowledge of a column or an expression.
 
     physical  a range that holds of every value there is in any database, used to prove that integer arithmetic does not

@@ -36,9 +36,9 @@ import datetime as dt
 import math
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.plan.expr import intervals as iv
 from dpsql.trusted.plan.expr.nodes import Value
 from dpsql.types import ANY_NUMBER, Interval, Type
@@ -53,8 +53,7 @@ LONGEST = 2**16
 SAFE_INTEGERS = Interval(-(2**62), 2**62)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Overload:
+class Overload(Frozen):
     """One way to call a function.
 
     args       the argument types; with `variadic` the last one repeats
@@ -92,8 +91,7 @@ class Overload:
         return self.sql.format(*args, all=", ".join(args))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Function:
+class Function(Frozen):
     """A row of the table.
 
     written    conditions and values that call it, over the tables of `tests/support/worlds.py`: every way in which it is written,

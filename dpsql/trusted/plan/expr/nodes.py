@@ -10,11 +10,10 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
 from typing import Annotated, TypeAlias
 
 from dpsql.trusted.field_types import NumberRange
-from dpsql.trusted.frozen import settle
+from dpsql.trusted.frozen import Frozen, field, replace, settle
 from dpsql.types import Interval, Span, Type
 
 Value: TypeAlias = bool | Annotated[int, NumberRange(least=-(2**63), most=2**63 - 1)] | float | str | dt.date | dt.datetime | None
@@ -26,15 +25,13 @@ def merged(number: float) -> float:
     return NAN if math.isnan(number) else number + 0.0  # -0.0 + 0.0 is 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Expr:
+class Expr(Frozen):
     """A scalar expression of a known type."""
 
     type: Type
     span: Span | None = field(default=None, compare=False)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Literal(Expr):
     """A constant. `value` is None for a typed NULL.
 
@@ -60,14 +57,12 @@ class Literal(Expr):
         return self.type, missing, None if missing else self.value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Ref(Expr):
     """A column of the relation below, by its plan-wide identifier."""
 
     column: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Call(Expr):
     """A function or operator of the table `functions.FUNCTIONS`, already resolved to one overload."""
 
@@ -75,7 +70,6 @@ class Call(Expr):
     args: tuple[Expr, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Case(Expr):
     """CASE WHEN condition THEN value ... ELSE otherwise END; the first true condition decides."""
 
@@ -83,7 +77,6 @@ class Case(Expr):
     otherwise: Expr
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Cast(Expr):
     """A conversion that gives NULL if it is impossible.
 
@@ -94,7 +87,6 @@ class Cast(Expr):
     target: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Placeholder(Expr):
     """The value of a scalar subquery, which is released before the expression is evaluated and then stands in its place.
 

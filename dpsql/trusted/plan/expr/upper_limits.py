@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.plan.expr.nodes import Call, Expr, Literal, Ref
 from dpsql.types import Type
 
 MIRRORED = {"<=": ">=", "<": ">", ">=": "<=", ">": "<", "=": "="}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WholeRange:
+class WholeRange(Frozen):
     """The range that a condition implies for a column of whole numbers: not NULL, and between two numbers (None for no limit)."""
 
     column: str

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from dpsql.trusted.cached import cached_property
 from dpsql.trusted.plan.expr.facts import Facts
 from dpsql.trusted.plan.expr.printing import quote, settled
@@ -16,7 +14,6 @@ ORDER, SIZE = "order", "size"
 MOST_DEGREE = 10_000
 
 
-@dataclass(frozen=True, kw_only=True)
 class Arcs(Summary):
     """For each pair of entities that rows name as `tail` and `head`, the number of these rows, and a number to order pairs by.
 

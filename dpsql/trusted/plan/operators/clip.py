@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 
 from dpsql.trusted.cached import cached_property
+from dpsql.trusted.frozen import replace
 from dpsql.trusted.plan.expr.facts import Facts
 from dpsql.trusted.plan.expr.printing import quote
 from dpsql.trusted.plan.node import Field, InvalidPlan, Node, Norm, Printing, PublicFacts, Stability, columns_of
@@ -13,7 +13,6 @@ from dpsql.trusted.plan.operators.contributions import MOST, TOO_LARGE, added_sq
 from dpsql.types import Interval, Type
 
 
-@dataclass(frozen=True, kw_only=True)
 class Clip(Node):
     """Scale down the contributions of each entity whose `order`-norm (1 or 2), over all its cells, exceeds `bound`.
 

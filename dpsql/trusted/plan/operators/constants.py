@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from dpsql.trusted.cached import cached_property
 from dpsql.trusted.plan.expr.facts import Facts, facts
@@ -12,7 +11,6 @@ from dpsql.trusted.plan.expr.printing import literal, quote
 from dpsql.trusted.plan.node import Field, InvalidPlan, Node, Printing, PublicFacts, Stability
 
 
-@dataclass(frozen=True, kw_only=True)
 class Constants(Node):
     """The rows written in the statement itself.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from dpsql.trusted.cached import cached_property
 from dpsql.trusted.plan.expr.facts import Facts
@@ -26,7 +25,6 @@ def added_squares(squares: str) -> str:
     return f"(({high} * CAST({2**50} AS HUGEINT)) + SUM({squares} % CAST({2**50} AS HUGEINT)))"
 
 
-@dataclass(frozen=True, kw_only=True)
 class Contributions(Node):
     """One row for each entity and cell: the entity's own integer sums there, held within ±2^50.
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from dpsql.trusted.cached import cached_property
 from dpsql.trusted.plan.expr.printing import quote, settled
 from dpsql.trusted.plan.node import Field, Node, Printing, PublicFacts, Stability, least
 
 
-@dataclass(frozen=True, kw_only=True)
 class Distinct(Node):
     """Each row once; NULLs count as equal, and so do NaN, and -0.0 and 0.0, which are shown as one value (`settled`). Rows are
     equal as frequencies count it, so those that hold below hold here, and one row agrees on all columns.

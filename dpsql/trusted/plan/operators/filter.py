@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 
 from dpsql.trusted.cached import cached_property
+from dpsql.trusted.frozen import replace
 from dpsql.trusted.plan.expr.facts import Facts
 from dpsql.trusted.plan.expr.nodes import Call, Expr, Ref, conjuncts, predicate
 from dpsql.trusted.plan.expr.printing import to_sql
@@ -25,7 +25,6 @@ MOST_VALUES = 100  # more of them say little of an entity's rows, whose number i
 TRUE_OF_VALUES = ("is not null", "=", "<>", "<", "<=", ">", ">=")
 
 
-@dataclass(frozen=True, kw_only=True)
 class Filter(Node):
     """The rows on which a condition is true. Columns of which it is never true while they are NULL are not NULL here, and
     whole numbers that it compares with constants are within these: that is said of the rows (`Facts.kept`), and of no

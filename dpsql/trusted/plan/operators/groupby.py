@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 
 from dpsql.trusted.cached import cached_property
+from dpsql.trusted.frozen import Frozen, field, replace
 from dpsql.trusted.plan.expr.facts import Facts
 from dpsql.trusted.plan.expr.functions import SAFE_INTEGERS
 from dpsql.trusted.plan.expr.printing import quote, settled
@@ -20,8 +20,7 @@ FOLDS = ("count", "count_distinct", "sum", "avg", "min", "max")
 MOST_ROWS = 2**50  # no relation has more, so that integer arithmetic on counts is safe
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fold:
+class Fold(Frozen):
     """One aggregate of a GROUP BY: `function` is one of `FOLDS`.
 
     Sums and averages of DOUBLE run over a `grid`, as integers, so that they do not depend on the order of rows.
@@ -81,7 +80,6 @@ def _mean(total: str, count: str, inverse: str) -> str:
     return f"(CAST({total} AS DOUBLE) / (NULLIF({count}, 0) * CAST({inverse} AS DOUBLE)))"
 
 
-@dataclass(frozen=True, kw_only=True)
 class GroupBy(Node):
     """One row for each value of `keys`, with the aggregates of its rows. `most_rows`, if given, narrows declared ranges.
 

@@ -4,7 +4,6 @@ added."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from dpsql.trusted.cached import cached_property
 from dpsql.trusted.plan.expr.facts import Facts
@@ -68,7 +67,6 @@ def only_readable(input: Node, keys: tuple[str, ...], alias: str = "t0") -> str:
     return all_readable((f"{alias}.{quote(key)}", input.env[key].type) for key in keys)
 
 
-@dataclass(frozen=True, kw_only=True)
 class GroupedSums(Summary):
     """For each value of `keys` the sums of all summands, as integers `m<i>_<j>`; no key: one row, even over no rows.
 

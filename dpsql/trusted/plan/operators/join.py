@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from dpsql.trusted.cached import cached_property
+from dpsql.trusted.frozen import Frozen, field, replace
 from dpsql.trusted.plan.expr.facts import NotTotal, either, facts
 from dpsql.trusted.plan.expr.nodes import Call, Expr, Ref, conjuncts
 from dpsql.trusted.plan.expr.printing import quote, to_sql
@@ -18,8 +18,7 @@ from dpsql.types import Span, Type
 EQUALITIES = ("=", "is not distinct from")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Merged:
+class Merged(Frozen):
     """One column out of two that a full join equates: the left one, or the right one where no left row stands there."""
 
     id: str
@@ -28,7 +27,6 @@ class Merged:
     right: str
 
 
-@dataclass(frozen=True, kw_only=True)
 class Join(Node):
     """Pairs of rows on which the condition is true; rows of a side that is kept without a partner too, NULL-padded.
 

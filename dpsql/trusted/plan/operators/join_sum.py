@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from dpsql.trusted.cached import cached_property
 from dpsql.trusted.plan.expr.facts import Facts
 from dpsql.trusted.plan.node import Field, InvalidPlan, Printing, Summary
@@ -14,7 +12,6 @@ from dpsql.types import Type
 TOTAL = "total"
 
 
-@dataclass(frozen=True, kw_only=True)
 class JoinSum(Summary):
     """The sum of an integer over all rows, held within ±2^62; 0 over no rows.
 

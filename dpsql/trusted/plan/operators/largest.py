@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from dpsql.trusted.cached import cached_property
 from dpsql.trusted.plan.expr.facts import Facts
 from dpsql.trusted.plan.expr.printing import quote
@@ -15,7 +13,6 @@ from dpsql.types import Type
 SIZE = "size"
 
 
-@dataclass(frozen=True, kw_only=True)
 class Largest(Summary):
     """The `most` largest integers that rows add to a sum, as far as they are above 0; of the negated ones where `sign` is -1.
 

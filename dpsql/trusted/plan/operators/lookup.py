@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 
 from dpsql.trusted.cached import cached_property
+from dpsql.trusted.frozen import field, replace
 from dpsql.trusted.plan.expr.facts import Facts, NotTotal, facts
 from dpsql.trusted.plan.expr.nodes import Expr, Ref
 from dpsql.trusted.plan.expr.printing import quote, to_sql
@@ -16,7 +16,6 @@ from dpsql.types import Span, Type
 LISTED = "(listed)"
 
 
-@dataclass(frozen=True, kw_only=True)
 class Lookup(Node):
     """Every input row, with a column `mark` that says whether some row of `listed` agrees with it; if `keep` is given, only the
     rows of that mark.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from dpsql.trusted.cached import cached_property
 from dpsql.trusted.plan.expr.facts import Facts
 from dpsql.trusted.plan.expr.printing import all_readable, quote, settled
@@ -14,7 +12,6 @@ from dpsql.types import Type
 TIMES, VALUES = "times", "values"
 
 
-@dataclass(frozen=True, kw_only=True)
 class Multiplicities(Summary):
     """For each value of `keys` and each number n, how many values of `column` occur in n rows.
 

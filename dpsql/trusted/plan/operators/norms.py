@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from dpsql.trusted.cached import cached_property
 from dpsql.trusted.plan.expr.facts import Facts
@@ -15,7 +14,6 @@ from dpsql.types import Interval, Type
 SIZE = "size"
 
 
-@dataclass(frozen=True, kw_only=True)
 class Norms(Node):
     """One row for each entity: the `order`-norm (1 or 2) of its values in `columns` over all its rows, within 2^50.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from dpsql.trusted.cached import cached_property
 from dpsql.trusted.plan.expr.facts import Facts
@@ -15,7 +14,6 @@ from dpsql.types import Interval, Type
 NUMBER = "number"
 
 
-@dataclass(frozen=True, kw_only=True)
 class Numbers(Node):
     """For each row its values of `keys` and its number among the rows that agree on them: 1, 2, 3 and so on, in no order.
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.plan.expr.printing import settled
 from dpsql.trusted.plan.node import Node
 from dpsql.types import Type
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Term:
+class Term(Frozen):
     """A column that rows are ordered by."""
 
     column: str

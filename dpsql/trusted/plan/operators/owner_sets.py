@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from dpsql.trusted.cached import cached_property
 from dpsql.trusted.plan.expr.facts import Facts
@@ -20,7 +19,6 @@ NAMES = (Type.BIGINT, Type.VARCHAR)  # other types of names leave the engine as 
 ENTITY, VALUE = "e", "v"  # before names, in this order, where there are both
 
 
-@dataclass(frozen=True, kw_only=True)
 class OwnerSets(Summary):
     """For each set of entities that some rows name in `owners`, the sum of an integer over these rows, held within ±2^36.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from dpsql.trusted.cached import cached_property
 from dpsql.trusted.plan.expr.nodes import Expr, Ref
@@ -11,7 +10,6 @@ from dpsql.trusted.plan.expr.printing import quote, to_sql
 from dpsql.trusted.plan.node import Field, Node, Norm, Printing, PublicFacts, SplitBy, Stability, columns_of, known
 
 
-@dataclass(frozen=True, kw_only=True)
 class Project(Node):
     """One output row for each input row; `columns` are (identifier, name, expression).
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 
+from dpsql.trusted.frozen import Frozen
 from dpsql.types import ANY_NUMBER, Interval, Type
 
 MOST_STEPS = 2**40
@@ -14,8 +14,7 @@ MOST_SIZE, LEAST_STEP = 1e100, 1e-100  # squares of numbers and of steps are flo
 SMALL = 2**50  # whole numbers of which a few can be added up exactly, in floats too
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Quantizer:
+class Quantizer(Frozen):
     """Clamp a number to [low, high] and round it to the nearest of the points origin + n * step; NULL and NaN give NULL.
 
     n lies between `least` and `most` for every input. Proof: an input at or beyond an end is replaced by that end's integer.

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.plan.expr.printing import quote, settled
 from dpsql.trusted.plan.node import Field, InvalidPlan, Node, Printing, columns_of
 from dpsql.trusted.plan.operators.ordering import Term
@@ -13,8 +13,7 @@ from dpsql.types import Interval, Type
 INTEGER = Interval(-(2**31), 2**31 - 1)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ranking:
+class Ranking(Frozen):
     """At most `rows` rows of each group of rows that agree on `by` (of all, for no columns); NULL is a value of its own.
     `order` are columns that distinguish rows.
 

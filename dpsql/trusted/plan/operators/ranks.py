@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from dpsql.trusted.cached import cached_property
 from dpsql.trusted.plan.expr.facts import Facts
 from dpsql.trusted.plan.expr.printing import quote, settled
@@ -16,7 +14,6 @@ VALUE, COUNT = "value", "count"
 MOST_COUNTED = 2**20
 
 
-@dataclass(frozen=True, kw_only=True)
 class Ranks(Summary):
     """For each value of `keys`, how many rows have each grid value of `column`; rows with NULL, NaN or false `when` are left out,
     and so are those whose keys no client could read (`grouped_sums.only_readable`).

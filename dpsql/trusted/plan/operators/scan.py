@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 
 from dpsql.trusted.cached import cached_property
@@ -18,7 +17,6 @@ from dpsql.types import Type
 NONE: Mapping[str, str] = MappingProxyType({})
 
 
-@dataclass(frozen=True, kw_only=True)
 class Scan(Node):
     """The rows of a table, with every column widened to one of the types of expressions.
 

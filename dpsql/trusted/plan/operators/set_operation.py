@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import Literal
 
 from dpsql.trusted.cached import cached_property
+from dpsql.trusted.frozen import replace
 from dpsql.trusted.plan.expr.printing import quote, settled
 from dpsql.trusted.plan.node import Field, InvalidPlan, Node, Printing, PublicFacts, Stability, columns_of, least
 
 
-@dataclass(frozen=True, kw_only=True)
 class SetOperation(Node):
     """The rows of the left side that are (INTERSECT) or are not (EXCEPT) on the right side; `all` counts how often.
 

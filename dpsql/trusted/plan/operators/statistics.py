@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 
 from dpsql.trusted.cached import cached_property
+from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.plan.expr.facts import Facts
 from dpsql.trusted.plan.expr.printing import quote, readable, settled
 from dpsql.trusted.plan.node import Field, InvalidPlan, Printing, Summary, columns_of
@@ -26,8 +26,7 @@ EXACT = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExactAggregate:
+class ExactAggregate(Frozen):
     """One aggregate over a public relation: the value of `EXACT[function]` for its columns, over the rows where the column `when`
     holds.
 
@@ -44,7 +43,6 @@ class ExactAggregate:
     name: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
 class Statistics(Summary):
     """For each value of `keys` the aggregates as plain SQL gives them; no key: one row, even over no rows. Groups whose keys no
     client could read are left out, and an aggregate that is a day outside the years 1 to 9999 is NULL.

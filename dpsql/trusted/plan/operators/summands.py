@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.plan.expr.facts import Facts
 from dpsql.trusted.plan.operators.quantizer import Quantizer
 from dpsql.types import Type
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Summand:  # without ABCMeta, as `Node`
+class Summand(Frozen):  # without ABCMeta, as `Node`
     """A row function with integer vector values. `when` names a truth-valued column; rows where it is not true count as 0."""
 
     when: str | None = None
@@ -73,7 +72,6 @@ def _on_grid(grid: Quantizer, printed: str, known: Facts) -> str:
     return grid.to_sql(printed, known.type, known.physical)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Count(Summand):
     """1 for each row; with `column`, for each row where it is not NULL, nor NaN. Proof: the vector is 0 or 1.
 
@@ -107,7 +105,6 @@ class Count(Summand):
         return total
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class GridSum(Summand):
     """The value of a column as an integer on its grid, counted from zero. Proof: |n| <= max(|least|, |most|)."""
 
@@ -139,7 +136,6 @@ class GridSum(Summand):
         return f"SUM(abs({cells[0]}))"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Moments(Summand):
     """The Bernstein polynomials of a value scaled to [0, 1]: all moments up to `degree` (1 or 2) at the price of one count.
 
@@ -206,7 +202,6 @@ class Moments(Summand):
         return f"(CAST({self.total} AS HUGEINT) * COUNT({cells[-1]}))"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Clipped(Summand):
     """The sums of columns that `Clip` has already bounded for each entity.
 

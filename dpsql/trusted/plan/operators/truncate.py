@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 
 from dpsql.trusted.cached import cached_property
+from dpsql.trusted.frozen import replace
 from dpsql.trusted.plan.expr.printing import quote, settled
 from dpsql.trusted.plan.node import Field, Node, Printing, PublicFacts, Stability, columns_of, least
 from dpsql.trusted.plan.operators.filter import Filter
@@ -18,7 +18,6 @@ from dpsql.types import Type
 NAME = 't1."@"'  # of an entity, where entities are counted
 MOST = 2**30  # rows that are kept of one entity at most, so that places times this number stay in 64 bits
 
-@dataclass(frozen=True, kw_only=True)
 class Truncate(Node):
     """Keep at most `rows` rows of each entity, chosen by a keyed hash.
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 
 from dpsql.trusted.cached import cached_property
+from dpsql.trusted.frozen import replace
 from dpsql.trusted.plan.node import Field, Node, Printing, PublicFacts, Stability, least
 from dpsql.trusted.plan.operators.ordering import Term
 from dpsql.trusted.plan.operators.ranking import Ranking
 
 
-@dataclass(frozen=True, kw_only=True)
 class TruncateKeys(Node):
     """Keep at most `rows` rows of each value of `keys` (of no keys: in all), whoever they belong to. NULL is a value.
 

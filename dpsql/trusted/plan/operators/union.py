@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from dpsql.trusted.cached import cached_property
 from dpsql.trusted.plan.expr.facts import either
@@ -11,7 +10,6 @@ from dpsql.trusted.plan.expr.printing import quote
 from dpsql.trusted.plan.node import Field, InvalidPlan, Node, Printing, PublicFacts, SplitBy, Stability
 
 
-@dataclass(frozen=True, kw_only=True)
 class UnionAll(Node):
     """The rows of all parts, column by position; `columns` are the new (identifier, name) pairs.
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 
 from dpsql.trusted.cached import cached_property
 from dpsql.trusted.declarations.tables import Domain
+from dpsql.trusted.frozen import Frozen, field, replace
 from dpsql.trusted.plan.expr.facts import Facts, either
 from dpsql.trusted.plan.expr.printing import quote
 from dpsql.trusted.plan.node import Field, InvalidPlan, Node, Printing, PublicFacts, Stability, columns_of, least
@@ -22,8 +22,7 @@ MOST_OFFSET = 2**31
 MOST_PLACES = 100  # as many can be shown as groups, those that nobody has too
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Frame:
+class Frame(Frozen):
     """The rows of its partition that a row reads: from `start` to `end` rows after itself, None for all on that side.
 
     Without `rows` the frame consists of peers, rows that tie in the order, and an end of 0 means all of them; so of RANGE only
@@ -75,7 +74,6 @@ class Frame:
 WHOLE, RUNNING = Frame(), Frame(end=0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class WindowFunction(Fold):
     """One window function: `function` is one of `RANKS`, `SHIFTS`, `ENDS` or `FOLDS`.
 
@@ -109,7 +107,6 @@ class WindowFunction(Fold):
             raise InvalidPlan(f"{self.function} needs a column")
 
 
-@dataclass(frozen=True, kw_only=True)
 class Window(Node):
     """Every input row, with columns computed from the rows of its partition: those that agree with it on `partition`, as
     `=` has it and NULL with NULL.
