@@ -16,8 +16,8 @@ from dpsql import errors
 from dpsql.engine.guard import guarded
 from dpsql.errors import InterfaceError
 from dpsql.extras import extra
+from dpsql.frozen import replace
 from dpsql.progress import working
-from dpsql.trusted.frozen import replace
 from dpsql.trusted.stopping import stopped_by
 
 if TYPE_CHECKING:

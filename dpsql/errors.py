@@ -8,9 +8,10 @@ after private rows were read becomes an `Incident` with constant text.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from dpsql.types import Span
+if TYPE_CHECKING:  # what is shown without an error loads no other module
+    from dpsql.types import Span
 
 
 class Warning(Exception):

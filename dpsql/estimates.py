@@ -19,7 +19,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql.trusted.frozen import Frozen, field, replace
+from dpsql.frozen import Frozen, field, replace
 
 Numbers = NDArray[np.float64]
 Ends: TypeAlias = tuple[Numbers, Numbers]

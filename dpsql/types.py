@@ -7,7 +7,7 @@ import math
 import struct
 import unicodedata
 
-from dpsql.trusted.frozen import Frozen
+from dpsql.frozen import Frozen
 
 
 class Span(Frozen, kw_only=False):

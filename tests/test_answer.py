@@ -17,8 +17,8 @@ from dpsql.answers.display import brief, note_html
 from dpsql.backends.scratch import DuckScratch
 from dpsql.catalog.price import price
 from dpsql.estimates import Estimate, NoiseTerm, constant, margin, released
+from dpsql.frozen import replace
 from dpsql.questions.question import AggregateCall, Key, Ordering, Output, OverGroups, Question
-from dpsql.trusted.frozen import replace
 from dpsql.trusted.plan.expr.facts import Facts
 from dpsql.trusted.plan.expr.nodes import Call, Case, Cast, Expr, Literal, Ref, Value
 from dpsql.trusted.plan.node import Field

@@ -27,8 +27,8 @@ from dpsql.engine import together
 from dpsql.engine.answering import answer
 from dpsql.engine.session import Session
 from dpsql.errors import Error, Incident, Unsupported
+from dpsql.frozen import Frozen
 from dpsql.sql.text.parse import parse
-from dpsql.trusted.frozen import Frozen
 from dpsql.workload import domain
 
 HOUSE = Path(dpsql.__file__).parent

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from dpsql.frozen import Frozen
 from dpsql.trusted.cached import cached_property
-from dpsql.trusted.frozen import Frozen
 
 ROOT = Path(__file__).parents[1]
 

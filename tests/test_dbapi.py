@@ -21,7 +21,7 @@ from dpsql.answers.answer import Answer
 from dpsql.answers.connection_html import connection_html
 from dpsql.answers.display import half_width
 from dpsql.dbapi import Connection
-from dpsql.trusted.frozen import replace
+from dpsql.frozen import replace
 
 GROUPED = "SELECT sex, COUNT(*) AS n, AVG(age) AS mean, MIN(born) AS first FROM people GROUP BY sex ORDER BY sex"
 

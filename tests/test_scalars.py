@@ -23,9 +23,9 @@ from dpsql.engine.accounts import releases_of
 from dpsql.engine.answering import answer
 from dpsql.engine.session import Session
 from dpsql.errors import BudgetExhausted, Error, Incident, OptionError, Unsupported
+from dpsql.frozen import replace
 from dpsql.planning.explain import Explanation
 from dpsql.questions.rules.substitute import has_placeholders
-from dpsql.trusted.frozen import replace
 
 ABOVE = "SELECT COUNT(*) FROM people WHERE income > (SELECT AVG(income) FROM people)"
 ONE = 1.3569624860015788  # the standard error of a count at epsilon 1

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from dpsql.answers.columns import ColumnData, joined, none_for_nan, of_rows, typed, unpacked
 from dpsql.catalog.price import Price
 from dpsql.estimates import Estimate, constant
+from dpsql.frozen import Frozen, replace
 from dpsql.questions.all_aggregates import Kind
 from dpsql.questions.question import AggregateCall, Question
 from dpsql.questions.rules.modes import candidates
@@ -24,7 +25,6 @@ from dpsql.questions.rules.regression import PAIRS
 from dpsql.questions.rules.substitute import as_columns, held
 from dpsql.sql.binding.domains import Scratch
 from dpsql.trusted.cached import cached_property
-from dpsql.trusted.frozen import Frozen, replace
 from dpsql.trusted.plan.cells import Cells, column_of
 from dpsql.trusted.plan.expr.nodes import Call, Cast, Expr, Literal, Placeholder, Ref, Value, columns
 from dpsql.types import ANY_NUMBER, Type

@@ -15,11 +15,11 @@ from dpsql.answers.moved_rows import DRAWS, DRAWS_ONE_BY_ONE, LoadedColumn, Move
 from dpsql.answers.row_identity import PLACE, RowIdentity, moved, without_last_filters
 from dpsql.backends.scratch import VERSION, ScratchTables, stored
 from dpsql.estimates import Estimate, Numbers
+from dpsql.frozen import replace
 from dpsql.sql.binding.around_binder import AroundRows
 from dpsql.sql.binding.around_released import AroundReleased, ReleasedTable
 from dpsql.sql.binding.binding_context import PublicTables
 from dpsql.sql.binding.domains import Scratch
-from dpsql.trusted.frozen import replace
 from dpsql.trusted.plan.cells import Cells
 from dpsql.trusted.plan.expr.nodes import Value
 from dpsql.trusted.plan.expr.printing import quote, settled

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from dpsql.answers.html_page import code, facts, folded
 from dpsql.answers.spending import Spending
-from dpsql.trusted.frozen import Frozen, field
+from dpsql.frozen import Frozen, field
 
 
 class Asked(Frozen):

@@ -9,8 +9,8 @@ import numpy as np
 
 from dpsql.answers.moved_rows import LoadedColumn, MovedRows, Number
 from dpsql.estimates import Ends, Estimate, NoiseTerm, Numbers, normal
+from dpsql.frozen import Frozen
 from dpsql.trusted.cached import cached_property
-from dpsql.trusted.frozen import Frozen
 
 LINEAR = 1e-7  # of how far an answer moves: what a linear function of its inputs may leave
 NOTHING = 1e-9

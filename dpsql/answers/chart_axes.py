@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 
 from dpsql.answers.chart_texts import text_width
-from dpsql.trusted.frozen import Frozen
+from dpsql.frozen import Frozen
 
 GAP = 8  # pixels between two names
 MOST = 9  # names along an axis

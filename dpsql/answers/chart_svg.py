@@ -21,7 +21,7 @@ from dpsql.answers.chart_texts import LINE, SIZE, shortened, text_width, wrapped
 from dpsql.answers.charted import MOST_BARS, Chart, Series
 from dpsql.answers.display import number
 from dpsql.answers.html_page import paragraph, picture
-from dpsql.trusted.frozen import Frozen
+from dpsql.frozen import Frozen
 
 WIDE, NARROW = 720, 300  # pixels; pictures are shown no larger
 BAR, GAP, EDGE = 14, 10, 6  # pixels: thickness, between columns, and around a picture

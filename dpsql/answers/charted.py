@@ -13,7 +13,7 @@ from dpsql.answers.answer import Answer
 from dpsql.answers.chart_texts import shortened
 from dpsql.answers.display import Ends, half_width, interval_text, meaning, number, printable, shown
 from dpsql.errors import ProgrammingError
-from dpsql.trusted.frozen import Frozen
+from dpsql.frozen import Frozen
 from dpsql.trusted.plan.expr.nodes import Value
 from dpsql.types import Type
 

@@ -13,11 +13,11 @@ from itertools import chain
 from dpsql.answers.answer import Answer, AnswerColumn
 from dpsql.answers.columns import ColumnData
 from dpsql.answers.row_identity import moved
+from dpsql.frozen import Frozen, replace
 from dpsql.questions.all_aggregates import Kind
 from dpsql.questions.question import Question
 from dpsql.questions.rules.substitute import has_placeholders
 from dpsql.sql.binding.around_released import AroundReleased
-from dpsql.trusted.frozen import Frozen, replace
 from dpsql.trusted.plan.expr.facts import Facts
 from dpsql.trusted.plan.expr.nodes import Value, columns
 from dpsql.types import Interval, Type

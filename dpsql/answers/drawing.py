@@ -14,7 +14,7 @@ from dpsql.answers.display import charged
 from dpsql.answers.html_page import PAPER, document, fragment, heading, paragraph
 from dpsql.answers.new_files import save
 from dpsql.errors import ProgrammingError
-from dpsql.trusted.frozen import Frozen
+from dpsql.frozen import Frozen
 
 MOST_CHARTS = 30  # of a workload
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from dpsql.answers.simulation import Simulation
 from dpsql.estimates import Estimate, Numbers
-from dpsql.trusted.frozen import Frozen
+from dpsql.frozen import Frozen
 from dpsql.trusted.plan.expr.nodes import Value
 from dpsql.types import Interval, Type
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import count
 
+from dpsql.frozen import Frozen, replace
 from dpsql.questions.released_rows import GroupsOfReleased
 from dpsql.trusted.declarations.tables import Column
-from dpsql.trusted.frozen import Frozen, replace
 from dpsql.trusted.plan.expr.facts import Facts
 from dpsql.trusted.plan.expr.nodes import Expr, Literal, columns
 from dpsql.trusted.plan.node import Field, Node

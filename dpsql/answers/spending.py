@@ -16,9 +16,9 @@ from dpsql.budgets.reports import tight_epsilon
 from dpsql.budgets.room_left import epsilon_left, rho_left, share_spent, times_left
 from dpsql.catalog.price import LEAST, Price, short
 from dpsql.errors import BudgetExhausted
+from dpsql.frozen import Frozen
 from dpsql.trusted.accounting.cost import ATTO, NANO, Charge
 from dpsql.trusted.accounting.privacy_filter import Limit
-from dpsql.trusted.frozen import Frozen
 from dpsql.types import Span, Type
 
 ALL = "all analysts"

@@ -24,7 +24,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpsql.trusted.frozen import Frozen
+from dpsql.frozen import Frozen
 
 Numbers = NDArray[np.float64]
 CUTS = 400  # thresholds that are tried for each number

@@ -26,9 +26,9 @@ from dpsql.budgets.reports import tight_epsilon
 from dpsql.budgets.room_left import share_spent
 from dpsql.catalog.model import Budget
 from dpsql.engine.promises import history
+from dpsql.frozen import Frozen
 from dpsql.ledgers.ledger_reports import Entry, Failure, ReportingLedger
 from dpsql.trusted.accounting.cost import NOTHING, Account, Charge
-from dpsql.trusted.frozen import Frozen
 
 MOST_POINTS, MOST_DRAWN = 150, 8  # of a line, and analysts beside the sum
 

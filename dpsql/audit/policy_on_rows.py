@@ -33,8 +33,8 @@ from dpsql.catalog.schema import fit
 from dpsql.engine.opening import file_table, open_reader, public_values, sources_of
 from dpsql.engine.opening_spark import private_in_spark
 from dpsql.errors import OperationalError
+from dpsql.frozen import Frozen, asdict, field, replace
 from dpsql.trusted.declarations.tables import Column, ForeignKey, Scalar, Table, TableSchema
-from dpsql.trusted.frozen import Frozen, asdict, field, replace
 from dpsql.trusted.plan.expr.printing import literal, quote
 from dpsql.trusted.plan.node import Printing
 from dpsql.trusted.plan.operators.scan import Scan

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpsql.audit.epsilon import Feature, Numbers, features, parts
-from dpsql.trusted.frozen import Frozen
+from dpsql.frozen import Frozen
 
 WIDEST = 20.0  # f is clipped to [-20, 20]
 

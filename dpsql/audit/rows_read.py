@@ -20,9 +20,9 @@ from typing import Any
 from dpsql.catalog.model import Budget, Policy
 from dpsql.engine.opening import find_ledger, fitted, open_data
 from dpsql.errors import OperationalError
+from dpsql.frozen import Frozen, asdict
 from dpsql.ledgers.ledger_reports import ReportingLedger
 from dpsql.trusted.declarations.tables import Table
-from dpsql.trusted.frozen import Frozen, asdict
 from dpsql.trusted.plan.expr.printing import quote
 from dpsql.trusted.plan.stored import OWNER, place_in_bucket
 from dpsql.trusted.reader import Reader, ReaderFault

@@ -14,7 +14,7 @@ import duckdb
 from dpsql.backends.cleaning import text_of, value_of
 from dpsql.catalog.drafted_files import DraftedColumn
 from dpsql.catalog.reading import CellReading
-from dpsql.trusted.frozen import replace
+from dpsql.frozen import replace
 from dpsql.trusted.plan.expr.printing import quote, text_literal
 
 SAMPLED = "cells of a sample"

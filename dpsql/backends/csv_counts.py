@@ -16,7 +16,7 @@ from dpsql.backends.cleaning import cleaned, is_retyped, text_kept, text_of, val
 from dpsql.backends.csv_files import NOT_READ, TEXTS, names_in, opened_text, put_texts, records_of
 from dpsql.backends.duckdb import connected
 from dpsql.catalog.reading import CellReading, CsvFormat
-from dpsql.trusted.frozen import Frozen
+from dpsql.frozen import Frozen
 from dpsql.trusted.plan.expr.printing import quote, text_literal
 
 EXAMPLES = 3

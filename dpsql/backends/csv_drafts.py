@@ -34,7 +34,7 @@ from dpsql.backends.duckdb import connected
 from dpsql.catalog.drafted_files import DraftedFile
 from dpsql.catalog.reading import CsvFormat
 from dpsql.errors import OperationalError
-from dpsql.trusted.frozen import replace
+from dpsql.frozen import replace
 from dpsql.trusted.plan.expr.printing import quote
 
 MOST_COLUMNS = 4096

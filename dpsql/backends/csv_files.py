@@ -31,7 +31,7 @@ from typing import IO, Any
 import duckdb
 
 from dpsql.catalog.reading import USUAL_CSV, CsvFormat
-from dpsql.trusted.frozen import replace
+from dpsql.frozen import replace
 from dpsql.trusted.plan.expr.printing import quote, text_literal
 
 TEXTS = "texts of a file"  # the table of the cells of a file before they are read as values

@@ -10,8 +10,8 @@ from dpsql.backends.drivers import DriverFault, SourceDatabase, opened
 from dpsql.catalog.database_uris import place_of
 from dpsql.catalog.policy import quoted
 from dpsql.errors import OperationalError
+from dpsql.frozen import Frozen, field
 from dpsql.trusted.declarations.tables import ForeignKey, TableSchema
-from dpsql.trusted.frozen import Frozen, field
 
 
 class DatabaseSchema(Frozen):

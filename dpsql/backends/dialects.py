@@ -23,7 +23,7 @@ from dpsql.backends import postgres_catalog, sqlite_catalog
 from dpsql.backends.catalog_rows import Rows
 from dpsql.catalog.database_uris import file_of
 from dpsql.catalog.policy import TYPES
-from dpsql.trusted.frozen import Frozen
+from dpsql.frozen import Frozen
 
 MOST_DIGITS = 38  # of a DECIMAL
 TEXT, WHOLE, TRUTH, DAY, MOMENT, ZONED = "text", "whole numbers", "true or false", "days", "moments", "moments with a time zone"

@@ -52,7 +52,7 @@ from dpsql.backends.store import NO_STORE, FindStore, NothingKnown, RememberedFa
 from dpsql.catalog.reading import USUAL_CELL, USUAL_CSV, CellReading, CsvFormat
 from dpsql.catalog.reading_words import differences
 from dpsql.errors import IntegrityError, InternalError, OperationalError
-from dpsql.trusted.frozen import Frozen, field, field_names
+from dpsql.frozen import Frozen, field, field_names
 from dpsql.trusted.plan.expr.printing import quote, text_literal
 from dpsql.trusted.plan.stored import bucket_name, place_in_bucket
 

@@ -28,7 +28,7 @@ from dpsql.catalog.drafted_files import DraftedColumn, DraftedFile
 from dpsql.catalog.file_names import is_of_statistics, is_workbook
 from dpsql.catalog.reading import USUAL_CELL, USUAL_CSV, CellReading, CsvFormat
 from dpsql.errors import OperationalError
-from dpsql.trusted.frozen import replace
+from dpsql.frozen import replace
 from dpsql.trusted.plan.expr.printing import quote, text_literal
 
 LOOKED_AT = 2000  # rows of a sheet by which its header is found

@@ -14,7 +14,7 @@ from typing import Any
 
 from dpsql.catalog.reading import USUAL_CSV, CsvFormat
 from dpsql.errors import OperationalError
-from dpsql.trusted.frozen import Frozen, field
+from dpsql.frozen import Frozen, field
 
 ROWS_AT_ONCE = 100_000
 CELLS_AT_ONCE = 2_000_000  # of wide files, fewer rows

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from dpsql.backends.row_orders import row_order
+from dpsql.frozen import Frozen
 from dpsql.trusted.declarations.tables import Table
-from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.plan.expr.printing import quote
 from dpsql.trusted.plan.node import Printing
 from dpsql.trusted.plan.operators.ranking import Ranking

@@ -19,8 +19,8 @@ from pathlib import Path
 
 from dpsql.backends.duckdb import DuckReader
 from dpsql.backends.owned_rows import OwnedRows
+from dpsql.frozen import Frozen
 from dpsql.trusted.declarations.tables import Table
-from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.plan.expr.printing import quote, settled, text_literal
 from dpsql.trusted.plan.node import Printing
 from dpsql.trusted.plan.stored import OWNER, StoredTable, bucket_name, place_in_bucket

@@ -41,7 +41,7 @@ from dpsql.backends.source_files import FileState, SourceFiles
 from dpsql.catalog.database_uris import file_of, place_of
 from dpsql.catalog.reading_words import format_in_words
 from dpsql.errors import OperationalError
-from dpsql.trusted.frozen import Frozen, field
+from dpsql.frozen import Frozen, field
 from dpsql.trusted.plan.expr.printing import quote, text_literal
 
 MANIFEST = "manifest.json"

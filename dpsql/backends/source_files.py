@@ -17,7 +17,7 @@ from typing import Any
 from dpsql.catalog.database_uris import is_duckdb_file
 from dpsql.catalog.file_names import is_of_rows, is_of_texts
 from dpsql.errors import OperationalError
-from dpsql.trusted.frozen import Frozen, field, replace
+from dpsql.frozen import Frozen, field, replace
 
 FORMS = {"BIGINT": r"0|-?[1-9]\d{0,17}", "DATE": r"\d{4}-\d\d-\d\d"}  # of values in the names of folders, by their type
 WILD = frozenset("*?[")  # what the engine takes for a pattern

@@ -38,7 +38,7 @@ from dpsql.backends.spark_results import Piece, Results, check_whole, results
 from dpsql.backends.spark_task import CHUNKS, RESULTS, SHARES, Combining, PartOfQuery, put
 from dpsql.backends.store import RememberedFacts, manifest_of, remembered, tables_as_json, tables_of
 from dpsql.errors import OperationalError
-from dpsql.trusted.frozen import Frozen, replace
+from dpsql.frozen import Frozen, replace
 from dpsql.trusted.plan.expr.printing import quote
 from dpsql.trusted.plan.stored import StoredTable, bucket_name, place_in_bucket
 from dpsql.trusted.reader import PARTS, Parts, ReaderFault

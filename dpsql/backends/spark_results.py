@@ -14,7 +14,7 @@ from typing import Any
 
 from dpsql.backends.spark_cluster import run_job
 from dpsql.backends.spark_task import ABSENT, FAILED
-from dpsql.trusted.frozen import Frozen
+from dpsql.frozen import Frozen
 from dpsql.trusted.reader import ReaderFault
 
 SMALL = 1 << 16  # bytes of a piece that is fetched with the first look

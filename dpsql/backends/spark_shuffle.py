@@ -27,8 +27,8 @@ from dpsql.backends.spark_writer import put_in_force, write_chunks, written
 from dpsql.backends.store import RememberedFacts
 from dpsql.backends.store_writer import MOST_BUCKETS, ROWS_OF_BUCKET, prepared_as, storable, with_bucket
 from dpsql.catalog.model import Catalog
+from dpsql.frozen import Frozen, replace
 from dpsql.trusted.declarations.tables import OwnerPath, Table
-from dpsql.trusted.frozen import Frozen, replace
 from dpsql.trusted.plan.expr.printing import quote
 from dpsql.trusted.plan.node import Printing
 from dpsql.trusted.plan.stored import StoredTable

@@ -16,7 +16,7 @@ from dpsql.backends.file_tables import has_key, shared_key
 from dpsql.backends.spark_cluster import SparkCluster, run_job
 from dpsql.backends.store import origin_text
 from dpsql.errors import OperationalError
-from dpsql.trusted.frozen import Frozen
+from dpsql.frozen import Frozen
 from dpsql.trusted.plan.expr.printing import quote
 from dpsql.trusted.reader import ReaderFault
 

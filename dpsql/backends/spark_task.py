@@ -31,7 +31,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from dpsql.trusted.frozen import Frozen
+from dpsql.frozen import Frozen
 
 CHUNKS = "bucket INT, chunk INT, bytes BINARY, digest STRING, told STRING"
 RESULTS = "bucket INT, piece INT, last BOOLEAN, rows INT, bytes BINARY"

@@ -23,7 +23,7 @@ from dpsql.backends.store import RememberedFacts, fact_of
 from dpsql.backends.store_writer import fresh_buckets, remove
 from dpsql.catalog.model import Catalog
 from dpsql.errors import OperationalError
-from dpsql.trusted.frozen import replace
+from dpsql.frozen import replace
 from dpsql.trusted.reader import ReaderFault
 
 SLICE = 64  # chunks that go up at a time

@@ -22,7 +22,7 @@ from dpsql.backends.column_names import distinct_names
 from dpsql.backends.foreign_rows import ForeignFile, ForeignRows, library, not_a_file, rows_at_once
 from dpsql.catalog.reading import USUAL_CSV
 from dpsql.errors import OperationalError
-from dpsql.trusted.frozen import Frozen
+from dpsql.frozen import Frozen
 
 READERS = {".sav": "read_sav", ".zsav": "read_sav", ".por": "read_por", ".dta": "read_dta", ".sas7bdat": "read_sas7bdat",
            ".xpt": "read_xport"}

@@ -21,7 +21,7 @@ from typing import Any, Protocol, TypeAlias
 import duckdb
 
 from dpsql.backends.source_files import DataOrigin, FileState, SourceFiles
-from dpsql.trusted.frozen import Frozen, asdict
+from dpsql.frozen import Frozen, asdict
 from dpsql.trusted.plan.stored import StoredTable
 
 

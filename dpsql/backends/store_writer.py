@@ -27,8 +27,8 @@ from dpsql.backends.source_files import FileState
 from dpsql.backends.store import RememberedFacts, Store, fact_of, manifest_of
 from dpsql.catalog.model import Catalog
 from dpsql.errors import OperationalError
+from dpsql.frozen import Frozen, replace
 from dpsql.trusted.declarations.tables import Table
-from dpsql.trusted.frozen import Frozen, replace
 from dpsql.trusted.plan.expr.printing import quote, text_literal
 from dpsql.trusted.plan.node import Printing
 from dpsql.trusted.plan.stored import OWNER, PLACE, StoredTable, bucket_name, place_in_bucket, shape_of

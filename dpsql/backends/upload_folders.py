@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from dpsql.errors import OperationalError
-from dpsql.trusted.frozen import Frozen, replace
+from dpsql.frozen import Frozen, replace
 
 CHUNK = 2**20  # bytes that are copied at once
 

@@ -14,7 +14,7 @@ from dpsql.backends.duckdb import DuckReader, check_version, connected, lock_dow
 from dpsql.backends.upload_folders import Uploads
 from dpsql.catalog.file_names import is_of_rows, is_of_texts
 from dpsql.errors import OperationalError
-from dpsql.trusted.frozen import Frozen, field
+from dpsql.frozen import Frozen, field
 from dpsql.trusted.plan.expr.printing import quote, text_literal
 
 TYPED = "rows of an upload"

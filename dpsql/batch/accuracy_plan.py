@@ -27,6 +27,7 @@ from dpsql.batch.workload_plan import Batch
 from dpsql.budgets.room_left import epsilon_left, rho_left
 from dpsql.catalog.price import Price
 from dpsql.errors import OptionError, Unsupported
+from dpsql.frozen import Frozen, replace
 from dpsql.planning.choose import allotted_budget
 from dpsql.strategies.all_strategies import GAUSSIAN, LAPLACE, Verdict
 from dpsql.strategies.all_strategies import Plan as Search
@@ -34,7 +35,6 @@ from dpsql.strategies.optimality_gap import Noise
 from dpsql.trusted.accounting.cost import FREE, NANO, Charge, Cost, concentrated, pure
 from dpsql.trusted.accounting.privacy_filter import Limit
 from dpsql.trusted.cached import cached_property
-from dpsql.trusted.frozen import Frozen, replace
 from dpsql.trusted.measurements.block_sums import Blocked, Blocks
 from dpsql.types import Span
 from dpsql.workload.domain import DENSE

@@ -15,9 +15,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dpsql.batch.linear_queries import column_of
 from dpsql.batch.undeclared import COMPARISONS, Cell, UndeclaredCells, cuts_of, undeclared_cells
 from dpsql.errors import Unsupported
+from dpsql.frozen import Frozen, field
 from dpsql.sql.binding.domains import Scratch
 from dpsql.trusted.declarations.tables import Domain
-from dpsql.trusted.frozen import Frozen, field
 from dpsql.trusted.plan.expr.facts import Facts
 from dpsql.trusted.plan.expr.nodes import Case, Expr, Literal, Ref, Value, predicate, whole
 from dpsql.trusted.plan.node import Node

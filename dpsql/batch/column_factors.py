@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.errors import Unsupported
+from dpsql.frozen import Frozen
 from dpsql.questions.question import OverGroups
-from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.plan.cells import sort_key
 from dpsql.trusted.plan.expr.nodes import Value
 from dpsql.workload.factors import Array, Dense, Factor, Identity, Ranges, Total, intervals

@@ -17,8 +17,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from dpsql.batch.records import MeasuredQueries
+from dpsql.frozen import Frozen
 from dpsql.trusted.cached import cached_property
-from dpsql.trusted.frozen import Frozen
 from dpsql.workload.domain import DENSE
 from dpsql.workload.factors import Array, Total
 from dpsql.workload.workload import Product, Workload

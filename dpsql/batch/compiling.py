@@ -14,9 +14,9 @@ from dpsql.batch.group import Group
 from dpsql.batch.linear_queries import LinearStatement, LinearSum
 from dpsql.batch.varying_together import varying_together
 from dpsql.errors import Unsupported
+from dpsql.frozen import Frozen
 from dpsql.planning.groups import kept_keys
 from dpsql.sql.binding.domains import Scratch
-from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.plan.certificate import certify
 from dpsql.trusted.plan.expr.nodes import Expr, Value
 from dpsql.trusted.plan.node import Node, PublicFacts

@@ -16,6 +16,7 @@ from dpsql.answers.simulation import Simulation
 from dpsql.batch.group import Group, GroupPlan, Told
 from dpsql.batch.measured import MeasuredGroup
 from dpsql.errors import OptionError
+from dpsql.frozen import Frozen, replace
 from dpsql.microdata import limits
 from dpsql.microdata.all_fits import FAILURES, fit
 from dpsql.microdata.diagnosis_lines import after, before
@@ -23,7 +24,6 @@ from dpsql.microdata.noisy_answers import NoisyAnswers, query_group
 from dpsql.microdata.sparse_queries import of_workload, sums_and_entries
 from dpsql.planning.options import Options
 from dpsql.trusted.accounting.cost import Cost
-from dpsql.trusted.frozen import Frozen, replace
 from dpsql.trusted.plan.operators.summands import Count
 from dpsql.types import Span
 from dpsql.workload.factors import Array

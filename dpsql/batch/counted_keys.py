@@ -20,6 +20,7 @@ from dpsql.batch.compiling import NumberedSum, group_of
 from dpsql.batch.linear_queries import LinearStatement, LinearSum
 from dpsql.batch.records import MeasuredQueries, Record, about
 from dpsql.errors import Unsupported
+from dpsql.frozen import Frozen
 from dpsql.models.noisy_marginals import MarginalMeasurement
 from dpsql.questions.identity import canonical, digest
 from dpsql.questions.question import Key, Question
@@ -27,7 +28,6 @@ from dpsql.questions.rules.flatten import lowered
 from dpsql.questions.rules.substitute import has_placeholders
 from dpsql.sql.binding.domains import Scratch
 from dpsql.strategies.strategy import Block
-from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.measurements.noisy_sums import MeasuredSums, NoisySums
 from dpsql.trusted.measurements.reading.request import Request
 from dpsql.trusted.noise.integer import DiscreteLaplace

@@ -18,6 +18,7 @@ import numpy as np
 
 from dpsql.batch.group import Group, Told, too_small
 from dpsql.batch.measured import SLACK, blocks_of, variances_at
+from dpsql.frozen import Frozen
 from dpsql.mechanisms.additive_noise import scale_of
 from dpsql.strategies import ca, hierarchy, p_identity
 from dpsql.strategies.all_strategies import Verdict
@@ -26,7 +27,6 @@ from dpsql.strategies.optimality_gap import Noise
 from dpsql.strategies.strategy import Refusal, Strategy
 from dpsql.trusted.accounting.cost import Cost
 from dpsql.trusted.field_types import WIDEST
-from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.measurements.buckets import Buckets, Numbered, Partition, height
 from dpsql.trusted.measurements.reading.request import Request
 from dpsql.workload.domain import DENSE, Attribute, CellDomain

@@ -21,10 +21,10 @@ from dpsql.batch.workload_plan import Batch, cells_count, counted
 from dpsql.catalog.price import exact
 from dpsql.errors import OptionError, ProgrammingError, Unsupported
 from dpsql.estimates import laplaces, normal
+from dpsql.frozen import Frozen, replace
 from dpsql.questions.question import Output, Question
 from dpsql.sql.text.accuracy_clause import MOST
 from dpsql.sql.text.statement import Goal, Option
-from dpsql.trusted.frozen import Frozen, replace
 from dpsql.trusted.plan.expr.nodes import Ref, columns
 from dpsql.workload.factors import Array
 

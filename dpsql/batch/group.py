@@ -7,10 +7,10 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 from dpsql.batch.attributes import AttributeColumn
 from dpsql.errors import OptionError
+from dpsql.frozen import Frozen
 from dpsql.strategies.all_strategies import Verdict
 from dpsql.trusted.accounting.cost import Cost
 from dpsql.trusted.cached import cached_property
-from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.measurements.block_sums import Axis
 from dpsql.trusted.measurements.reading.request import Request
 from dpsql.trusted.plan.node import Node

@@ -12,12 +12,12 @@ import math
 from collections.abc import Mapping, Sequence
 
 from dpsql.errors import Unsupported
+from dpsql.frozen import Frozen, field
 from dpsql.planning.groups import not_listed
 from dpsql.questions.all_aggregates import Kind
 from dpsql.questions.chosen_grids import quantizer
 from dpsql.questions.question import AggregateCall, OverGroups, Question
 from dpsql.questions.rules.flatten import lowered
-from dpsql.trusted.frozen import Frozen, field
 from dpsql.trusted.plan.expr.facts import Facts, facts
 from dpsql.trusted.plan.expr.nodes import Case, Expr, Literal, Ref, columns, conjuncts, walk
 from dpsql.trusted.plan.node import Node

@@ -14,6 +14,7 @@ from dpsql.answers.simulation import Simulation
 from dpsql.batch.group import Group, Kind, Told, too_small
 from dpsql.errors import Unsupported
 from dpsql.estimates import NoiseTerm
+from dpsql.frozen import Frozen, replace
 from dpsql.mechanisms.additive_noise import scale_of, sigma_of
 from dpsql.strategies import clock
 from dpsql.strategies.all_strategies import NoStrategy, Verdict, best
@@ -23,7 +24,6 @@ from dpsql.strategies.optimality_gap import Noise
 from dpsql.strategies.strategy import Block, Strategy
 from dpsql.trusted.accounting.cost import Cost
 from dpsql.trusted.field_types import WIDEST
-from dpsql.trusted.frozen import Frozen, replace
 from dpsql.trusted.measurements.block_sums import Blocked, Blocks
 from dpsql.workload.domain import room, too_large
 from dpsql.workload.factor_blocks import integer_blocks

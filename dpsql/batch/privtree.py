@@ -20,12 +20,12 @@ from numpy.typing import NDArray
 from dpsql.batch.group import Group, Told, too_small
 from dpsql.batch.measured import SLACK
 from dpsql.errors import Unsupported
+from dpsql.frozen import Frozen
 from dpsql.mechanisms.additive_noise import bought, scale_of
 from dpsql.strategies.all_strategies import Verdict
 from dpsql.strategies.strategy import Refusal
 from dpsql.trusted.accounting.cost import Cost, root
 from dpsql.trusted.field_types import WIDEST
-from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.measurements.boxes import Leaves, Tree
 from dpsql.trusted.measurements.buckets import Numbered
 from dpsql.trusted.measurements.reading.request import Request

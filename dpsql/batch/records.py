@@ -18,10 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.batch.measured import in_line, widened, widened_compactly
+from dpsql.frozen import Frozen, replace
 from dpsql.questions.identity import digest
 from dpsql.strategies.optimality_gap import Noise
 from dpsql.strategies.strategy import Block
-from dpsql.trusted.frozen import Frozen, replace
 from dpsql.trusted.measurements.block_sums import Axis, Blocked, Blocks
 from dpsql.trusted.measurements.reading.request import Request
 from dpsql.trusted.plan.node import Node

@@ -19,9 +19,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import count, pairwise
 
 from dpsql.errors import Unsupported
+from dpsql.frozen import Frozen, field
 from dpsql.sql.binding.domains import Scratch
 from dpsql.trusted.declarations.tables import Domain
-from dpsql.trusted.frozen import Frozen, field
 from dpsql.trusted.plan.expr.facts import Facts
 from dpsql.trusted.plan.expr.nodes import Call, Case, Cast, Expr, Literal, Ref, Value, children, predicate
 from dpsql.types import INT64, Type

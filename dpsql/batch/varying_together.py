@@ -16,7 +16,7 @@ from itertools import combinations, islice
 
 from dpsql.batch.attributes import AttributeColumn
 from dpsql.batch.linear_queries import LinearStatement
-from dpsql.trusted.frozen import Frozen
+from dpsql.frozen import Frozen
 from dpsql.trusted.plan.cells import sort_key
 from dpsql.trusted.plan.expr.nodes import Case, Expr, Literal, Ref, Value, predicate, whole
 from dpsql.trusted.plan.node import Node

@@ -14,7 +14,7 @@ from dpsql.answers.drawing import Drawing, drawing_together
 from dpsql.answers.new_files import save
 from dpsql.batch.records import Record, encoded
 from dpsql.errors import ProgrammingError
-from dpsql.trusted.frozen import Frozen, field, replace
+from dpsql.frozen import Frozen, field, replace
 
 
 class Answers(Frozen):

@@ -21,6 +21,7 @@ from dpsql.batch.plan_choice import planned, takes
 from dpsql.catalog.model import Catalog
 from dpsql.errors import OptionError, Unsupported
 from dpsql.estimates import Estimate, NoiseTerm
+from dpsql.frozen import Frozen, replace
 from dpsql.mechanisms.begun import begun
 from dpsql.planning.choose import budgets_by_account
 from dpsql.planning.groups import cells_over, check_values, kept_keys, possible_places
@@ -32,7 +33,6 @@ from dpsql.sql.binding.domains import Scratch
 from dpsql.strategies import clock
 from dpsql.trusted.accounting.cost import Cost
 from dpsql.trusted.cached import cached_property
-from dpsql.trusted.frozen import Frozen, replace
 from dpsql.trusted.measurements.reading.request import Request
 from dpsql.trusted.plan.cells import Cells
 from dpsql.trusted.plan.node import Node, PublicFacts

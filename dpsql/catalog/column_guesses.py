@@ -11,8 +11,8 @@ from collections.abc import Mapping
 
 from dpsql.catalog.schema import carried_as
 from dpsql.catalog.writing import Value
+from dpsql.frozen import Frozen
 from dpsql.trusted.declarations.tables import Scalar
-from dpsql.trusted.frozen import Frozen
 from dpsql.types import Type
 
 MOST_LISTED = 20  # values that are proposed as a list

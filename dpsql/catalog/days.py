@@ -6,7 +6,7 @@ import datetime as dt
 from collections.abc import Iterator, Sequence
 from typing import Any, overload
 
-from dpsql.trusted.frozen import AbstractFrozen
+from dpsql.frozen import AbstractFrozen
 
 
 class Days(AbstractFrozen, Sequence[dt.date], kw_only=False):

@@ -29,8 +29,8 @@ from dpsql.catalog.policy import can_be_named, parse_policy, written_reference
 from dpsql.catalog.schema import carried_as, fit
 from dpsql.catalog.writing import comment, note, value
 from dpsql.errors import OperationalError
+from dpsql.frozen import Frozen, field, replace
 from dpsql.trusted.declarations.tables import ForeignKey, Scalar, TableSchema
-from dpsql.trusted.frozen import Frozen, field, replace
 from dpsql.types import Type
 
 HINTS = {

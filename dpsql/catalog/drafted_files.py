@@ -9,7 +9,7 @@ from typing import Any
 from dpsql.catalog.file_names import usual_format
 from dpsql.catalog.reading import USUAL_CELL, CellReading, CsvFormat
 from dpsql.catalog.reading_words import differences
-from dpsql.trusted.frozen import Frozen, field, field_names
+from dpsql.frozen import Frozen, field, field_names
 
 
 class DraftedColumn(Frozen):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from dpsql.catalog.reading import USUAL_CSV, CsvFormat
-from dpsql.trusted.frozen import replace
+from dpsql.frozen import replace
 
 PACKED = ".gz", ".zst"  # endings of files that are compressed
 OF_TEXTS = ".csv", ".tsv", ".txt", ".dat"

@@ -13,8 +13,8 @@ from dpsql.catalog.column_guesses import ColumnValues
 from dpsql.catalog.foreign_keys import above
 from dpsql.catalog.model import Entity
 from dpsql.catalog.schema import carried_as, carried_exactly
+from dpsql.frozen import Frozen
 from dpsql.trusted.declarations.tables import ForeignKey, TableSchema
-from dpsql.trusted.frozen import Frozen
 from dpsql.types import Type
 
 PEOPLE = {"person", "patient", "user", "customer", "client", "member", "employee", "student", "pupil", "subject", "participant",

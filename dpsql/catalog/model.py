@@ -12,9 +12,9 @@ from fractions import Fraction
 
 from dpsql.catalog.price import Price
 from dpsql.catalog.reading import USUAL_CELL, CellReading, CsvFormat
+from dpsql.frozen import Frozen, field
 from dpsql.trusted.declarations.account_limits import INCIDENTS, LATE
 from dpsql.trusted.declarations.tables import ForeignKey, Scalar, Table
-from dpsql.trusted.frozen import Frozen, field
 
 
 class ColumnPolicy(Frozen):

@@ -30,10 +30,10 @@ from dpsql.catalog.price import Price, excess, misfit, price
 from dpsql.catalog.reading import USUAL_CELL, USUAL_CSV
 from dpsql.catalog.sections import FORMS, Section, closest, locate, suggest
 from dpsql.errors import OptionError, PolicyError
+from dpsql.frozen import replace
 from dpsql.trusted.declarations.account_limits import INCIDENTS, LATE
 from dpsql.trusted.declarations.names import normal
 from dpsql.trusted.declarations.tables import ForeignKey, Scalar
-from dpsql.trusted.frozen import replace
 from dpsql.types import Span
 
 MOST_VALUES = 1_000_000

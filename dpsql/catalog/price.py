@@ -10,7 +10,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 from dpsql.errors import OptionError
-from dpsql.trusted.frozen import Frozen
+from dpsql.frozen import Frozen
 
 LEAST, MOST = Fraction(1, 10**9), Fraction(1000)
 LEAST_DELTA, MOST_DELTA = Fraction(1, 10**18), Fraction(1, 10)

@@ -43,7 +43,7 @@ from dpsql.catalog.database_uris import DUCKDB_FILES, file_of, one_place_of, pla
 from dpsql.catalog.file_names import is_copied, is_of_rows
 from dpsql.catalog.model import Budget, Policy, TablePolicy
 from dpsql.catalog.reading_words import format_in_words, reading_in_words
-from dpsql.trusted.frozen import Frozen, replace
+from dpsql.frozen import Frozen, replace
 
 NEIGHBOURS = "one entity is added or removed"
 """What the claims of this version are about. A version with another notion gives it other words."""

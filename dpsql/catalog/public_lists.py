@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 from typing import TypeAlias
 
+from dpsql.frozen import Frozen, replace
 from dpsql.trusted.declarations.tables import Column, Domain, Scalar, ValidCombinations
-from dpsql.trusted.frozen import Frozen, replace
 from dpsql.types import Type
 
 MOST_LISTED = 10_000  # values or combinations that are listed; more are found where they are asked for

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dpsql.trusted.frozen import Frozen, field, replace
+from dpsql.frozen import Frozen, field, replace
 
 
 class CsvFormat(Frozen):

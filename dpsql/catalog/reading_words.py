@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from dpsql.catalog.reading import USUAL_CELL, USUAL_CSV, CellReading, CsvFormat
-from dpsql.trusted.frozen import field_names
+from dpsql.frozen import field_names
 
 
 def format_in_words(how: CsvFormat) -> str:

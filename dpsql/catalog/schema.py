@@ -21,6 +21,7 @@ from dpsql.catalog.public_lists import Values, determined, listed
 from dpsql.catalog.sections import locate, suggest
 from dpsql.catalog.writing import value as written
 from dpsql.errors import PolicyError
+from dpsql.frozen import replace
 from dpsql.trusted.declarations.tables import (
     GENERATED,
     Column,
@@ -32,7 +33,6 @@ from dpsql.trusted.declarations.tables import (
     Table,
     TableSchema,
 )
-from dpsql.trusted.frozen import replace
 from dpsql.types import ANY_NUMBER, INT64, Interval, Type, single
 
 MOST_OWNERS = 8  # entities that a row may belong to

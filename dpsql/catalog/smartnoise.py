@@ -22,7 +22,7 @@ from dpsql.catalog.sections import suggest
 from dpsql.catalog.writing import comment, note, value
 from dpsql.catalog.yaml_entries import YamlEntry, root_of
 from dpsql.errors import PolicyError
-from dpsql.trusted.frozen import Frozen
+from dpsql.frozen import Frozen
 
 TYPES = ("int", "float", "string", "boolean", "datetime", "unknown")
 FLAGS = ("row_privacy", "sample_max_ids", "clamp_counts", "clamp_columns", "use_dpsu", "censor_dims")

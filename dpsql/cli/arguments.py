@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from typing import Any
-
-from dpsql.trusted.frozen import Frozen
+from typing import Any, NamedTuple
 
 
-class Commands(Frozen):
+class Commands(NamedTuple):  # help needs no more of the project
     """The commands of a parser, to which each group of them is added."""
 
     of: Any  # what argparse calls its subparsers

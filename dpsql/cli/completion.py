@@ -9,8 +9,8 @@ from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
 from dpsql.catalog.model import Catalog
+from dpsql.frozen import AbstractFrozen
 from dpsql.sql.text.offered_words import KEYWORDS, function_names, listed_texts
-from dpsql.trusted.frozen import AbstractFrozen
 
 IN_TEXT = re.compile(r"""(?:"?(\w+)"?\s*(?:=|<>|!=|IN\s*\([^()]*)\s*)?'([^']*)$""", re.IGNORECASE)
 AFTER_TABLE = re.compile(r"(?:\b(?:FROM|JOIN|DESCRIBE|AGAINST)|^\\d)\s+(\w*)$", re.IGNORECASE)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from dpsql.cli.arguments import Commands
 from dpsql.cli.inputs import free_name, read_file
 from dpsql.errors import OperationalError
-from dpsql.trusted.frozen import replace
+from dpsql.frozen import replace
 
 if TYPE_CHECKING:
     from dpsql.backends.foreign_rows import ForeignFile

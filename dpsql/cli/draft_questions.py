@@ -26,8 +26,8 @@ from dpsql.catalog.price import MOST
 from dpsql.catalog.writing import EPSILON, PER_STATEMENT
 from dpsql.cli.column_questions import agreed_columns
 from dpsql.cli.terminal import print_wrapped
+from dpsql.frozen import replace
 from dpsql.trusted.declarations.tables import ForeignKey, TableSchema
-from dpsql.trusted.frozen import replace
 
 USUAL_ROWS = 10
 BY_ROW = "row"  # the name of a column that tells rows apart where none of the file does

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from dpsql.trusted.frozen import Frozen
+from dpsql.frozen import Frozen
 
 if TYPE_CHECKING:
     from rich.console import Console

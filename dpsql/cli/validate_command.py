@@ -9,7 +9,7 @@ from dpsql.cli.arguments import Commands, add_place, add_terms, number
 from dpsql.cli.inputs import connected, page_of, statements_of, value_of
 from dpsql.cli.show import print_answer
 from dpsql.cli.terminal import waiting
-from dpsql.trusted.frozen import replace
+from dpsql.frozen import replace
 
 
 def add(commands: Commands) -> None:

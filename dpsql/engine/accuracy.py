@@ -23,6 +23,7 @@ from dpsql.engine.charging import Bill, Charged, located, refusal
 from dpsql.engine.kept_measurements import kept_records
 from dpsql.engine.session import Session
 from dpsql.errors import BudgetExhausted, OptionError
+from dpsql.frozen import replace
 from dpsql.planning.explain import Explanation
 from dpsql.planning.options import Options, read_options
 from dpsql.planning.program import priced
@@ -30,7 +31,6 @@ from dpsql.questions.identity import digest
 from dpsql.questions.question import Question
 from dpsql.sql.text.statement import Goal, Option, Query
 from dpsql.trusted.accounting.cost import concentrated, pure
-from dpsql.trusted.frozen import replace
 from dpsql.trusted.kernel.ledger import Refused
 
 

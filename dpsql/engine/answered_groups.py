@@ -13,6 +13,7 @@ from dpsql.batch.counted_keys import CountedKeys, counted_keys
 from dpsql.engine.session import Session
 from dpsql.engine.single import SingleStatement, bound_to, compiled
 from dpsql.errors import Error
+from dpsql.frozen import Frozen
 from dpsql.models.noisy_marginals import MarginalMeasurement
 from dpsql.planning.bounded_view import limited_view
 from dpsql.questions.all_aggregates import Kind
@@ -20,7 +21,6 @@ from dpsql.questions.question import Question
 from dpsql.sql.text.parse import parse
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.statement import Query
-from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.plan.expr.nodes import Expr, Ref
 
 MOST_BOUND = 100  # statements, the newest ones

@@ -15,6 +15,7 @@ from dpsql.engine.parameters import Parameters, check_parameters
 from dpsql.engine.plan import Plan, Result
 from dpsql.engine.session import Session
 from dpsql.errors import ProgrammingError
+from dpsql.frozen import Frozen
 from dpsql.sql.text.parse import parse
 from dpsql.sql.text.statement import (
     Describe,
@@ -30,7 +31,6 @@ from dpsql.sql.text.statement import (
     Validate,
 )
 from dpsql.trusted.accounting.cost import Charge
-from dpsql.trusted.frozen import Frozen
 
 if TYPE_CHECKING:
     from dpsql.planning.explain import Explanation

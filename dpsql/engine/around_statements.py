@@ -16,6 +16,7 @@ from dpsql.engine.parameters import Parameters, named
 from dpsql.engine.session import Session
 from dpsql.engine.single import compiled
 from dpsql.errors import OptionError
+from dpsql.frozen import Frozen, replace
 from dpsql.mechanisms.all_mechanisms import NAMES
 from dpsql.mechanisms.select.undeclared_keys import RULES
 from dpsql.planning.bounded_view import limited_view
@@ -31,7 +32,6 @@ from dpsql.questions.released_rows import GroupsOfReleased
 from dpsql.sql.binding.around_released import AroundReleased, bind_around
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.statement import Query
-from dpsql.trusted.frozen import Frozen, replace
 from dpsql.trusted.measurements.reading.request import Request
 from dpsql.trusted.plan.certificate import stabilities
 from dpsql.trusted.plan.expr.facts import Facts

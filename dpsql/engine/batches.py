@@ -22,6 +22,7 @@ from dpsql.engine.session import Session
 from dpsql.engine.single import fits, strategies
 from dpsql.errors import OptionError, ProgrammingError, Unsupported
 from dpsql.estimates import Estimate
+from dpsql.frozen import replace
 from dpsql.planning.bounded_view import limited_view
 from dpsql.planning.cut_off import beyond_kept, limits_rows
 from dpsql.planning.explain import Explanation
@@ -33,7 +34,6 @@ from dpsql.questions.question import Question
 from dpsql.sql.binding.bind import bind
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.statement import Option, Query
-from dpsql.trusted.frozen import replace
 from dpsql.trusted.measurements.reading.request import Request
 from dpsql.trusted.plan.certificate import stability
 

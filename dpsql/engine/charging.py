@@ -15,13 +15,13 @@ from dpsql.engine.accounts import accounts_of
 from dpsql.engine.guard import fault_of_dpsql
 from dpsql.engine.session import Session
 from dpsql.errors import BudgetExhausted, Error, InternalError, Unsupported
+from dpsql.frozen import AbstractFrozen, Frozen, replace
 from dpsql.mechanisms.begun import begun, stopping_between
 from dpsql.planning.minimum_frequency import with_minimum
 from dpsql.planning.options import Options
 from dpsql.planning.script import Released
 from dpsql.questions.question import Question
 from dpsql.trusted.accounting.cost import Cost
-from dpsql.trusted.frozen import AbstractFrozen, Frozen, replace
 from dpsql.trusted.kernel.ledger import Busy, Closed, Refused
 from dpsql.trusted.kernel.plan_size import check_size
 from dpsql.trusted.kernel.run import AnsweredBefore

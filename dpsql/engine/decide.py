@@ -18,6 +18,7 @@ from dpsql.engine.plan import Plan
 from dpsql.engine.session import Session
 from dpsql.engine.single import SingleStatement, bound_to, compiled
 from dpsql.errors import OptionError, ProgrammingError, SqlError, Unsupported
+from dpsql.frozen import replace
 from dpsql.planning.bounded_view import limited_view
 from dpsql.planning.options import Options
 from dpsql.planning.script import declared_cells
@@ -35,7 +36,6 @@ from dpsql.sql.text.statement import (
     SynthesizeTables,
     Validate,
 )
-from dpsql.trusted.frozen import replace
 from dpsql.trusted.plan.cells import Cells
 from dpsql.trusted.plan.node import Stability
 

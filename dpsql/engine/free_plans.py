@@ -11,11 +11,11 @@ from dpsql.answers.listing import Listing, Tabular
 from dpsql.engine.charging import compose_answer, located
 from dpsql.engine.plan import Plan
 from dpsql.engine.session import Session
+from dpsql.frozen import Frozen
 from dpsql.planning.options import Options
 from dpsql.planning.public import exact
 from dpsql.planning.script import Released
 from dpsql.questions.question import Question
-from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.plan.cells import Cells
 from dpsql.trusted.plan.node import Node
 

@@ -19,12 +19,12 @@ from dpsql.answers.listing import Listing
 from dpsql.engine.charging import open_account
 from dpsql.engine.session import Session
 from dpsql.errors import SqlError
+from dpsql.frozen import Frozen, asdict
 from dpsql.questions.identity import digest
 from dpsql.sql.text.statement import Drop
 from dpsql.synthesis.released_database import DATABASE_MARK, stored_parts
 from dpsql.synthesis.synthetic_table import MARK
 from dpsql.trusted.accounting.cost import FREE
-from dpsql.trusted.frozen import Frozen, asdict
 from dpsql.trusted.kernel.marks import SYNTHETIC
 from dpsql.trusted.measurements.reading.request import Request
 

@@ -9,6 +9,7 @@ from sqlglot import exp
 from dpsql.engine.session import Session
 from dpsql.engine.synthesizing import coded_question
 from dpsql.errors import SqlError, Unsupported
+from dpsql.frozen import Frozen, replace
 from dpsql.sql.binding.listed_columns import listed_columns
 from dpsql.sql.text.places import placed, span_of
 from dpsql.sql.text.statement import Query, Synthesize, SynthesizeTables
@@ -16,7 +17,6 @@ from dpsql.synthesis.column_forms import MOST_NUMBERS, Form, ListedColumn
 from dpsql.synthesis.linked_views import LinkedTable, LinkedTables, LowerTable
 from dpsql.synthesis.table_options import SynthesisTerms
 from dpsql.trusted.declarations.tables import ForeignKey, Table
-from dpsql.trusted.frozen import Frozen, replace
 from dpsql.trusted.plan.expr.nodes import Value
 
 PLAIN = "SELECT columns FROM one private table, and WHERE"

@@ -12,9 +12,9 @@ from dpsql.engine.guard import guarded
 from dpsql.engine.parameters import Parameters
 from dpsql.engine.session import Session
 from dpsql.errors import BudgetExhausted
+from dpsql.frozen import replace
 from dpsql.ledgers.ledger_reports import ReportingLedger
 from dpsql.trusted.accounting.cost import NOTHING, Account, Cost
-from dpsql.trusted.frozen import replace
 from dpsql.trusted.kernel.run import AnsweredBefore, Kernel
 
 

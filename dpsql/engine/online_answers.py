@@ -25,6 +25,7 @@ from dpsql.engine.single import bound_to
 from dpsql.engine.stored_models import models
 from dpsql.errors import SqlError, Unsupported
 from dpsql.estimates import Ends, Estimate, NoiseTerm
+from dpsql.frozen import Frozen, replace
 from dpsql.models.joint_histogram import GroupCount, JointHistogram
 from dpsql.models.table_domain import Columns
 from dpsql.planning.bounded_view import limited_view
@@ -44,7 +45,6 @@ from dpsql.synthesis.online_options import read_online_terms
 from dpsql.synthesis.released_table import SyntheticColumn
 from dpsql.synthesis.synthetic_table import declared_column
 from dpsql.trusted.declarations.tables import Table
-from dpsql.trusted.frozen import Frozen, replace
 from dpsql.trusted.kernel.model_progress import paid_for
 from dpsql.trusted.measurements.block_sums import Axis
 from dpsql.trusted.measurements.online_comparisons import ComparisonResult, Comparisons

@@ -10,6 +10,7 @@ from dpsql.engine.charging import Bill, Charged, located
 from dpsql.engine.session import Session
 from dpsql.engine.synthesizing import check_name, coded_question, limited_rows, named_once, rows_left_out, shortened
 from dpsql.errors import Unsupported
+from dpsql.frozen import replace
 from dpsql.models.table_domain import most_numbers
 from dpsql.planning.choose import budgets_by_account
 from dpsql.planning.explain import Explanation
@@ -25,7 +26,6 @@ from dpsql.synthesis.net_mechanism import MOST_CANDIDATES, NetPlan, candidates
 from dpsql.synthesis.online_model import OnlineModel, OnlinePlan, model_of_json
 from dpsql.synthesis.online_options import OnlineTerms, read_online_terms, usual_updates
 from dpsql.trusted.accounting.cost import Cost
-from dpsql.trusted.frozen import replace
 from dpsql.types import Span
 
 MOST_CELLS = 2**20  # of the histogram of a model

@@ -37,6 +37,7 @@ from dpsql.engine.promises import check_promise, check_views, compared_with, rec
 from dpsql.engine.registry import Served, marks, note, others
 from dpsql.engine.session import Session
 from dpsql.errors import IntegrityError, OperationalError, OptionError
+from dpsql.frozen import Frozen, replace
 from dpsql.ledgers.ledger_reports import Failure, ReportingLedger
 from dpsql.ledgers.proven_facts import FactsBesideLedger
 from dpsql.progress import tell
@@ -44,7 +45,6 @@ from dpsql.solvers.usual import USUAL
 from dpsql.trusted.accounting.cost import Account
 from dpsql.trusted.declarations.names import normal
 from dpsql.trusted.declarations.tables import Scalar
-from dpsql.trusted.frozen import Frozen, replace
 from dpsql.trusted.kernel.event_store import EventStore
 from dpsql.trusted.kernel.run import Kernel
 from dpsql.trusted.plan.expr.printing import quote, readable

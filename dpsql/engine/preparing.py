@@ -18,10 +18,10 @@ from dpsql.catalog.policy import read_policy
 from dpsql.engine.opening import choose_budget, find_ledger, find_policy, fitted, open_reader, store_folder, told_by
 from dpsql.engine.opening_spark import check_in_spark, cluster_of, private_in_spark, tables_in_spark
 from dpsql.errors import OperationalError, OptionError
+from dpsql.frozen import Frozen
 from dpsql.ledgers.ledger_reports import ReportingLedger
 from dpsql.ledgers.proven_facts import FactsBesideLedger
 from dpsql.progress import tell
-from dpsql.trusted.frozen import Frozen
 
 MARGIN = 4  # of free disk to the size of what is stored, where nobody asked for a store
 

@@ -18,8 +18,8 @@ from dpsql.catalog.model import Budget, Policy, TablePolicy
 from dpsql.catalog.promise import CLOSED, PROTECTED, Change, Promise, changes, extended, left_out, may_be_in, promise_of, replaced
 from dpsql.catalog.sections import locate
 from dpsql.errors import LedgerError, PolicyError
+from dpsql.frozen import Frozen
 from dpsql.ledgers.ledger_reports import ReportingLedger
-from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.kernel.ledger import Promised
 
 KEYS = {"unlinked": "foreign_keys", "linked": "foreign_keys", "key": "key", "type": "columns", "format": "csv"}

@@ -9,13 +9,13 @@ from sqlglot import exp
 
 from dpsql.engine.session import Session
 from dpsql.errors import Error, OptionError
+from dpsql.frozen import replace
 from dpsql.models.sampling import Places
 from dpsql.sql.binding.bind import bind
 from dpsql.sql.binding.listed_columns import ROWS, listed_columns, over_rows
 from dpsql.sql.text.statement import Option, Query
 from dpsql.synthesis.column_forms import Form
 from dpsql.synthesis.method import CodedColumn
-from dpsql.trusted.frozen import replace
 from dpsql.trusted.plan.cells import cell_of
 
 

@@ -17,7 +17,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from dpsql.trusted.frozen import Frozen, asdict
+from dpsql.frozen import Frozen, asdict
 
 FILE = "served.jsonl"
 

@@ -11,13 +11,13 @@ from dpsql.backends.upload_folders import Uploads
 from dpsql.budgets.convert import limit
 from dpsql.catalog.model import Budget, Catalog
 from dpsql.catalog.price import Price
+from dpsql.frozen import Frozen, field
 from dpsql.ledgers.ledger_reports import ReportingLedger
 from dpsql.sql.binding.domains import Scratch
 from dpsql.trusted.accounting.cost import Account
 from dpsql.trusted.accounting.privacy_filter import Limit
 from dpsql.trusted.cached import cached_property
 from dpsql.trusted.declarations.tables import Table
-from dpsql.trusted.frozen import Frozen, field
 from dpsql.trusted.kernel.run import Kernel
 
 if TYPE_CHECKING:

@@ -21,6 +21,7 @@ from dpsql.engine.charging import Bill, Charged, compose_answer, located, with_m
 from dpsql.engine.session import Session
 from dpsql.engine.single import compiled
 from dpsql.estimates import joined
+from dpsql.frozen import replace
 from dpsql.planning.bounded_view import limited_view
 from dpsql.planning.groups import kept_keys, levels_of
 from dpsql.planning.left_out import left_out
@@ -29,7 +30,6 @@ from dpsql.planning.program import Program
 from dpsql.planning.script import Released, parts_released
 from dpsql.questions.identity import digest
 from dpsql.questions.question import Question, Scalar
-from dpsql.trusted.frozen import replace
 from dpsql.trusted.measurements.reading.request import Request
 from dpsql.trusted.plan.certificate import stabilities
 from dpsql.trusted.plan.expr.nodes import Placeholder

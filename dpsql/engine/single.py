@@ -11,6 +11,7 @@ from dpsql.engine.accounts import left_in_budget
 from dpsql.engine.charging import Bill, Charged, compose_answer, located, with_minimum_frequency
 from dpsql.engine.parameters import Parameters, named
 from dpsql.engine.session import Session
+from dpsql.frozen import replace
 from dpsql.mechanisms.all_mechanisms import NAMES
 from dpsql.mechanisms.select.undeclared_keys import RULES
 from dpsql.planning.bounded_view import limited_view
@@ -23,7 +24,6 @@ from dpsql.questions.identity import digest
 from dpsql.questions.question import Question, Scalar
 from dpsql.sql.binding.bind import bind
 from dpsql.sql.text.statement import Query
-from dpsql.trusted.frozen import replace
 from dpsql.trusted.measurements.reading.request import Request
 from dpsql.trusted.plan.node import Node, Stability
 

@@ -25,6 +25,7 @@ from dpsql.engine.public_support import public_places
 from dpsql.engine.session import Session
 from dpsql.engine.stored_models import models
 from dpsql.errors import ProgrammingError, SqlError, Unsupported
+from dpsql.frozen import replace
 from dpsql.models.table_domain import most_numbers
 from dpsql.planning.bounded_view import limited_view
 from dpsql.planning.choose import budgets_by_account
@@ -51,7 +52,6 @@ from dpsql.synthesis.table_plan import TablePlan
 from dpsql.synthesis.valid_combinations import following_columns
 from dpsql.trusted.accounting.cost import Cost
 from dpsql.trusted.declarations.tables import Table
-from dpsql.trusted.frozen import replace
 from dpsql.trusted.kernel.marks import ONLINE
 from dpsql.trusted.measurements.reading.request import Request
 from dpsql.trusted.plan.certificate import stabilities, stability

@@ -29,6 +29,7 @@ from dpsql.engine.synthesizing import (
     terms_and_price,
 )
 from dpsql.errors import OptionError, ProgrammingError, Unsupported
+from dpsql.frozen import Frozen, replace
 from dpsql.models.table_domain import Columns, TableDomain
 from dpsql.planning.explain import Expected, Explanation
 from dpsql.questions.identity import digest
@@ -45,7 +46,6 @@ from dpsql.synthesis.released_database import ReleasedDatabase, database_of_json
 from dpsql.synthesis.synthetic_table import of_json
 from dpsql.synthesis.table_options import SynthesisTerms
 from dpsql.trusted.accounting.cost import Cost
-from dpsql.trusted.frozen import Frozen, replace
 from dpsql.types import Span
 
 FIRST = Fraction(3, 5)  # of the price, for the view that all tables begin with; the others share the rest

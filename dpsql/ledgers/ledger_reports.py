@@ -11,8 +11,8 @@ import math
 from collections import Counter
 from collections.abc import Iterator
 
+from dpsql.frozen import Frozen
 from dpsql.trusted.accounting.cost import Account, Charge
-from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.kernel.chain import Chain
 from dpsql.trusted.kernel.event_store import LISTS, StoreFault
 from dpsql.trusted.kernel.ledger import Ledger, Promised

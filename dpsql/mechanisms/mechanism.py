@@ -11,9 +11,9 @@ from fractions import Fraction
 from typing import Any, Protocol, TypeAlias
 
 from dpsql.estimates import Estimate
+from dpsql.frozen import Frozen
 from dpsql.questions.parts import Quantiles
 from dpsql.trusted.accounting.cost import Cost
-from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.measurements.reading.request import Request
 from dpsql.trusted.plan.cells import Cells
 from dpsql.trusted.plan.certificate import Sensitivity

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dpsql.frozen import Frozen
 from dpsql.mechanisms.local.join_sensitivity import JoinSensitivity
 from dpsql.mechanisms.mechanism import Mechanism
 from dpsql.mechanisms.truncation.balance import Balanced
@@ -11,7 +12,6 @@ from dpsql.mechanisms.truncation.graph_degrees import DegreeCounts
 from dpsql.mechanisms.truncation.race_to_the_top import RaceToTheTop
 from dpsql.mechanisms.truncation.recursive import Recursive
 from dpsql.mechanisms.truncation.removals import Removals
-from dpsql.trusted.frozen import Frozen
 
 
 class Bound(Frozen):

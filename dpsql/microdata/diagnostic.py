@@ -18,11 +18,11 @@ import scipy
 from numpy.typing import NDArray
 
 from dpsql.errors import Error
+from dpsql.frozen import Frozen
 from dpsql.microdata import ols
 from dpsql.microdata.all_fits import METHODS, fit
 from dpsql.microdata.fitted import FittedTable
 from dpsql.microdata.noisy_answers import NoisyAnswers, of_one_cell, their_cells
-from dpsql.trusted.frozen import Frozen
 from dpsql.workload.factors import Array
 
 ZERO = 1e-9  # counts up to which a cell is fitted at zero

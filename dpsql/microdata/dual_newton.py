@@ -21,10 +21,10 @@ from typing import Any
 import numpy as np
 import scipy
 
+from dpsql.frozen import Frozen
 from dpsql.microdata.noisy_answers import their_cells
 from dpsql.microdata.optimality import BoundedFit, Proposal, residual
 from dpsql.trusted.cached import cached_property
-from dpsql.trusted.frozen import Frozen
 from dpsql.workload.factors import Array
 
 STEPS = 200  # Newton steps, at most

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from functools import reduce
 
+from dpsql.frozen import Frozen
 from dpsql.microdata.noisy_answers import NoisyAnswers
 from dpsql.microdata.optimality import KktResidual
 from dpsql.microdata.search import Solved
-from dpsql.trusted.frozen import Frozen
 from dpsql.workload.factors import Array
 
 

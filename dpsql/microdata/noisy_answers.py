@@ -14,8 +14,8 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike, NDArray
 
+from dpsql.frozen import Frozen, replace
 from dpsql.trusted.cached import cached_property
-from dpsql.trusted.frozen import Frozen, replace
 from dpsql.workload.factors import Array
 
 Sparse: TypeAlias = Any  # a scipy.sparse.csr_array of floats: its stubs do not tell what a product with a vector is

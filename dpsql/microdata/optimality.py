@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.errors import DataError
+from dpsql.frozen import Frozen
 from dpsql.microdata.noisy_answers import Sparse, of_one_cell, their_cells
 from dpsql.trusted.cached import cached_property
-from dpsql.trusted.frozen import Frozen
 from dpsql.workload.factors import Array
 
 TOLERANCE, RELATIVE = 1e-6, 1e-10  # counts by which the conditions may fail, and the part of the largest goal that is added

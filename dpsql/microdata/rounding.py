@@ -19,9 +19,9 @@ import scipy
 from numpy.typing import NDArray
 
 from dpsql.errors import DataError
+from dpsql.frozen import replace
 from dpsql.microdata.fitted import FittedTable
 from dpsql.microdata.noisy_answers import NoisyAnswers
-from dpsql.trusted.frozen import replace
 from dpsql.workload.factors import Array
 
 WHOLE = 1e-6  # counts by which a number is taken for whole

@@ -8,10 +8,10 @@ import numpy as np
 import scipy
 
 from dpsql.errors import OperationalError
+from dpsql.frozen import Frozen
 from dpsql.microdata.active_set import active_set, fits
 from dpsql.microdata.dual_newton import dual_newton, measured_each
 from dpsql.microdata.optimality import BoundedFit, KktResidual, Proposal, infeasible, residual
-from dpsql.trusted.frozen import Frozen
 from dpsql.workload.factors import Array
 
 SMALL = 2000  # cells up to which active sets are the first choice

@@ -18,10 +18,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from dpsql.frozen import Frozen
 from dpsql.models.junction_tree import Clique, JunctionTree
 from dpsql.models.table_domain import Columns, TableDomain
 from dpsql.trusted.cached import cached_property
-from dpsql.trusted.frozen import Frozen
 from dpsql.workload.factors import Array
 
 LOWEST, LEAST = -1e300, 1e-300  # in place of the log of 0, and of a sum of 0, where a value of a separator is impossible

@@ -19,10 +19,10 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from dpsql.frozen import Frozen
 from dpsql.models.junction_tree import Clique, JunctionTree
 from dpsql.models.sampling import Places, UniformDraws, conditional
 from dpsql.models.table_domain import Columns, TableDomain
-from dpsql.trusted.frozen import Frozen
 from dpsql.workload.factors import Array
 
 MOST_AT_ONCE = 2**22  # probabilities that are held for a part of the groups

@@ -31,10 +31,10 @@ from typing import Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dpsql.frozen import Frozen
 from dpsql.models.noisy_marginals import MarginalMeasurement
 from dpsql.models.table_domain import Columns
 from dpsql.models.table_model import TableModel
-from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.stopping import go_on
 from dpsql.workload.factors import Array
 

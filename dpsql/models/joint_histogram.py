@@ -16,11 +16,11 @@ from functools import reduce
 import numpy as np
 from numpy.typing import NDArray
 
+from dpsql.frozen import Frozen, replace
 from dpsql.models.conditional_draws import NOTHING_MORE, Allowed, CliqueConditionals
 from dpsql.models.junction_tree import Clique, JunctionTree
 from dpsql.models.sampling import Places, UniformDraws, conditional
 from dpsql.models.table_domain import Columns, TableDomain
-from dpsql.trusted.frozen import Frozen, replace
 from dpsql.workload.factors import Array
 
 MOST_ROUNDS = 30  # through all counts

@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import combinations
 
+from dpsql.frozen import Frozen
 from dpsql.models.table_domain import Columns, TableDomain
 from dpsql.trusted.cached import cached_property
-from dpsql.trusted.frozen import Frozen
 
 
 class Clique(Frozen, kw_only=False):

@@ -13,12 +13,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from dpsql.frozen import Frozen
 from dpsql.models.conditional_draws import NOTHING_MORE, Allowed, CliqueConditionals
 from dpsql.models.junction_tree import JunctionTree
 from dpsql.models.sampling import Places, UniformDraws, conditional
 from dpsql.models.table_domain import Columns, TableDomain
 from dpsql.trusted.cached import cached_property
-from dpsql.trusted.frozen import Frozen
 from dpsql.workload.domain import room
 from dpsql.workload.factors import Array
 

@@ -26,12 +26,12 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
+from dpsql.frozen import Frozen, replace
 from dpsql.models.belief_propagation import Propagation
 from dpsql.models.junction_tree import junction_tree
 from dpsql.models.markov_network import MarkovNetwork
 from dpsql.models.noisy_marginals import MarginalMeasurement, combined, estimated_total
 from dpsql.models.table_domain import Columns, TableDomain
-from dpsql.trusted.frozen import Frozen, replace
 from dpsql.trusted.stopping import go_on
 from dpsql.workload.domain import room
 from dpsql.workload.factors import Array

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from dpsql.frozen import Frozen
 from dpsql.models.table_domain import Columns, TableDomain
-from dpsql.trusted.frozen import Frozen
 from dpsql.workload.factors import Array
 
 LEAST_TOTAL = 1e-6  # rows of a table whose noisy counts add up to less

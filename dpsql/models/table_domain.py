@@ -10,8 +10,8 @@ import math
 from collections.abc import Iterable
 from typing import TypeAlias
 
+from dpsql.frozen import Frozen
 from dpsql.trusted.cached import cached_property
-from dpsql.trusted.frozen import Frozen
 from dpsql.workload import domain as arrays
 
 Columns: TypeAlias = tuple[str, ...]

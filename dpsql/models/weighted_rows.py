@@ -7,10 +7,10 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from dpsql.frozen import Frozen, field, replace
 from dpsql.models.conditional_draws import NOTHING_MORE, Allowed, grouped
 from dpsql.models.sampling import Places, UniformDraws, conditional
 from dpsql.models.table_domain import Columns, TableDomain
-from dpsql.trusted.frozen import Frozen, field, replace
 from dpsql.workload.domain import room
 from dpsql.workload.factors import Array
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 from dpsql.catalog.price import Price
+from dpsql.frozen import replace
 from dpsql.mechanisms.mechanism import Ordered, Task
 from dpsql.mechanisms.select.shown_counts import noise_of
 from dpsql.planning.all_part_kinds import KINDS
@@ -21,7 +22,6 @@ from dpsql.planning.unused_mechanisms import unused
 from dpsql.questions.parts import Decomposition, Part
 from dpsql.questions.rules.limit_rows import keep_rows
 from dpsql.trusted.accounting.cost import Cost
-from dpsql.trusted.frozen import replace
 from dpsql.trusted.plan.node import Node, PublicFacts
 
 

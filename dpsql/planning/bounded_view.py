@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dpsql.errors import OptionError, Unsupported
+from dpsql.frozen import replace
 from dpsql.mechanisms.named_bounds import BOUNDS, BY_NAME
 from dpsql.planning.frequency_limits import mixed, with_limits
 from dpsql.planning.options import Options
@@ -11,7 +12,6 @@ from dpsql.questions.rules.limit_rows import keep_rows, limit_rows
 from dpsql.questions.rules.prune_columns import prune_columns
 from dpsql.questions.rules.recognise_degrees import NearlyDegrees, degrees_of
 from dpsql.sql.text.refusals import RELEASED_RANK
-from dpsql.trusted.frozen import replace
 from dpsql.trusted.plan.certificate import first_unbounded, stabilities, stability
 from dpsql.trusted.plan.decompose_join import MOST_RELATIONS, NotDecomposable, decompose_join
 from dpsql.trusted.plan.node import Node, PublicFacts, Stability

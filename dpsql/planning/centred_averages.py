@@ -29,11 +29,11 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from itertools import count
 
+from dpsql.frozen import Frozen, replace
 from dpsql.mechanisms.truncation.histogram import LearnedLimit
 from dpsql.questions.parts import Decomposition, Sums, total_of
 from dpsql.questions.question import AggregateCall, Question
 from dpsql.questions.rules.decompose import mean_of
-from dpsql.trusted.frozen import Frozen, replace
 from dpsql.trusted.plan.expr.nodes import Call, Cast, Expr, real
 from dpsql.trusted.plan.node import Node
 from dpsql.trusted.plan.operators.project import Project

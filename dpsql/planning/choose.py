@@ -8,10 +8,10 @@ from fractions import Fraction
 
 from dpsql.budgets.convert import FOR_FAILURES, FOR_RHO, rho_of
 from dpsql.catalog.price import Price
+from dpsql.frozen import Frozen
 from dpsql.mechanisms.all_mechanisms import MECHANISMS
 from dpsql.mechanisms.mechanism import Mechanism, Ordered, SharedRanks, Task, Verdict, Yes
 from dpsql.trusted.accounting.cost import ATTO, NANO, Cost, pure
-from dpsql.trusted.frozen import Frozen
 
 LEAST_WEIGHT = 1e-3  # of a part whose error hardly matters, as far as is known
 

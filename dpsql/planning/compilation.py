@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 from dpsql.catalog.model import Budget
 from dpsql.errors import OptionError, Unsupported
+from dpsql.frozen import replace
 from dpsql.mechanisms.mechanism import Setting, Shared
 from dpsql.mechanisms.named_bounds import Bound
 from dpsql.planning.account_choice import with_account
@@ -32,7 +33,6 @@ from dpsql.questions.rules.squares import with_squares
 from dpsql.questions.rules.substitute import substitute
 from dpsql.sql.binding.binding_context import PublicTables
 from dpsql.trusted.accounting.cost import FREE
-from dpsql.trusted.frozen import replace
 from dpsql.trusted.kernel.taken import taken
 from dpsql.trusted.plan.certificate import Certificate, certify, stability
 from dpsql.trusted.plan.expr.nodes import Value

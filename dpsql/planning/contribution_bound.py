@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dpsql.errors import OptionError
+from dpsql.frozen import Frozen
 from dpsql.mechanisms.named_bounds import BOUNDS, BY_NAME, Bound
 from dpsql.planning.declared_rows import declared_rows
 from dpsql.planning.groups import not_listed
@@ -18,7 +19,6 @@ from dpsql.planning.slack_ranges import is_difference
 from dpsql.questions.all_aggregates import Kind
 from dpsql.questions.question import AggregateCall, Question
 from dpsql.questions.rules.modes import candidates
-from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.plan.node import Node, Stability
 
 TOTALS = ("clip", "reservoir", "bands")

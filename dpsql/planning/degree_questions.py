@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from dpsql.errors import OptionError, Unsupported
+from dpsql.frozen import Frozen, replace
 from dpsql.mechanisms.mechanism import DegreeSums
 from dpsql.mechanisms.named_bounds import BOUNDS, BY_NAME
 from dpsql.mechanisms.truncation.graph_degrees import LEVELS
@@ -22,7 +23,6 @@ from dpsql.questions.rules.recognise_degrees import DEGREE, Graph
 from dpsql.questions.rules.substitute import has_placeholders
 from dpsql.sql.binding.binding_context import PublicTables
 from dpsql.trusted.declarations.tables import Domain
-from dpsql.trusted.frozen import Frozen, replace
 from dpsql.trusted.plan.cells import Cells, cell_of, sort_key
 from dpsql.trusted.plan.expr.nodes import Value
 from dpsql.trusted.plan.operators.arcs import MOST_DEGREE

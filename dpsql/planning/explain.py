@@ -14,6 +14,7 @@ from dpsql.answers.listing import Listing
 from dpsql.budgets.reports import amount
 from dpsql.catalog.price import short
 from dpsql.estimates import Estimate, released
+from dpsql.frozen import Frozen, asdict, replace
 from dpsql.mechanisms.additive_noise import Gaussian, Laplace, estimates
 from dpsql.mechanisms.mechanism import Estimates, Linear, Yes
 from dpsql.mechanisms.select.shown_counts import noise_of
@@ -32,7 +33,6 @@ from dpsql.questions.all_aggregates import Kind
 from dpsql.questions.labels import label
 from dpsql.questions.parts import Decomposition
 from dpsql.questions.question import Question
-from dpsql.trusted.frozen import Frozen, asdict, replace
 from dpsql.trusted.plan.certificate import splits, stabilities
 from dpsql.trusted.plan.node import Node, PublicFacts, SplitBy, Stability
 from dpsql.trusted.plan.operators.join import Join

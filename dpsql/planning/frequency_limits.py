@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from dpsql.frozen import Frozen
 from dpsql.planning.options import Options
 from dpsql.questions.question import Question
 from dpsql.questions.rules.limit_keys import Meeting, limit_keys
 from dpsql.questions.rules.limit_rows import limit_rows
 from dpsql.questions.rules.prune_columns import prune_columns
 from dpsql.questions.rules.push_filters import push_filters
-from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.plan.certificate import stability
 from dpsql.trusted.plan.node import Node, PublicFacts, Stability
 from dpsql.trusted.plan.operators.scan import Scan

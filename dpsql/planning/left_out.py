@@ -13,6 +13,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 from dpsql.catalog.model import Catalog
+from dpsql.frozen import replace
 from dpsql.planning.distinct_parts import are_listed
 from dpsql.planning.frequency_limits import Unknown, with_limits
 from dpsql.planning.groups import too_long
@@ -22,7 +23,6 @@ from dpsql.questions.question import Key, Question
 from dpsql.questions.shown_expressions import show
 from dpsql.trusted.cached import cached_property
 from dpsql.trusted.declarations.tables import Domain, OwnerPath, Table
-from dpsql.trusted.frozen import replace
 from dpsql.trusted.plan.expr.facts import Facts, facts
 from dpsql.trusted.plan.expr.functions import MEMBERSHIP
 from dpsql.trusted.plan.expr.nodes import Call, Case, Expr, Literal, Ref, Value, conjuncts, walk

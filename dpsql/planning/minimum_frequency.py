@@ -20,8 +20,8 @@ from __future__ import annotations
 
 from dpsql.catalog.model import Entity
 from dpsql.errors import Unsupported
+from dpsql.frozen import replace
 from dpsql.questions.question import AggregateCall, MinimumFrequency, Question
-from dpsql.trusted.frozen import replace
 from dpsql.trusted.plan.node import Stability
 from dpsql.types import Type
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 
+from dpsql.frozen import replace
 from dpsql.mechanisms.mechanism import Estimates, Linear, Setting, Shared
 from dpsql.planning.contribution_bound import BoundedQuestion, told
 from dpsql.planning.part_kind import LimitedRows, PartKind, Reach, linear_task
 from dpsql.planning.sum_parts import level_task, sample_sum
 from dpsql.questions.parts import Decomposition, Modes
 from dpsql.questions.rules import modes
-from dpsql.trusted.frozen import replace
 from dpsql.trusted.plan.node import Node
 from dpsql.trusted.plan.operators.summands import Count
 

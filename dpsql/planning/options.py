@@ -9,9 +9,9 @@ from typing import TypeAlias
 
 from dpsql.catalog.price import Price, exact, price
 from dpsql.errors import OptionError
+from dpsql.frozen import Frozen, field, replace
 from dpsql.mechanisms.named_bounds import BY_NAME
 from dpsql.sql.text.statement import Option
-from dpsql.trusted.frozen import Frozen, field, replace
 from dpsql.types import Span
 
 NAMES = ("epsilon", "delta", "rho", "confidence", "mechanism", "bound", "max_rows", "max_frequency", "clip", "max_groups",

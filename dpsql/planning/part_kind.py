@@ -9,11 +9,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from typing import Generic, TypeVar
 
+from dpsql.frozen import Frozen
 from dpsql.mechanisms.mechanism import Estimates, Linear, Setting, Task
 from dpsql.planning.contribution_bound import BoundedQuestion
 from dpsql.planning.declared_rows import declared_rows
 from dpsql.questions.parts import Decomposition, Part
-from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.plan.certificate import certify
 from dpsql.trusted.plan.node import Node, PublicFacts
 from dpsql.trusted.plan.operators.grouped_sums import GroupedSums

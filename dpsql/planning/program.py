@@ -9,6 +9,7 @@ from types import MappingProxyType
 from dpsql.catalog.model import Budget
 from dpsql.catalog.price import Price, misfit
 from dpsql.errors import OptionError
+from dpsql.frozen import replace
 from dpsql.mechanisms.select.undeclared_keys import RULES, KeyChoice
 from dpsql.planning.all_part_kinds import KINDS
 from dpsql.planning.choose import Choice
@@ -18,7 +19,6 @@ from dpsql.planning.groups import cells_declared
 from dpsql.questions.parts import Decomposition
 from dpsql.questions.question import Key, Scalar
 from dpsql.trusted.accounting.cost import FREE, Cost
-from dpsql.trusted.frozen import replace
 from dpsql.types import Span
 
 LEARN_SHARE, BOUNDS_SHARE, KEYS_SHARE = Fraction(3, 25), Fraction(1, 10), Fraction(3, 10)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dpsql.errors import Unsupported
+from dpsql.frozen import replace
 from dpsql.mechanisms.select.undeclared_keys import KeyChoice, choices_for_rows, key_choices
 from dpsql.planning.groups import not_listed
 from dpsql.planning.program import Program
-from dpsql.trusted.frozen import replace
 from dpsql.trusted.plan.node import Stability
 from dpsql.types import Type
 

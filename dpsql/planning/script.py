@@ -13,6 +13,7 @@ import numpy as np
 from dpsql.answers.answer import Single, single
 from dpsql.budgets.reports import amount
 from dpsql.estimates import Estimate, constant
+from dpsql.frozen import Frozen, field, replace
 from dpsql.mechanisms.begun import begun
 from dpsql.mechanisms.mechanism import Estimates, Setting
 from dpsql.mechanisms.select.range_search import found_bounds, rows_to_find
@@ -44,7 +45,6 @@ from dpsql.questions.rules.limit_rows import keep_rows
 from dpsql.questions.rules.squares import with_squares
 from dpsql.sql.binding.binding_context import PublicTables
 from dpsql.sql.binding.domains import Scratch
-from dpsql.trusted.frozen import Frozen, field, replace
 from dpsql.trusted.measurements.reading.request import Request
 from dpsql.trusted.plan.cells import Cells, sort_key
 from dpsql.trusted.plan.certificate import stability

@@ -22,6 +22,7 @@ from collections.abc import Generator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
+from dpsql.frozen import Frozen, replace
 from dpsql.mechanisms.mechanism import Setting, SharedRanks
 from dpsql.mechanisms.named_bounds import Bound
 from dpsql.mechanisms.select.threshold_search import ThresholdSearch
@@ -30,7 +31,6 @@ from dpsql.questions.parts import Decomposition, Quantiles
 from dpsql.questions.question import Question
 from dpsql.questions.rules.squares import centre_of, distance_of, measured_columns
 from dpsql.trusted.accounting.cost import Cost
-from dpsql.trusted.frozen import Frozen, replace
 from dpsql.trusted.measurements.reading.request import Request
 from dpsql.trusted.plan.node import Node
 from dpsql.trusted.plan.operators.quantizer import Quantizer

@@ -19,7 +19,7 @@ from __future__ import annotations
 from enum import Enum
 from fractions import Fraction
 
-from dpsql.trusted.frozen import Frozen
+from dpsql.frozen import Frozen
 from dpsql.types import Type
 
 

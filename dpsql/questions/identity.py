@@ -13,8 +13,8 @@ import hashlib
 from collections.abc import Mapping
 from types import NoneType
 
+from dpsql.frozen import field_names, is_frozen
 from dpsql.trusted.declarations.tables import Table
-from dpsql.trusted.frozen import field_names, is_frozen
 
 IGNORED = {"span", "text", "listings", "combinations"}  # these are of public rows, which the version of the data identifies
 SHOWN = {"Output", "Key", "Fold", "Field", "Merged"}  # whose `name` is for people

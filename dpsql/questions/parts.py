@@ -7,8 +7,8 @@ from fractions import Fraction
 from typing import TypeAlias
 
 from dpsql.estimates import Estimate
+from dpsql.frozen import Frozen
 from dpsql.trusted.declarations.tables import Domain
-from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.plan.expr.nodes import Value
 from dpsql.trusted.plan.operators.quantizer import Quantizer
 from dpsql.trusted.plan.operators.summands import GridSum, Summand

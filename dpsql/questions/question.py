@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+from dpsql.frozen import Frozen, field
 from dpsql.questions.all_aggregates import AGGREGATES, Aggregate
 from dpsql.trusted.declarations.tables import Domain
-from dpsql.trusted.frozen import Frozen, field
 from dpsql.trusted.plan.expr.nodes import Expr, Placeholder, Value
 from dpsql.trusted.plan.node import Node
 from dpsql.trusted.plan.operators.statistics import ExactAggregate

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from dpsql.trusted.frozen import field_names, replace
+from dpsql.frozen import field_names, replace
 from dpsql.trusted.plan.node import Node
 
 Kind = TypeVar("Kind", bound=Node)

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from dpsql.frozen import replace
 from dpsql.questions.all_aggregates import AGGREGATES
 from dpsql.trusted.cached import cached_property
-from dpsql.trusted.frozen import replace
 from dpsql.trusted.plan.expr.facts import Facts
 from dpsql.trusted.plan.expr.functions import SAFE_INTEGERS
 from dpsql.trusted.plan.expr.printing import quote

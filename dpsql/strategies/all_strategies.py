@@ -13,6 +13,7 @@ from functools import partial
 from typing import TypeAlias
 
 from dpsql.errors import Unsupported
+from dpsql.frozen import Frozen
 from dpsql.strategies import (
     ca,
     clock,
@@ -33,7 +34,6 @@ from dpsql.strategies import (
 from dpsql.strategies.cache import remembered
 from dpsql.strategies.optimality_gap import OptimalityBound
 from dpsql.strategies.strategy import NotMeasured, Refusal, Strategy
-from dpsql.trusted.frozen import Frozen
 from dpsql.workload.factors import Array
 from dpsql.workload.workload import Workload
 

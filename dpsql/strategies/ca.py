@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from dpsql.frozen import replace
 from dpsql.strategies.optimal import optimal
 from dpsql.strategies.optimality_gap import OptimalityBound
 from dpsql.strategies.strategy import Refusal, Strategy
-from dpsql.trusted.frozen import replace
 from dpsql.workload.factors import Array
 from dpsql.workload.workload import Workload
 

@@ -32,12 +32,12 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from dpsql.frozen import replace
 from dpsql.strategies import clock
 from dpsql.strategies.least_squares import LeastSquares, even
 from dpsql.strategies.optimality_gap import Noise, OptimalityBound
 from dpsql.strategies.p_identity import PIdentity
 from dpsql.strategies.strategy import Block, Refusal, Strategy
-from dpsql.trusted.frozen import replace
 from dpsql.workload.factor_blocks import check_blocks
 from dpsql.workload.factors import Array, Dense, Factor, Identity, Prefix, Ranges, Total
 from dpsql.workload.workload import Workload, joined

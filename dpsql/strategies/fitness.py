@@ -10,13 +10,13 @@ import math
 
 import numpy as np
 
+from dpsql.frozen import replace
 from dpsql.strategies.fixed_point import solve
 from dpsql.strategies.integers import whole
 from dpsql.strategies.least_squares import LeastSquares, one_block
 from dpsql.strategies.optimal import optimal
 from dpsql.strategies.optimality_gap import OptimalityBound
 from dpsql.strategies.strategy import Refusal, Strategy
-from dpsql.trusted.frozen import replace
 from dpsql.workload.domain import CellDomain
 from dpsql.workload.factors import Array, Dense, Factor, Total
 from dpsql.workload.workload import Workload, joined, product_of

@@ -33,11 +33,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from dpsql.frozen import Frozen, replace
 from dpsql.strategies import clock
 from dpsql.strategies.climb import climb, logarithms, probabilities
 from dpsql.strategies.spectrum import TINY, Spectrum, exact_spectrum, spectrum
 from dpsql.trusted.cached import cached_property
-from dpsql.trusted.frozen import Frozen, replace
 from dpsql.workload.domain import domain
 from dpsql.workload.factors import Array, Dense
 from dpsql.workload.workload import Product, Workload

@@ -18,11 +18,11 @@ from itertools import combinations
 import numpy as np
 import scipy
 
+from dpsql.frozen import Frozen
 from dpsql.strategies.nested import Nested, energy
 from dpsql.strategies.optimality_gap import Noise
 from dpsql.strategies.product_bound import valued
 from dpsql.strategies.strategy import Block, Refusal, Strategy
-from dpsql.trusted.frozen import Frozen
 from dpsql.workload.domain import DENSE
 from dpsql.workload.factors import AllRange, Array, Identity, Intervals, Ranges, Total
 from dpsql.workload.workload import Workload

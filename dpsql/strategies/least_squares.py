@@ -8,9 +8,9 @@ from typing import Protocol, cast
 import numpy as np
 import scipy
 
+from dpsql.frozen import Frozen
 from dpsql.strategies.strategy import Block, NotMeasured, Strategy
 from dpsql.trusted.cached import cached_property
-from dpsql.trusted.frozen import Frozen
 from dpsql.workload.domain import DENSE, too_large
 from dpsql.workload.factors import Array, Factor, Identity, Total
 from dpsql.workload.implicit import PIdentity

@@ -8,9 +8,9 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from dpsql.frozen import Frozen
 from dpsql.strategies.closure import Closure, closure
 from dpsql.trusted.cached import cached_property
-from dpsql.trusted.frozen import Frozen
 from dpsql.workload.factors import Array, Factor
 from dpsql.workload.workload import Product, Workload
 

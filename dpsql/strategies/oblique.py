@@ -34,6 +34,7 @@ import numpy as np
 import scipy
 
 from dpsql.errors import Unsupported
+from dpsql.frozen import Frozen, replace
 from dpsql.strategies import clock
 from dpsql.strategies.climb import climb
 from dpsql.strategies.fixed_point import solve
@@ -45,7 +46,6 @@ from dpsql.strategies.product_bound import product_bound
 from dpsql.strategies.residual import Even, Oblique, Residuals, Split, subsets
 from dpsql.strategies.residual_planner import MarginalLook
 from dpsql.strategies.strategy import Refusal
-from dpsql.trusted.frozen import Frozen, replace
 from dpsql.workload.domain import domain
 from dpsql.workload.factors import Array, Dense, Identity, Total
 from dpsql.workload.workload import Product, Workload

@@ -7,13 +7,13 @@ import math
 import numpy as np
 
 from dpsql.errors import Unsupported
+from dpsql.frozen import Frozen
 from dpsql.strategies import clock
 from dpsql.strategies.fixed_point import Solution, solve
 from dpsql.strategies.integers import bits_of, trivial, whole
 from dpsql.strategies.least_squares import LeastSquares, one_block
 from dpsql.strategies.square_root import SquareRoot, prefix_bound
 from dpsql.strategies.strategy import Refusal
-from dpsql.trusted.frozen import Frozen
 from dpsql.workload.domain import DENSE, Attribute, CellDomain, domain, too_large
 from dpsql.workload.factors import Array, Dense, Factor, Prefix
 from dpsql.workload.workload import Product, Workload, joined

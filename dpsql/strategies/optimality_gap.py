@@ -24,7 +24,7 @@ from __future__ import annotations
 import math
 from typing import Literal, TypeAlias
 
-from dpsql.trusted.frozen import Frozen
+from dpsql.frozen import Frozen
 from dpsql.trusted.matrices.blocks import Noise as Noise
 
 Covers: TypeAlias = Literal["Gaussian strategies", "Laplace strategies", "all unbiased mechanisms"]

@@ -22,13 +22,13 @@ from collections.abc import Sequence
 import numpy as np
 import scipy
 
+from dpsql.frozen import Frozen
 from dpsql.strategies import clock, marginals
 from dpsql.strategies.integers import BITS
 from dpsql.strategies.least_squares import LeastSquares, one_block
 from dpsql.strategies.product_bound import valued
 from dpsql.strategies.strategy import Refusal, Strategy
 from dpsql.trusted.cached import cached_property
-from dpsql.trusted.frozen import Frozen
 from dpsql.workload.factors import Array, Factor, Identity
 from dpsql.workload.implicit import PIdentity as PIdentity
 from dpsql.workload.workload import Workload, joined, product_of

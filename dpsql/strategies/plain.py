@@ -10,11 +10,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from dpsql.frozen import replace
 from dpsql.strategies.integers import integral
 from dpsql.strategies.least_squares import LeastSquares, one_block
 from dpsql.strategies.optimality_gap import Covers, Noise, OptimalityBound
 from dpsql.strategies.strategy import Block, Refusal, Strategy
-from dpsql.trusted.frozen import replace
 from dpsql.workload.factors import Array, Identity
 from dpsql.workload.workload import Workload
 

@@ -27,12 +27,12 @@ from collections.abc import Mapping
 import numpy as np
 import scipy
 
+from dpsql.frozen import replace
 from dpsql.strategies import clock
 from dpsql.strategies.marginal_products import Kind, MarginalProducts, Pair, Weights
 from dpsql.strategies.optimality_gap import Covers, OptimalityBound
 from dpsql.strategies.square_root import prefix_bound
 from dpsql.strategies.strategy import Strategy
-from dpsql.trusted.frozen import replace
 from dpsql.workload.domain import DENSE
 from dpsql.workload.factors import Array, Factor, Identity, Prefix, Total
 from dpsql.workload.workload import Product, Workload

@@ -26,10 +26,10 @@ from typing import Protocol
 
 import numpy as np
 
+from dpsql.frozen import Frozen
 from dpsql.strategies.least_squares import pseudo_inverse
 from dpsql.strategies.strategy import Block, NotMeasured, Strategy
 from dpsql.trusted.cached import cached_property
-from dpsql.trusted.frozen import Frozen
 from dpsql.workload.factors import Array, Dense, Factor
 from dpsql.workload.implicit import Centered as Centered
 from dpsql.workload.workload import Product, Workload

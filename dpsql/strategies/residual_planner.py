@@ -30,13 +30,13 @@ from typing import Self
 import numpy as np
 import scipy
 
+from dpsql.frozen import AbstractFrozen, Frozen
 from dpsql.strategies.climb import climb, logarithms, probabilities
 from dpsql.strategies.closure import closure, how_many, products, ways
 from dpsql.strategies.optimality_gap import OptimalityBound
 from dpsql.strategies.residual import Even, Residuals
 from dpsql.strategies.strategy import Refusal
 from dpsql.trusted.cached import cached_property
-from dpsql.trusted.frozen import AbstractFrozen, Frozen
 from dpsql.workload.domain import CellDomain
 from dpsql.workload.factors import Array, Identity, Total
 from dpsql.workload.workload import Workload

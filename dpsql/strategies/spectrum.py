@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import scipy
 
-from dpsql.trusted.frozen import Frozen
+from dpsql.frozen import Frozen
 from dpsql.workload.factors import Array
 
 TINY = 1e-300  # a divisor in place of zero where the dividend is zero too: columns that no query counts

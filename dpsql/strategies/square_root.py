@@ -17,10 +17,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from dpsql.frozen import replace
 from dpsql.strategies.least_squares import LeastSquares, one_block
 from dpsql.strategies.optimality_gap import OptimalityBound
 from dpsql.strategies.strategy import Refusal, Strategy
-from dpsql.trusted.frozen import replace
 from dpsql.workload.factors import Array, Prefix
 from dpsql.workload.implicit import SquareRoot as SquareRoot
 from dpsql.workload.workload import Workload

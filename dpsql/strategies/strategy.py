@@ -12,9 +12,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from dpsql.frozen import AbstractFrozen, Frozen
 from dpsql.strategies.optimality_gap import OptimalityBound
 from dpsql.trusted.cached import cached_property
-from dpsql.trusted.frozen import AbstractFrozen, Frozen
 from dpsql.trusted.matrices.blocks import BlockSensitivity, Noise
 from dpsql.workload.domain import CellDomain
 from dpsql.workload.factor_blocks import Block, sensitivity

@@ -17,9 +17,9 @@ from collections.abc import Sequence
 import numpy as np
 import scipy
 
+from dpsql.frozen import Frozen
 from dpsql.strategies.strategy import Block, NotMeasured, Strategy
 from dpsql.trusted.cached import cached_property
-from dpsql.trusted.frozen import Frozen
 from dpsql.workload.factors import Array, Dense, Factor
 from dpsql.workload.workload import Product, Workload, product_of
 

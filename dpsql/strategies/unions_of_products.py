@@ -20,6 +20,7 @@ from itertools import combinations
 
 import numpy as np
 
+from dpsql.frozen import Frozen, replace
 from dpsql.strategies import clock
 from dpsql.strategies.kronecker import ROWS, by_turns, factors_of
 from dpsql.strategies.least_squares import LeastSquares, one_block
@@ -31,7 +32,6 @@ from dpsql.strategies.product_bound import valued
 from dpsql.strategies.strategy import Block, Refusal, Strategy
 from dpsql.strategies.two_products import TwoProducts
 from dpsql.trusted.cached import cached_property
-from dpsql.trusted.frozen import Frozen, replace
 from dpsql.workload.domain import DENSE, room
 from dpsql.workload.factors import Array, Dense, Factor
 from dpsql.workload.workload import Product, ReducedWorkload, Workload, reduced

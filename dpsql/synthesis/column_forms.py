@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from sqlglot import exp
 
 from dpsql.errors import Unsupported
+from dpsql.frozen import Frozen
 from dpsql.synthesis.counted_values import CountedValues
-from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.plan.expr.facts import Facts
 from dpsql.trusted.plan.expr.nodes import Value
 from dpsql.types import Span, Type

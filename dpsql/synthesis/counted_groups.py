@@ -8,10 +8,10 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
+from dpsql.frozen import Frozen, replace
 from dpsql.models.joint_histogram import GroupCount, JointHistogram
 from dpsql.models.table_domain import Columns, TableDomain
 from dpsql.synthesis.packed_numbers import packed_numbers, unpacked_numbers
-from dpsql.trusted.frozen import Frozen, replace
 from dpsql.workload.factors import Array
 
 NOWHERE = -1

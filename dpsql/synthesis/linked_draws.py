@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from dpsql.answers.simulation import Simulation
+from dpsql.frozen import Frozen, replace
 from dpsql.models.conditional_draws import Allowed
 from dpsql.models.sampling import Places
 from dpsql.synthesis.linked_plan import LinkedModels, LinkedPlan, LinkedView
@@ -30,7 +31,6 @@ from dpsql.synthesis.synthetic_table import SyntheticTable
 from dpsql.synthesis.table_options import MOST_ROWS
 from dpsql.synthesis.table_plan import released_marginals
 from dpsql.trusted.declarations.tables import ForeignKey
-from dpsql.trusted.frozen import Frozen, replace
 from dpsql.trusted.measurements.reading.request import Request
 from dpsql.trusted.plan.expr.nodes import Value
 from dpsql.types import Type

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from dpsql.frozen import Frozen, replace
 from dpsql.models.noisy_marginals import MarginalMeasurement
 from dpsql.models.sampling import Places
 from dpsql.planning.explain import Measurement
@@ -22,7 +23,6 @@ from dpsql.synthesis.methods.stages import measurement
 from dpsql.synthesis.table_options import SynthesisTerms
 from dpsql.synthesis.table_plan import told_to_who_waits
 from dpsql.trusted.accounting.cost import Cost
-from dpsql.trusted.frozen import Frozen, replace
 from dpsql.trusted.measurements.reading.request import Request
 from dpsql.trusted.plan.expr.nodes import Value
 from dpsql.trusted.plan.node import Node

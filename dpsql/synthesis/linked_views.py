@@ -20,10 +20,10 @@ from collections.abc import Mapping, Sequence
 import sqlglot
 from sqlglot import exp
 
+from dpsql.frozen import Frozen, replace
 from dpsql.sql.text.statement import Query
 from dpsql.synthesis.column_forms import Form, ListedColumn
 from dpsql.trusted.cached import cached_property
-from dpsql.trusted.frozen import Frozen, replace
 from dpsql.types import Type
 
 

@@ -11,13 +11,13 @@ from collections.abc import Generator
 from itertools import combinations, product
 from typing import Any, ClassVar
 
+from dpsql.frozen import Frozen
 from dpsql.models.noisy_marginals import MarginalMeasurement
 from dpsql.models.sampling import Places
 from dpsql.models.table_domain import Columns, TableDomain
 from dpsql.models.table_model import TableModel
 from dpsql.trusted.accounting.cost import Cost
 from dpsql.trusted.cached import cached_property
-from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.measurements.reading.request import Request
 from dpsql.trusted.plan.cells import Cells
 from dpsql.trusted.plan.expr.nodes import Value

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
+from dpsql.frozen import Frozen, field, replace
 from dpsql.synthesis.method import Method, SynthesisTask
 from dpsql.synthesis.methods.aim import AdaptiveMarginals
 from dpsql.synthesis.methods.independent import Independent
 from dpsql.synthesis.methods.marginal_requests import noise_for
 from dpsql.synthesis.methods.mst import SpanningTree, pairs
 from dpsql.trusted.accounting.cost import Cost
-from dpsql.trusted.frozen import Frozen, field, replace
 
 MANY_COLUMNS = 100  # AIM looks at all pairs and triples of columns in every round
 ALONE = "the workload uses no columns together, so the whole price is spent on single columns"

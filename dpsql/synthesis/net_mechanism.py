@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from dpsql.frozen import Frozen
 from dpsql.planning.explain import Expected
 from dpsql.synthesis.column_forms import Form
 from dpsql.synthesis.method import CodedTable
@@ -31,7 +32,6 @@ from dpsql.synthesis.online_model import OnlineModel, shown_columns
 from dpsql.synthesis.online_options import OnlineTerms
 from dpsql.trusted.accounting.cost import Cost
 from dpsql.trusted.cached import cached_property
-from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.measurements.block_sums import Axis
 from dpsql.trusted.measurements.farthest_marginal import Farthest, FarthestMarginal
 from dpsql.trusted.measurements.noisy_sums import MeasuredSums, NoisySums

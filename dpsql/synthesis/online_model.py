@@ -16,6 +16,7 @@ import numpy as np
 from dpsql.answers.described_columns import OF_ONLINE_MODEL
 from dpsql.answers.listing import Listing
 from dpsql.estimates import margin
+from dpsql.frozen import Frozen, field
 from dpsql.mechanisms.additive_noise import bought, error_of, scale_of
 from dpsql.models.joint_histogram import JointHistogram, of_columns
 from dpsql.models.table_domain import TableDomain
@@ -27,7 +28,6 @@ from dpsql.synthesis.online_options import OnlineTerms
 from dpsql.synthesis.released_table import SyntheticColumn, packed, unpacked
 from dpsql.trusted.accounting.cost import Cost
 from dpsql.trusted.cached import cached_property
-from dpsql.trusted.frozen import Frozen, field
 from dpsql.trusted.measurements.online_comparisons import Opening
 from dpsql.trusted.measurements.reading.request import Request
 from dpsql.trusted.noise.integer import DiscreteGaussian, DiscreteLaplace, Noise, spread_of

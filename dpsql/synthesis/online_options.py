@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from dpsql.catalog.price import Price
+from dpsql.frozen import Frozen
 from dpsql.planning.options import Options, named_option, own_options, read_options
 from dpsql.sql.text.statement import Option
 from dpsql.synthesis.table_options import MOST_BINS, SHARED, number_option
 from dpsql.trusted.accounting.cost import Cost
-from dpsql.trusted.frozen import Frozen
 
 ONLINE_METHODS = ("pmw", "net")
 OWN = ("method", "queries", "updates", "bins")

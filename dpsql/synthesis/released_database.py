@@ -7,8 +7,8 @@ from typing import ClassVar
 
 from dpsql.answers.described_columns import OF_SYNTHETIC_TABLES
 from dpsql.answers.listing import Listing
+from dpsql.frozen import Frozen
 from dpsql.synthesis.synthetic_table import SyntheticTable, of_json
-from dpsql.trusted.frozen import Frozen
 
 DATABASE_MARK = '{"synthetic tables": '  # with which the stored form of each begins, and of nothing else
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from dpsql.frozen import Frozen, field
 from dpsql.models.noisy_marginals import MarginalMeasurement
 from dpsql.synthesis.counted_values import CountedValues
 from dpsql.synthesis.packed_numbers import packed_numbers, unpacked_numbers
 from dpsql.trusted.declarations.tables import ForeignKey
-from dpsql.trusted.frozen import Frozen, field
 from dpsql.trusted.plan.expr.nodes import Value
 from dpsql.trusted.stopping import go_on
 from dpsql.types import Type

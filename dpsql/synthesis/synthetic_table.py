@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from dpsql.answers.described_columns import OF_SYNTHETIC_TABLE
 from dpsql.answers.listing import Listing
 from dpsql.answers.new_files import new_file, save
+from dpsql.frozen import asdict
 from dpsql.synthesis.released_table import KeptTable, ReleasedMarginal, SyntheticColumn, packed, unpacked
 from dpsql.trusted.declarations.tables import Column, Domain, ForeignKey, Table
-from dpsql.trusted.frozen import asdict
 from dpsql.types import ANY_NUMBER, Interval, Type
 
 if TYPE_CHECKING:

@@ -13,12 +13,12 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
+from dpsql.frozen import Frozen
 from dpsql.models.noisy_marginals import MarginalMeasurement, combined
 from dpsql.models.table_domain import Columns, TableDomain
 from dpsql.synthesis.counted_values import CountedValues
 from dpsql.synthesis.released_table import KeptTable
 from dpsql.trusted.cached import cached_property
-from dpsql.trusted.frozen import Frozen
 from dpsql.workload.factors import Array
 
 

@@ -7,9 +7,9 @@ from fractions import Fraction
 
 from dpsql.catalog.price import Price
 from dpsql.errors import OptionError
+from dpsql.frozen import Frozen
 from dpsql.planning.options import Options, named_option, own_options, read_options
 from dpsql.sql.text.statement import Option
-from dpsql.trusted.frozen import Frozen
 
 OWN = ("method", "score", "fit", "workload", "queries", "public", "rows", "bins")
 SCORES, FITS, QUERIES = ("r", "mutual information"), ("network", "conditionals"), ("marginals", "single")

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from dpsql.answers.simulation import Simulation
+from dpsql.frozen import Frozen, replace
 from dpsql.models.noisy_marginals import MarginalMeasurement
 from dpsql.models.sampling import Places
 from dpsql.models.table_domain import TableDomain
@@ -28,7 +29,6 @@ from dpsql.synthesis.released_table import ReleasedMarginal, SyntheticColumn, re
 from dpsql.synthesis.synthetic_table import SyntheticTable
 from dpsql.synthesis.table_options import MOST_ROWS, SynthesisTerms
 from dpsql.synthesis.valid_combinations import FollowingColumn, valid_rows
-from dpsql.trusted.frozen import Frozen, replace
 from dpsql.trusted.measurements.farthest_count import FarthestCount
 from dpsql.trusted.measurements.farthest_marginal import FarthestMarginal
 from dpsql.trusted.measurements.noisy_sums import NoisySums

@@ -12,11 +12,11 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from dpsql.answers.simulation import Simulation
+from dpsql.frozen import Frozen
 from dpsql.models.sampling import Places
 from dpsql.questions.question import Combinations, Question
 from dpsql.synthesis.column_forms import Form, ListedColumn
 from dpsql.synthesis.method import CodedColumn
-from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.plan.expr.nodes import Value
 
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import Annotated, TypeAlias
 
-from dpsql.trusted.frozen import Frozen
+from dpsql.frozen import Frozen
 
 
 class NumberRange(Frozen):

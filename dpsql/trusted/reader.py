@@ -13,8 +13,8 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from dpsql.frozen import Frozen
 from dpsql.trusted.declarations.tables import TableSchema
-from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.plan.stored import StoredTable
 
 

@@ -10,9 +10,9 @@ from typing import Any
 from dpsql.catalog.file_names import is_of_rows
 from dpsql.catalog.price import exact
 from dpsql.errors import Error, OptionError, ProgrammingError
+from dpsql.frozen import replace
 from dpsql.sql.text.parse import parse, parse_check
 from dpsql.sql.text.statement import CheckedQuery, Option, Standing, Validate, Width
-from dpsql.trusted.frozen import replace
 from dpsql.trusted.plan.expr.nodes import Value
 
 LEAST_TOLERANCE, MOST_TOLERANCE = Fraction(1, 10**12), Fraction(10**15)

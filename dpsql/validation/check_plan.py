@@ -10,11 +10,11 @@ from dpsql.budgets.reports import amount
 from dpsql.catalog.model import Budget
 from dpsql.catalog.price import Price
 from dpsql.errors import OptionError, Unsupported
+from dpsql.frozen import Frozen, replace
 from dpsql.planning.choose import budgets_by_account
 from dpsql.planning.program import priced
 from dpsql.sql.text.places import span_of
 from dpsql.trusted.accounting.cost import Cost
-from dpsql.trusted.frozen import Frozen, replace
 from dpsql.trusted.measurements.flip_distance import MOST_TESTS
 from dpsql.trusted.measurements.reading.request import Request
 from dpsql.trusted.plan.node import PublicFacts

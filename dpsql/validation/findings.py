@@ -12,7 +12,7 @@ from dpsql.answers.answer import Answer, AnswerColumn
 from dpsql.answers.asked import Asked
 from dpsql.answers.columns import of_rows
 from dpsql.answers.described_columns import OF_CHECKS
-from dpsql.trusted.frozen import Frozen, asdict, field, replace
+from dpsql.frozen import Frozen, asdict, field, replace
 from dpsql.trusted.plan.expr.nodes import Value
 from dpsql.validation.deciders.decider import CONFIDENCE, Outcome
 

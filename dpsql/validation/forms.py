@@ -21,13 +21,13 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from dpsql.errors import Unsupported
+from dpsql.frozen import Frozen
 from dpsql.planning.distinct_parts import distinct_values
 from dpsql.planning.sum_parts import clip_of
 from dpsql.questions.all_aggregates import Kind
 from dpsql.questions.chosen_grids import quantizer
 from dpsql.questions.parts import Distincts
 from dpsql.questions.question import AggregateCall
-from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.measurements.flip_distance import FARTHEST_END, DistinctWithin, ExtensionWithin, Form, Test, Within
 from dpsql.trusted.plan.cells import Cells
 from dpsql.trusted.plan.expr.nodes import Call, Case, Cast, Expr, Literal, Ref, Value, predicate, real, whole

@@ -12,6 +12,7 @@ from sqlglot import exp
 
 from dpsql.catalog.model import Catalog
 from dpsql.errors import Error, OptionError, SqlError, Unsupported
+from dpsql.frozen import Frozen, replace
 from dpsql.planning.bounded_view import limited_view
 from dpsql.planning.groups import check_cells, not_listed
 from dpsql.planning.options import Options
@@ -24,7 +25,6 @@ from dpsql.sql.binding.domains import Scratch
 from dpsql.sql.text.literals import ParameterValue
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.statement import CheckedQuery, Query
-from dpsql.trusted.frozen import Frozen, replace
 from dpsql.trusted.plan.expr.nodes import Ref, Value
 from dpsql.trusted.plan.node import Node, Stability
 from dpsql.validation.deciders.decider import Check

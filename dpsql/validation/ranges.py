@@ -6,8 +6,8 @@ import math
 from fractions import Fraction
 
 from dpsql.errors import OptionError
+from dpsql.frozen import Frozen
 from dpsql.sql.text.statement import Width
-from dpsql.trusted.frozen import Frozen
 
 
 class Range(Frozen):

@@ -13,11 +13,11 @@ from collections.abc import Callable, Generator, Sequence
 from fractions import Fraction
 from typing import Any
 
+from dpsql.frozen import Frozen, replace
 from dpsql.mechanisms.additive_noise import bought, scale_of
 from dpsql.questions.rules.flatten import Flat, flattened, gathered
 from dpsql.trusted.accounting.cost import Cost
 from dpsql.trusted.cached import cached_property
-from dpsql.trusted.frozen import Frozen, replace
 from dpsql.trusted.measurements.above_threshold import AboveThresholdOfTests, Failed, splits
 from dpsql.trusted.measurements.flip_distance import FlipDistances, NoisyFlipDistance, Test, Within, touched
 from dpsql.trusted.measurements.reading.request import Request

@@ -18,10 +18,10 @@ from dpsql.catalog.days import KEPT_BY_ENDS
 from dpsql.catalog.model import Catalog
 from dpsql.catalog.writing import key
 from dpsql.errors import OptionError, SqlError
+from dpsql.frozen import Frozen, replace
 from dpsql.sql.binding.binding_context import PublicTables
 from dpsql.sql.text.statement import Query, Standing
 from dpsql.trusted.declarations.tables import Column, Table
-from dpsql.trusted.frozen import Frozen, replace
 from dpsql.trusted.kernel.publics import Publics
 from dpsql.trusted.plan.operators.distinct import Distinct
 from dpsql.trusted.plan.operators.scan import Scan

@@ -7,9 +7,9 @@ from fractions import Fraction
 
 from dpsql.catalog.price import Price, exact
 from dpsql.errors import OptionError
+from dpsql.frozen import Frozen
 from dpsql.planning.options import Options, named_option, own_options, read_options
 from dpsql.sql.text.statement import Option
-from dpsql.trusted.frozen import Frozen
 
 OWN = ("decider", "suite", "alpha", "failures")
 SHARED = ("epsilon", "delta", "rho", "max_rows", "clip")  # with SELECT

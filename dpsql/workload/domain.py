@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from dpsql.errors import Unsupported
-from dpsql.trusted.frozen import Frozen
+from dpsql.frozen import Frozen
 
 DENSE = 4096  # cells up to which matrices over all pairs of cells are written out
 ROOM = 2**28  # bytes of one array: what is larger is not made, however much memory there is

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
-from dpsql.trusted.frozen import Frozen
+from dpsql.frozen import Frozen
 from dpsql.trusted.matrices.blocks import BlockSensitivity, IntegerBlock, Noise, applied, sensitivity_of
 from dpsql.trusted.matrices.matrices import (
     AllStretches,

@@ -16,8 +16,8 @@ from typing import ClassVar, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from dpsql.frozen import AbstractFrozen, settle
 from dpsql.trusted.cached import cached_property
-from dpsql.trusted.frozen import AbstractFrozen, settle
 from dpsql.trusted.matrices.matrices import (
     LARGEST,
     LONGEST,

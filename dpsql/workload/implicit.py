@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from dpsql.frozen import AbstractFrozen, settle
 from dpsql.trusted.cached import cached_property
-from dpsql.trusted.frozen import AbstractFrozen, settle
 from dpsql.trusted.matrices.matrices import Centre, Halves, Matrix, Root, Stacked
 from dpsql.workload.domain import room, too_large
 from dpsql.workload.factors import Array, Exact, Factor, Prefix, Sized, length, words, written

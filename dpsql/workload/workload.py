@@ -14,8 +14,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from dpsql.frozen import AbstractFrozen, Frozen
 from dpsql.trusted.cached import cached_property
-from dpsql.trusted.frozen import AbstractFrozen, Frozen
 from dpsql.workload.domain import Attribute, CellDomain, room
 from dpsql.workload.factor_blocks import Block
 from dpsql.workload.factors import Array, Exact, Factor, Total

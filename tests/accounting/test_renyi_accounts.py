@@ -22,11 +22,11 @@ from dpsql.budgets import convert
 from dpsql.budgets.convert import FOR_FAILURES, FOR_ORDERS, FOR_RHO, limit, renyi_limit
 from dpsql.budgets.room_left import epsilon_left, rho_left, share_spent, times_left
 from dpsql.catalog.price import Price
+from dpsql.frozen import replace
 from dpsql.ledgers.ledger_reports import ReportingLedger
 from dpsql.trusted.accounting import cost, privacy_filter
 from dpsql.trusted.accounting.cost import ATTO, NANO, NOTHING, ORDERS, Account, Charge, Cost, concentrated, pure
 from dpsql.trusted.accounting.privacy_filter import Limit
-from dpsql.trusted.frozen import replace
 from dpsql.trusted.kernel.ledger import Refused
 
 mpmath = pytest.importorskip("mpmath", reason="the oracle of these tests, which comes with dp-accounting")

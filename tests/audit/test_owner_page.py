@@ -14,9 +14,9 @@ from dpsql.audit.owner_page import book_of, owner_page
 from dpsql.budgets.convert import limit
 from dpsql.catalog.model import Budget
 from dpsql.catalog.price import Price
+from dpsql.frozen import replace
 from dpsql.ledgers.ledger_reports import ReportingLedger
 from dpsql.trusted.accounting.cost import Account, pure
-from dpsql.trusted.frozen import replace
 
 HOSTILE = "SELECT '</td><script>alert(1)</script>'"
 BUDGET = Budget(name="main", entity="person", total=Price(epsilon=Fraction(10)), per_analyst=Price(epsilon=Fraction(2)),

@@ -22,7 +22,7 @@ from dpsql.backends.file_tables import FileTable, open_files
 from dpsql.backends.source_files import files_of
 from dpsql.catalog.reading import CellReading, CsvFormat
 from dpsql.errors import OperationalError
-from dpsql.trusted.frozen import asdict
+from dpsql.frozen import asdict
 
 
 def opened(path: Path, cells: Mapping[str, CellReading], how: CsvFormat = CsvFormat()) -> DuckReader:

@@ -13,8 +13,8 @@ from dpsql.backends.source_files import FileState, SourceFiles
 from dpsql.backends.spark_tables import SparkTable
 from dpsql.backends.store import origin_text
 from dpsql.catalog.reading import CellReading, CsvFormat
+from dpsql.frozen import field_names, replace
 from dpsql.trusted.declarations.tables import OwnerPath, OwnerStep, Table
-from dpsql.trusted.frozen import field_names, replace
 from dpsql.trusted.plan.stored import shape_of
 from dpsql.types import Type
 

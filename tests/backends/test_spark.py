@@ -43,9 +43,9 @@ from dpsql.cli import main
 from dpsql.engine.opening import open_reader
 from dpsql.engine.opening_spark import alone_in_spark, read_by_spark
 from dpsql.errors import IntegrityError, OperationalError, PolicyError
+from dpsql.frozen import replace
 from dpsql.ledgers.ledger_reports import ReportingLedger
 from dpsql.ledgers.proven_facts import FactsBesideLedger
-from dpsql.trusted.frozen import replace
 from dpsql.trusted.reader import PARTS, Parts, ReaderFault
 
 MANY = "SELECT clinic, COUNT(*), SUM(cost) FROM visits GROUP BY clinic"

@@ -7,7 +7,7 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 
-from dpsql.trusted.frozen import Frozen
+from dpsql.frozen import Frozen
 
 os.environ.setdefault("DPSQL_STATE", "")  # data made for a benchmark are not noted as served
 

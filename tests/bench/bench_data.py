@@ -14,7 +14,7 @@ from dpsql.answers.answer import Answer
 from dpsql.engine.answering import answer
 from dpsql.engine.opening import ConnectionTerms, open_session
 from dpsql.engine.session import Session
-from dpsql.trusted.frozen import replace
+from dpsql.frozen import replace
 from dpsql.trusted.kernel.ledger import Ledger
 
 CLINICS = 50

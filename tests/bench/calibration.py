@@ -38,9 +38,9 @@ from dpsql.engine.decide import decide
 from dpsql.engine.opening import ConnectionTerms, open_session
 from dpsql.engine.session import Session
 from dpsql.errors import Error
+from dpsql.frozen import Frozen, replace
 from dpsql.sql.text.parse import parse
 from dpsql.sql.text.statement import Query, Validate
-from dpsql.trusted.frozen import Frozen, replace
 from dpsql.trusted.kernel.ledger import Ledger
 from dpsql.trusted.kernel.run import Kernel
 

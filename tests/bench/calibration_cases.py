@@ -15,7 +15,7 @@ from pathlib import Path
 import duckdb
 
 from dpsql.demo.folder import HERE as DEMO
-from dpsql.trusted.frozen import Frozen
+from dpsql.frozen import Frozen
 
 PRICES = ("epsilon = 1", "rho = 0.08", "epsilon = 0.6, delta = 1e-6", "epsilon = 3")
 

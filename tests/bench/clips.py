@@ -23,7 +23,7 @@ from bench_clock import table
 from bench_data import answers_of
 
 from dpsql.answers.answer import Answer
-from dpsql.trusted.frozen import Frozen
+from dpsql.frozen import Frozen
 
 POLICY = """
 version = 1

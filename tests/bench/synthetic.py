@@ -36,7 +36,7 @@ from typing import Any
 import numpy as np
 from bench_clock import table
 
-from dpsql.trusted.frozen import Frozen
+from dpsql.frozen import Frozen
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from support.coded_tables import Coded, Places, total_variation

@@ -38,8 +38,8 @@ from typing import Any
 import duckdb
 from bench_clock import milliseconds, table
 
+from dpsql.frozen import Frozen
 from dpsql.server.vault import passwords
-from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.kernel.ledger import Ledger
 
 PASSWORD = "correct horse"

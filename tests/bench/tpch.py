@@ -37,9 +37,9 @@ from dpsql.engine.answering import answer
 from dpsql.engine.opening import fitted
 from dpsql.engine.session import Session
 from dpsql.errors import Error
+from dpsql.frozen import Frozen
 from dpsql.ledgers.ledger_reports import ReportingLedger
 from dpsql.solvers.usual import USUAL
-from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.kernel.run import Kernel
 from dpsql.trusted.measurements.several import balanced_levels, race, sets
 

@@ -12,7 +12,7 @@ from itertools import combinations
 
 import numpy as np
 
-from dpsql.trusted.frozen import Frozen
+from dpsql.frozen import Frozen
 from dpsql.workload.domain import domain
 from dpsql.workload.factors import AllRange, Dense, Factor, Identity, Prefix, Ranges, Total
 from dpsql.workload.workload import Product, Workload, reduced

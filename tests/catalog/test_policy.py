@@ -13,8 +13,8 @@ from dpsql.catalog.policy import parse_policy, read_policy, written_reference
 from dpsql.catalog.sections import locate
 from dpsql.catalog.writing import value
 from dpsql.errors import PolicyError
+from dpsql.frozen import Frozen
 from dpsql.trusted.declarations.tables import ForeignKey
-from dpsql.trusted.frozen import Frozen
 
 GOOD = """\
 version = 1

@@ -18,8 +18,8 @@ from dpsql.catalog.policy import parse_policy
 from dpsql.catalog.schema import carried_as, fit
 from dpsql.engine.opening import public_values
 from dpsql.errors import PolicyError
+from dpsql.frozen import Frozen, replace
 from dpsql.trusted.declarations.tables import Domain, ForeignKey, OwnerStep, TableSchema
-from dpsql.trusted.frozen import Frozen, replace
 from dpsql.types import Interval, Type
 
 

@@ -15,8 +15,8 @@ from dpsql import cli
 from dpsql.catalog.column_guesses import ColumnValues, column_guess, rounded_out
 from dpsql.catalog.guesses import references_of
 from dpsql.catalog.policy import read_policy
+from dpsql.frozen import replace
 from dpsql.trusted.declarations.tables import ForeignKey, TableSchema
-from dpsql.trusted.frozen import replace
 
 ROOT = str(Path(dpsql.__file__).parents[1])
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from dpsql.trusted.frozen import Frozen, field
+from dpsql.frozen import Frozen, field
 
 HERE = Path(__file__).parent
 

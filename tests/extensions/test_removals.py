@@ -12,6 +12,7 @@ from scipy.optimize import linprog
 from support.extensions.doors import leaving_by
 from support.extensions.hypergraphs import Rows, of_sets, random_rows
 
+from dpsql.frozen import Frozen, replace
 from dpsql.solvers import highs, portable
 from dpsql.solvers.usual import USUAL
 from dpsql.trusted.extensions.ask_solvers import Solvers
@@ -19,7 +20,6 @@ from dpsql.trusted.extensions.certified import WHOLE
 from dpsql.trusted.extensions.owned import loads
 from dpsql.trusted.extensions.removal_distance import RemovalDistances, enough, line, sets_of
 from dpsql.trusted.extensions.removal_program import RemovalProgram, RemovalSolution, Sets, removal_program
-from dpsql.trusted.frozen import Frozen, replace
 from dpsql.trusted.plan.operators.owner_sets import NEAR, UNIT
 
 EXACT = leaving_by(highs.leaving_by_simplex)

@@ -17,6 +17,7 @@ from measurements.test_removals import Told
 from support.extensions.doors import BY_FRACTIONS, by, leaving_by
 from support.extensions.hypergraphs import Rows, of_sets, random_rows, totals
 
+from dpsql.frozen import replace
 from dpsql.solvers import highs, refining
 from dpsql.solvers.flow import flow
 from dpsql.solvers.refining import refined, scipys
@@ -32,7 +33,6 @@ from dpsql.trusted.extensions.removal_distance import RemovalDistances, sets_of
 from dpsql.trusted.extensions.removal_program import RemovalSolution
 from dpsql.trusted.extensions.solver_ladder import packed, points
 from dpsql.trusted.extensions.words import dot, gathered, scaled, total
-from dpsql.trusted.frozen import replace
 from dpsql.trusted.measurements.several.sets import columns_of
 from dpsql.trusted.plan.operators.owner_sets import LARGEST, NEAR, UNIT, lipschitz_constant, slack
 

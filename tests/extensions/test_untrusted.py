@@ -24,13 +24,13 @@ from support.sessions import session_of
 from dpsql.answers.answer import Answer
 from dpsql.backends.duckdb import DuckReader
 from dpsql.engine.answering import answer
+from dpsql.frozen import field_names, is_frozen, replace
 from dpsql.solvers.usual import USUAL, for_crowd, for_packing, for_program
 from dpsql.trusted.extensions import ask_solvers
 from dpsql.trusted.extensions.ask_solvers import MOST_ANSWERS, NO_SOLVERS, Solvers, each_heard
 from dpsql.trusted.extensions.bounded_degrees import extended
 from dpsql.trusted.extensions.lipschitz_extension import LipschitzExtension
 from dpsql.trusted.extensions.removal_distance import RemovalDistances
-from dpsql.trusted.frozen import field_names, is_frozen, replace
 from dpsql.trusted.kernel.publics import Publics
 from dpsql.trusted.measurements.reading.content import Content
 from dpsql.trusted.measurements.reading.request import Context

@@ -11,7 +11,7 @@ from forging.tables import SMALL, STATEMENTS
 from oracle.replay import Family, Recorder
 
 from dpsql.engine.answering import answer
-from dpsql.trusted.frozen import Frozen, field_names, is_frozen, replace
+from dpsql.frozen import Frozen, field_names, is_frozen, replace
 from dpsql.trusted.matrices.blocks import IntegerBlock
 from dpsql.trusted.matrices.matrices import AllStretches, Centre, Halves, Prefixes, Root, Stacked, Stretches, Sum, Unit, Written
 from dpsql.trusted.measurements.block_sums import Blocks

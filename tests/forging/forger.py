@@ -19,8 +19,8 @@ import numpy as np
 from forging.corpus import Base, Corpus, Path, Slot
 from support.forged import fields_of, made_of, tampered
 
+from dpsql.frozen import Frozen, field_names, is_frozen
 from dpsql.trusted.accounting.cost import FREE
-from dpsql.trusted.frozen import Frozen, field_names, is_frozen
 from dpsql.trusted.kernel.shapes import RELATIONS, SUMMARIES
 from dpsql.trusted.measurements.all_measurements import MEASUREMENTS
 from dpsql.trusted.plan.expr.nodes import Call, Literal

@@ -18,8 +18,8 @@ from forging.judge import Found, judged, judged_comparisons
 from oracle.replay import Book, Loud, Recorder
 
 from dpsql.errors import Error, Incident, InternalError
+from dpsql.frozen import Frozen, replace
 from dpsql.trusted.accounting.cost import Account, Cost
-from dpsql.trusted.frozen import Frozen, replace
 from dpsql.trusted.kernel.claims import Disagreement
 from dpsql.trusted.measurements.noisy_sums import NoisySums
 from dpsql.trusted.measurements.online_comparisons import Comparisons, Opening

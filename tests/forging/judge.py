@@ -15,8 +15,8 @@ from oracle.moves import LAWS as ORACLE
 from oracle.moves import View, compare_rows, read_rows
 from oracle.replay import Family
 
+from dpsql.frozen import Frozen, replace
 from dpsql.trusted.accounting.cost import Cost
-from dpsql.trusted.frozen import Frozen, replace
 from dpsql.trusted.kernel.run import Kernel
 from dpsql.trusted.measurements.boxes import Tree
 from dpsql.trusted.measurements.buckets import Partition

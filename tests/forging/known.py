@@ -10,7 +10,7 @@ from forging.corpus import Base, Corpus
 from forging.forger import Forgery
 from support.forged import fields_of, made_of
 
-from dpsql.trusted.frozen import replace
+from dpsql.frozen import replace
 from dpsql.trusted.measurements.boxes import Tree
 from dpsql.trusted.measurements.buckets import Numbered
 from dpsql.trusted.measurements.flip_distance import DistinctWithin

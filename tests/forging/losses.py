@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from forging.watched import Step
 
-from dpsql.trusted.frozen import Frozen
+from dpsql.frozen import Frozen
 
 NEVER = -60.0  # log-probability of what is never drawn: half of it is what proofs leave out
 

@@ -13,8 +13,8 @@ from forging.known import HELD_NOW, KNOWN, halves
 from forging.watched import replaced
 from forging.wire import Wire
 
+from dpsql.frozen import replace
 from dpsql.trusted.accounting.cost import FREE, Cost
-from dpsql.trusted.frozen import replace
 from dpsql.trusted.kernel.shapes import RELATIONS, SUMMARIES
 from dpsql.trusted.measurements.all_measurements import MEASUREMENTS, VALUES
 from dpsql.trusted.measurements.online_comparisons import Comparisons

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
 
-from dpsql.trusted.frozen import Frozen
+from dpsql.frozen import Frozen
 from dpsql.trusted.measurements import block_sums
 from dpsql.trusted.measurements.several import race
 from dpsql.trusted.noise import choice, integer, smooth, sparse_vector, tree

@@ -17,9 +17,9 @@ from dpsql.catalog.price import price
 from dpsql.engine.answering import answer
 from dpsql.engine.session import Session
 from dpsql.errors import Error
+from dpsql.frozen import replace
 from dpsql.sql.text.parse import parse
 from dpsql.sql.text.statement import Query
-from dpsql.trusted.frozen import replace
 from dpsql.trusted.measurements.reading import content
 from dpsql.trusted.plan.node import Printing
 from dpsql.trusted.plan.operators.scan import Scan

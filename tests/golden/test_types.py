@@ -16,7 +16,7 @@ from dpsql.audit.exact import Exact
 from dpsql.catalog.price import price
 from dpsql.engine.answering import answer
 from dpsql.engine.session import Session
-from dpsql.trusted.frozen import replace
+from dpsql.frozen import replace
 
 HERE = Path(__file__).parent
 NUMBER = "CASE WHEN NOT isnan({0}) THEN {0} END"

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from dpsql.trusted.frozen import Frozen
+from dpsql.frozen import Frozen
 
 ROOT = Path(__file__).parents[2]
 OPENED = """

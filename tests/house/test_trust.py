@@ -28,7 +28,7 @@ DOORS = ("dpsql.backends.duckdb", "dpsql.backends.file_tables", "dpsql.backends.
          "dpsql.catalog.policy", "dpsql.catalog.promise", "dpsql.catalog.schema", "dpsql.budgets.convert")
 """What the kernel is handed and cannot check: the reader of the rows, what was found of files, a store of the ledger in another
 database, the declarations, and the limits of a budget."""
-OUTSIDE = frozenset({"dpsql.errors", "dpsql.types"})
+OUTSIDE = frozenset({"dpsql.errors", "dpsql.frozen", "dpsql.types"})
 """What is trusted and stands outside the trusted folder, as everybody's."""
 
 

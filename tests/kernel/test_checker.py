@@ -25,11 +25,11 @@ from support.laws.random_plans import Builder
 from dpsql.budgets.convert import limit
 from dpsql.catalog.price import price
 from dpsql.errors import Incident
+from dpsql.frozen import Frozen, field_names, is_frozen, replace
 from dpsql.ledgers.ledger_reports import ReportingLedger
 from dpsql.sql.text.split import split
 from dpsql.trusted.accounting.cost import Account, pure
 from dpsql.trusted.declarations.tables import Table
-from dpsql.trusted.frozen import Frozen, field_names, is_frozen, replace
 from dpsql.trusted.kernel import checker, claims, shapes
 from dpsql.trusted.kernel.publics import Publics
 from dpsql.trusted.kernel.run import Kernel

@@ -17,9 +17,9 @@ from support.small_tables import NOTES, PEOPLE, TRUE, VISITS, both, equal, liter
 
 from dpsql.backends.duckdb import DuckReader
 from dpsql.errors import OperationalError
+from dpsql.frozen import replace
 from dpsql.questions.labels import label
 from dpsql.questions.no_public_facts import NoPublicFacts
-from dpsql.trusted.frozen import replace
 from dpsql.trusted.kernel import checker, claims, plan_size, shapes
 from dpsql.trusted.kernel.checker import Checked, Known
 from dpsql.trusted.kernel.claims import Claims, Disagreement

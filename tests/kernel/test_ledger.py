@@ -22,10 +22,10 @@ from support.ledgers import BOTH
 from dpsql.budgets.convert import limit
 from dpsql.catalog.price import price
 from dpsql.errors import LedgerError
+from dpsql.frozen import replace
 from dpsql.ledgers.ledger_reports import ReportingLedger
 from dpsql.trusted.accounting.cost import NOTHING, Account, Charge, Cost, concentrated, pure
 from dpsql.trusted.accounting.privacy_filter import Limit
-from dpsql.trusted.frozen import replace
 from dpsql.trusted.kernel.anchor import Anchor
 from dpsql.trusted.kernel.ledger import Refused, anchor_beside
 

@@ -16,8 +16,8 @@ from support.policies import policy_of
 from dpsql.backends.duckdb import DuckReader
 from dpsql.catalog.policy import parse_policy
 from dpsql.catalog.schema import fit
+from dpsql.frozen import replace
 from dpsql.trusted.declarations.tables import Table
-from dpsql.trusted.frozen import replace
 from dpsql.trusted.kernel import checker
 from dpsql.trusted.plan.node import Printing
 from dpsql.trusted.plan.operators.scan import Scan

@@ -18,10 +18,10 @@ from support.coded_tables import Coded
 from dpsql.budgets.convert import limit
 from dpsql.catalog.price import price
 from dpsql.errors import Incident
+from dpsql.frozen import replace
 from dpsql.ledgers.ledger_reports import ReportingLedger
 from dpsql.models.table_domain import TableDomain
 from dpsql.trusted.accounting.cost import NOTHING, Account, pure
-from dpsql.trusted.frozen import replace
 from dpsql.trusted.kernel.ledger import Closed
 from dpsql.trusted.kernel.model_progress import SERIES
 from dpsql.trusted.kernel.run import Kernel

@@ -11,10 +11,10 @@ import pytest
 from support.columns_read import as_columns
 
 from dpsql.errors import OperationalError
+from dpsql.frozen import Frozen, replace
 from dpsql.trusted.accounting.cost import Account, Cost, pure
 from dpsql.trusted.declarations.account_limits import LATE
 from dpsql.trusted.declarations.tables import Column, OwnerPath, Table
-from dpsql.trusted.frozen import Frozen, replace
 from dpsql.trusted.kernel import run as kernel_run
 from dpsql.trusted.kernel.run import Kernel, Leave
 from dpsql.trusted.kernel.taken import taken

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from dpsql.trusted.frozen import replace
+from dpsql.frozen import replace
 from dpsql.trusted.kernel.chain import Broken, Event
 from dpsql.trusted.kernel.event_store import COLUMNS, LINKED
 from dpsql.trusted.kernel.past import Past

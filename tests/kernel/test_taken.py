@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 from support.forged import fields_of, made_of, tampered
 
+from dpsql.frozen import is_frozen, replace
 from dpsql.trusted.accounting.cost import Account, Cost, pure
 from dpsql.trusted.declarations.tables import Column, OwnerPath, Table
 from dpsql.trusted.field_types import NumberRange
-from dpsql.trusted.frozen import is_frozen, replace
 from dpsql.trusted.kernel import shapes
 from dpsql.trusted.kernel.run import Kernel
 from dpsql.trusted.kernel.taken import HANDED, MADE, forms_of, taken

@@ -14,8 +14,8 @@ import pytest
 from support.coded_tables import Coded
 
 from dpsql.audit.exact import Exact
+from dpsql.frozen import replace
 from dpsql.models.table_domain import TableDomain
-from dpsql.trusted.frozen import replace
 from dpsql.trusted.measurements import all_measurements as measurements
 from dpsql.trusted.measurements.block_sums import Axis
 

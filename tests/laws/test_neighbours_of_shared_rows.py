@@ -14,6 +14,7 @@ from dpsql.backends.duckdb import DuckReader
 from dpsql.engine.decide import decide
 from dpsql.engine.set_by_set import SetBySet
 from dpsql.engine.single import SingleStatement
+from dpsql.frozen import replace
 from dpsql.mechanisms.mechanism import Setting, Shared
 from dpsql.mechanisms.truncation.extension_sums import shares
 from dpsql.planning.account_choice import tasks_of
@@ -22,7 +23,6 @@ from dpsql.planning.script import declared_cells
 from dpsql.questions.rules.squares import measured_columns, with_squares
 from dpsql.sql.text.parse import parse
 from dpsql.sql.text.statement import Query
-from dpsql.trusted.frozen import replace
 from dpsql.trusted.measurements.several.sets import read
 from dpsql.trusted.plan.operators.owner_sets import UNIT, OwnerSets, lipschitz_constant
 

@@ -13,10 +13,10 @@ from support.laws.family import ENTITIES, Family
 from support.laws.law import violations
 
 from dpsql.errors import Error
+from dpsql.frozen import replace
 from dpsql.planning.bounded_view import limited_view
 from dpsql.planning.options import Options
 from dpsql.questions.rules.substitute import substitute
-from dpsql.trusted.frozen import replace
 from dpsql.trusted.plan.certificate import stability
 from dpsql.trusted.plan.node import Stability
 from dpsql.trusted.plan.operators.join import Join

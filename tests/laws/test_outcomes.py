@@ -20,7 +20,7 @@ from dpsql.audit.exact import Exact
 from dpsql.engine.answering import answer
 from dpsql.engine.session import Session
 from dpsql.errors import Error, Incident
-from dpsql.trusted.frozen import Frozen
+from dpsql.frozen import Frozen
 
 
 def listed(name: str) -> list[str]:

@@ -16,8 +16,8 @@ from support.sessions import open_ledger, session_of
 from support.stores import stored
 
 from dpsql.engine.session import Session
+from dpsql.frozen import replace
 from dpsql.questions.labels import label
-from dpsql.trusted.frozen import replace
 from dpsql.trusted.kernel.checker import known
 from dpsql.trusted.kernel.split_by_entity import split_by_entity
 from dpsql.trusted.measurements.reading import content

@@ -24,12 +24,12 @@ from dpsql.catalog.policy import parse_policy
 from dpsql.catalog.schema import fit
 from dpsql.engine.opening import public_values
 from dpsql.errors import PolicyError
+from dpsql.frozen import Frozen, field
 from dpsql.questions.labels import label
 from dpsql.questions.rules.limit_rows import limit_rows
 from dpsql.sql.binding.bind import bind
 from dpsql.sql.text.parse import parse
 from dpsql.sql.text.statement import Query
-from dpsql.trusted.frozen import Frozen, field
 from dpsql.trusted.kernel.run import Kernel
 from dpsql.trusted.plan.certificate import stabilities
 from dpsql.trusted.plan.expr.facts import Facts, NotTotal, facts

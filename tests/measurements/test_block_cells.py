@@ -21,7 +21,7 @@ from dpsql.backends.duckdb import DuckReader
 from dpsql.catalog.model import Catalog
 from dpsql.catalog.policy import parse_policy
 from dpsql.catalog.schema import fit
-from dpsql.trusted.frozen import replace
+from dpsql.frozen import replace
 from dpsql.trusted.kernel.publics import Publics
 from dpsql.trusted.kernel.taken import taken
 from dpsql.trusted.matrices.blocks import IntegerBlock

@@ -16,7 +16,7 @@ from support.laws.family import ENTITIES, Family, catalog, shown
 from support.laws.random_plans import Builder
 from support.laws.texts import TEXTS
 
-from dpsql.trusted.frozen import replace
+from dpsql.frozen import replace
 from dpsql.trusted.measurements.reading.content import Content, Learned, _pays, printed
 from dpsql.trusted.plan.certificate import stability
 from dpsql.trusted.plan.expr.nodes import Ref

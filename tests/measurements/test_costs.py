@@ -22,11 +22,11 @@ from dpsql.catalog.policy import parse_policy
 from dpsql.catalog.price import price
 from dpsql.catalog.schema import fit
 from dpsql.engine.opening import public_values
+from dpsql.frozen import replace
 from dpsql.ledgers.ledger_reports import ReportingLedger
 from dpsql.questions.no_public_facts import NoPublicFacts
 from dpsql.trusted.accounting.cost import FREE, Account, Cost, concentrated, pure
 from dpsql.trusted.field_types import WIDEST
-from dpsql.trusted.frozen import replace
 from dpsql.trusted.kernel.run import Kernel
 from dpsql.trusted.kernel.taken import taken
 from dpsql.trusted.measurements.above_threshold import (

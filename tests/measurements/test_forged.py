@@ -11,9 +11,9 @@ import pytest
 from bench.bench_cells import VIEW
 from support.forged import tampered
 
+from dpsql.frozen import replace
 from dpsql.trusted.accounting.cost import FREE, Cost
 from dpsql.trusted.field_types import WIDEST
-from dpsql.trusted.frozen import replace
 from dpsql.trusted.kernel.taken import taken
 from dpsql.trusted.matrices.blocks import IntegerBlock
 from dpsql.trusted.matrices.matrices import Sum, Unit, Written

@@ -16,9 +16,9 @@ from support.joined_worlds import context_of, planned
 from support.released import released
 from support.sessions import open_ledger
 
+from dpsql.frozen import replace
 from dpsql.questions.rebuilding import rebuild
 from dpsql.trusted.accounting.cost import FREE, pure
-from dpsql.trusted.frozen import replace
 from dpsql.trusted.kernel import run
 from dpsql.trusted.kernel.claims import Disagreement
 from dpsql.trusted.kernel.publics import Publics

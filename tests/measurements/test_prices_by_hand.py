@@ -21,7 +21,7 @@ from support.laws.family import Family, catalog
 from support.planted_faults import PlantedFault
 from support.small_tables import equal, literal, ref, visits
 
-from dpsql.trusted.frozen import replace
+from dpsql.frozen import replace
 from dpsql.trusted.kernel.taken import taken
 from dpsql.trusted.matrices.blocks import IntegerBlock
 from dpsql.trusted.matrices.matrices import Sum, Unit

@@ -16,10 +16,10 @@ from support.extensions.hypergraphs import Rows, of_sets, random_rows, totals
 from support.released import released
 from support.requests import ROWS, cost_of
 
+from dpsql.frozen import replace
 from dpsql.solvers.usual import USUAL
 from dpsql.trusted.accounting.cost import FREE
 from dpsql.trusted.extensions import lipschitz_extension
-from dpsql.trusted.frozen import replace
 from dpsql.trusted.measurements.several.balanced_levels import Balance, Scores, score_range
 from dpsql.trusted.measurements.several.levels import ExtensionSums
 from dpsql.trusted.measurements.several.race import Race, highest

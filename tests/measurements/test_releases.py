@@ -28,7 +28,7 @@ from dpsql.catalog.model import Catalog
 from dpsql.catalog.policy import parse_policy
 from dpsql.catalog.schema import fit
 from dpsql.engine.opening import public_values
-from dpsql.trusted.frozen import replace
+from dpsql.frozen import replace
 from dpsql.trusted.kernel.taken import taken
 from dpsql.trusted.measurements import select, smooth_quantile
 from dpsql.trusted.measurements.above_threshold import (

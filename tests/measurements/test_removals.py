@@ -16,10 +16,10 @@ from support.extensions.hypergraphs import Rows
 from support.released import released
 from support.requests import cost_of
 
+from dpsql.frozen import replace
 from dpsql.solvers.usual import USUAL
 from dpsql.trusted.accounting.cost import FREE
 from dpsql.trusted.extensions.removal_distance import RemovalDistances
-from dpsql.trusted.frozen import replace
 from dpsql.trusted.measurements.several.levels import ExtensionSums
 from dpsql.trusted.measurements.several.removal_levels import RecursiveSums, Removed, first
 from dpsql.trusted.measurements.several.sets import in_cells

@@ -13,12 +13,12 @@ from bench.two_way_tables import two_way
 from support.dense_algebra import line, products
 
 from dpsql.errors import DataError, OperationalError, OptionError
+from dpsql.frozen import replace
 from dpsql.microdata import limits, max_fit, ols, reweight, search
 from dpsql.microdata.all_fits import METHODS, fit
 from dpsql.microdata.noisy_answers import NoisyAnswers, noisy_answers, query_group
 from dpsql.microdata.optimality import Proposal, bounded_fit, residual
 from dpsql.microdata.sparse_queries import of_workload, sums_and_entries
-from dpsql.trusted.frozen import replace
 from dpsql.workload.domain import domain
 from dpsql.workload.factors import Identity, Prefix, Total
 from dpsql.workload.workload import Product, Workload

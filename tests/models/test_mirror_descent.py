@@ -10,11 +10,11 @@ from scipy.optimize import nnls
 from support.networks import MIXED, SHAPES, joint, network, summed
 
 from dpsql.errors import Unsupported
+from dpsql.frozen import replace
 from dpsql.models.markov_network import MarkovNetwork
 from dpsql.models.mirror_descent import fit
 from dpsql.models.noisy_marginals import LEAST_TOTAL, MarginalMeasurement, combined, estimated_total
 from dpsql.models.table_domain import Columns, TableDomain
-from dpsql.trusted.frozen import replace
 from dpsql.workload.factors import Array
 
 SMALL = TableDomain(("a", "b", "c", "d"), (3, 4, 2, 2))

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from dpsql.trusted.frozen import Frozen
+from dpsql.frozen import Frozen
 
 ROOT = Path(__file__).parents[2]
 COMPARED: dict[type, type[ast.cmpop]] = {

@@ -22,7 +22,7 @@ from _pytest.runner import call_and_report
 from mutants.mutations import NONE, ROOT, Mutant
 from mutants.planted import import_anew, note_lines, plant, unchanged
 
-from dpsql.trusted.frozen import replace
+from dpsql.frozen import replace
 
 ANEW = "imported anew"
 LONG = 60  # seconds after which a test of ours hangs

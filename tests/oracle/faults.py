@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from dpsql.frozen import Frozen, field_names, is_frozen, replace
 from dpsql.trusted.extensions.lipschitz_extension import LipschitzExtension
-from dpsql.trusted.frozen import Frozen, field_names, is_frozen, replace
 from dpsql.trusted.kernel import run
 from dpsql.trusted.kernel.publics import Publics
 from dpsql.trusted.measurements import block_sums, flip_distance

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from dpsql.audit.exact import Exact
+from dpsql.frozen import Frozen, replace
 from dpsql.trusted.accounting.cost import FREE, Cost, concentrated, pure
 from dpsql.trusted.extensions.removal_distance import RemovalDistances
-from dpsql.trusted.frozen import Frozen, replace
 from dpsql.trusted.kernel.run import Kernel
 from dpsql.trusted.measurements import flip_distance, select
 from dpsql.trusted.measurements.above_threshold import (

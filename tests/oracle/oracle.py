@@ -20,9 +20,9 @@ from dpsql.engine.answering import answer
 from dpsql.engine.session import Session
 from dpsql.engine.together import workload
 from dpsql.errors import Error, Incident, InternalError
+from dpsql.frozen import Frozen
 from dpsql.sql.text.parse import parse
 from dpsql.sql.text.statement import Option, Query
-from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.plan.certificate import Certificate
 
 REACHED = 0.999  # of a claim, so that nothing less would do

@@ -25,9 +25,9 @@ from dpsql.catalog.price import price
 from dpsql.catalog.schema import TableSchema, fit
 from dpsql.engine.opening import public_values
 from dpsql.engine.session import Session
+from dpsql.frozen import Frozen
 from dpsql.solvers.usual import USUAL
 from dpsql.trusted.accounting.cost import Charge
-from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.kernel.run import Kernel, Leave
 from dpsql.trusted.measurements.online_comparisons import ComparisonResult, Comparisons
 from dpsql.trusted.measurements.reading.request import Context, Request

@@ -10,11 +10,11 @@ from typing import Any
 from oracle.worlds import BY_NAME, NULL, World
 
 from dpsql.batch.plan_choice import NAMES as STRATEGIES
+from dpsql.frozen import Frozen, field, replace
 from dpsql.mechanisms.all_mechanisms import NAMES as MECHANISMS
 from dpsql.mechanisms.named_bounds import BOUNDS
 from dpsql.mechanisms.select.undeclared_keys import RULES
 from dpsql.synthesis.methods.all_methods import METHODS
-from dpsql.trusted.frozen import Frozen, field, replace
 from dpsql.validation.deciders.all_deciders import NAMES as DECIDERS
 
 NUMBER, TEXT, DAY, TIME, TRUTH = "number", "text", "day", "time", "truth"

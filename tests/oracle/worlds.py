@@ -10,7 +10,7 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias
 
-from dpsql.trusted.frozen import Frozen, field, replace
+from dpsql.frozen import Frozen, field, replace
 
 NULL = "NULL"
 Row: TypeAlias = tuple[str, ...]

@@ -8,8 +8,8 @@ import pytest
 from support.laws.family import nodes
 from support.small_tables import TRUE, both, equal, people, ref, towns, visits
 
+from dpsql.frozen import replace
 from dpsql.questions.no_public_facts import NoPublicFacts
-from dpsql.trusted.frozen import replace
 from dpsql.trusted.plan.certificate import Sensitivity, Unbounded, certify, first_unbounded, stabilities
 from dpsql.trusted.plan.node import InvalidPlan, Node
 from dpsql.trusted.plan.operators.clip import Clip

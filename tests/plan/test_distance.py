@@ -19,7 +19,7 @@ from support.joined_worlds import Small, context_of, neighbours, planned
 from support.policies import policy_of
 
 from dpsql.backends.duckdb import DuckReader
-from dpsql.trusted.frozen import Frozen
+from dpsql.frozen import Frozen
 from dpsql.trusted.kernel.publics import Publics
 from dpsql.trusted.measurements.several.smooth_join_sum import Counts
 from dpsql.trusted.plan import distance

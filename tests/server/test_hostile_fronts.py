@@ -20,13 +20,13 @@ from support.worlds import POLICY
 from dpsql.engine.answering import answer
 from dpsql.engine.session import Session
 from dpsql.errors import Error, Incident, IntegrityError, LedgerError, OperationalError, OptionError, PolicyError, SqlError
+from dpsql.frozen import replace
 from dpsql.ledgers.ledger_reports import ReportingLedger
 from dpsql.server.link.plain_values import UnreadableMessage, decoded, encoded
 from dpsql.server.link.vault_calls import CALLS, LENGTH, Fault, Made, ReleasedStep, raised, receive_answer, told
 from dpsql.server.vault.vault import ServedAccount, Vault
 from dpsql.trusted.accounting.cost import Account, Cost, pure
 from dpsql.trusted.declarations.tables import Table
-from dpsql.trusted.frozen import replace
 from dpsql.trusted.kernel.ledger import Refused
 from dpsql.trusted.kernel.run import AnsweredBefore
 from dpsql.trusted.kernel.taken import MADE

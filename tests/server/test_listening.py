@@ -20,7 +20,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from dpsql.trusted.frozen import replace
+from dpsql.frozen import replace
 
 pytest.importorskip("pygwire", reason="the extra dpsql[server] is not installed")
 pytest.importorskip("scramp", reason="the extra dpsql[server] is not installed")

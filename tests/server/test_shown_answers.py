@@ -21,6 +21,7 @@ from support.vaults import remote, vault_of
 from dpsql.catalog.price import Price
 from dpsql.dbapi import Connection
 from dpsql.errors import Error, OperationalError
+from dpsql.frozen import replace
 from dpsql.server.front.statements import seat as seats
 from dpsql.server.front.statements.seat import ConnectionSeat
 from dpsql.server.front.statements.shown_answers import MOST_OF_ONE, LatelyShown, ShownToAccounts, key_of
@@ -30,7 +31,6 @@ from dpsql.server.front.terms.types_on_wire import TEXT as AS_TEXT
 from dpsql.server.front.wire.wire import _encoded
 from dpsql.sql.text.parse import parse
 from dpsql.sql.text.statement import Query
-from dpsql.trusted.frozen import replace
 from dpsql.trusted.kernel.ledger import Ledger
 
 TEXT = "SELECT sex, COUNT(*) AS n FROM people GROUP BY sex"

@@ -21,13 +21,13 @@ from support import known_calls
 from support.walls import has_own_root
 from support.ways_out import KEY, Outside
 
+from dpsql.frozen import Frozen
 from dpsql.server.start import front_process
 from dpsql.server.start.front_process import control_sockets, start_front
 from dpsql.server.walls import own_root, shut_in
 from dpsql.server.walls.allowed_calls import DEADLY
 from dpsql.server.walls.call_filter import HERE, filter_of_front
 from dpsql.server.walls.front_users import user_of_front
-from dpsql.trusted.frozen import Frozen
 
 TESTS = Path(__file__).parents[1]
 NO_WALL, NO_LANDLOCK = (str(TESTS / "support" / name) for name in ("no_wall.py", "no_landlock.py"))

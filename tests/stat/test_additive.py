@@ -24,9 +24,9 @@ from support.noise_laws import Kind, Law
 from support.strength import Strength, refuted, stacked, strengths
 
 from dpsql.audit.exact import Exact
+from dpsql.frozen import Frozen, replace
 from dpsql.planning.script import script
 from dpsql.trusted.accounting.cost import concentrated, pure
-from dpsql.trusted.frozen import Frozen, replace
 from dpsql.trusted.measurements.noisy_sums import NoisySums
 from dpsql.trusted.noise import source
 from dpsql.trusted.noise.source import Secure

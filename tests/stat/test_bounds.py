@@ -14,10 +14,10 @@ import pytest
 from support.audits import Pair, person, prepared, refutes, sample, visit
 
 from dpsql.audit.epsilon import EpsilonBound, lower_bound
+from dpsql.frozen import Frozen, field
 from dpsql.mechanisms.named_bounds import BOUNDS
 from dpsql.trusted.extensions import owned
 from dpsql.trusted.extensions.lipschitz_extension import LipschitzExtension
-from dpsql.trusted.frozen import Frozen, field
 from dpsql.trusted.measurements.several import sets
 from dpsql.trusted.plan.operators import owner_sets
 from dpsql.trusted.plan.operators.clip import Clip

@@ -19,9 +19,9 @@ from support.worlds import World
 
 from dpsql.audit.exact import Exact
 from dpsql.audit.prepared import Batched, PreparedStatement, Remembering
+from dpsql.frozen import Frozen
 from dpsql.mechanisms.select import quantiles
 from dpsql.mechanisms.select.quantiles import EndChoice, QuantileSearch
-from dpsql.trusted.frozen import Frozen
 
 pytestmark = pytest.mark.stat
 

@@ -21,8 +21,8 @@ from support.sessions import open_ledger, reader_of, session_of
 from support.strength import FivePercentLess, Halved, Numbers, Strength, refuted, stacked, strengths
 
 from dpsql.audit.prepared import Batched, Remembering
+from dpsql.frozen import Frozen, replace
 from dpsql.planning.script import script
-from dpsql.trusted.frozen import Frozen, replace
 from dpsql.trusted.kernel.run import Kernel
 from dpsql.trusted.matrices.blocks import IntegerBlock
 from dpsql.trusted.matrices.matrices import Sum, Unit

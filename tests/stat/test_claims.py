@@ -16,7 +16,7 @@ from support.audits import Pair, audit, person, visit
 
 from dpsql.budgets.reports import epsilon_of
 from dpsql.catalog.price import exact
-from dpsql.trusted.frozen import Frozen, field
+from dpsql.frozen import Frozen, field
 
 pytestmark = pytest.mark.stat
 

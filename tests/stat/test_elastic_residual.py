@@ -22,7 +22,7 @@ from dpsql.audit.epsilon import lower_bound
 from dpsql.audit.prepared import Batched, PreparedStatement, Remembering
 from dpsql.budgets.reports import epsilon_of
 from dpsql.catalog.price import exact
-from dpsql.trusted.frozen import Frozen
+from dpsql.frozen import Frozen
 from dpsql.trusted.measurements.several import smooth_join_sum
 from dpsql.trusted.noise.smooth import Student
 from dpsql.trusted.plan.distance import smooth_bound

@@ -24,8 +24,8 @@ from support.sessions import session_of
 from support.strength import FivePercentLess, Halved, Numbers, Strength, refuted, stacked, strengths
 
 from dpsql.audit.prepared import Batched, PreparedStatement, Remembering
+from dpsql.frozen import Frozen, replace
 from dpsql.trusted.accounting.cost import Cost
-from dpsql.trusted.frozen import Frozen, replace
 from dpsql.trusted.measurements import smooth_quantile
 from dpsql.trusted.measurements.reading.request import Request
 from dpsql.trusted.measurements.several import balanced_levels, race, removal_levels, smooth_join_sum

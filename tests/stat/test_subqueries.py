@@ -17,8 +17,8 @@ from dpsql.audit.epsilon import EpsilonBound, lower_bound
 from dpsql.audit.prepared import PreparedStatement
 from dpsql.budgets.reports import epsilon_of
 from dpsql.catalog.price import exact
+from dpsql.frozen import Frozen
 from dpsql.planning.script import Released
-from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.noise.source import Secure
 
 pytestmark = pytest.mark.stat

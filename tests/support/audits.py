@@ -14,8 +14,8 @@ from support.sessions import open_ledger, reader_of, session_of
 
 from dpsql.audit.epsilon import EpsilonBound, lower_bound
 from dpsql.audit.prepared import Batched, PreparedStatement, Remembering
+from dpsql.frozen import Frozen, field
 from dpsql.planning.script import Released
-from dpsql.trusted.frozen import Frozen, field
 
 Numbers = NDArray[np.float64]
 Row = tuple[Any, ...]

@@ -22,6 +22,7 @@ from dpsql.catalog.policy import parse_policy
 from dpsql.catalog.schema import fit
 from dpsql.engine.around_statements import meant
 from dpsql.engine.opening import public_values
+from dpsql.frozen import Frozen, field_names, replace
 from dpsql.ledgers.ledger_reports import ReportingLedger
 from dpsql.questions.question import Question
 from dpsql.questions.rebuilding import rebuild
@@ -34,7 +35,6 @@ from dpsql.sql.binding.relations import QueryBinder
 from dpsql.sql.text import border
 from dpsql.sql.text.parse import parse
 from dpsql.sql.text.statement import Explain, Query
-from dpsql.trusted.frozen import Frozen, field_names, replace
 from dpsql.trusted.kernel.run import Kernel
 from dpsql.trusted.plan.node import Node, Printing, fold
 from dpsql.trusted.plan.operators import window

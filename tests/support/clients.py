@@ -32,7 +32,7 @@ import pytest
 from support.seats import COLUMNS, ROW
 from support.wire_servers import PASSWORD
 
-from dpsql.trusted.frozen import Frozen, field
+from dpsql.frozen import Frozen, field
 
 FEATURES: Mapping[str, str] = {
     "password": "SCRAM", "binding": "bound TLS", "values": "all types", "parameters": "parameters", "binary": "binary", "columns": "described",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dpsql.trusted.frozen import field_names, settle
+from dpsql.frozen import field_names, settle
 
 
 def fields_of(value: Any) -> dict[str, Any]:

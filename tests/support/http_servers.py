@@ -20,6 +20,7 @@ from support.sessions import session_of
 from support.wire_servers import PASSWORD, add
 
 from dpsql.engine.session import Session
+from dpsql.frozen import Frozen
 from dpsql.server.front.http.http_desk import HttpDesk
 from dpsql.server.front.http.http_listening import HttpServer
 from dpsql.server.front.statements.doors import VaultDoor
@@ -30,7 +31,6 @@ from dpsql.server.front.wire.server_limits import AccountUse, ServerLimits
 from dpsql.server.vault import passwords
 from dpsql.server.vault.doorkeeper import Doorkeeper
 from dpsql.server.vault.vault import Vault
-from dpsql.trusted.frozen import Frozen
 
 ARROW = "application/vnd.apache.arrow.stream"
 

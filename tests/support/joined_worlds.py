@@ -13,12 +13,12 @@ from dpsql.backends.duckdb import DuckReader
 from dpsql.backends.scratch import DuckScratch
 from dpsql.catalog.policy import parse_policy
 from dpsql.catalog.schema import fit
+from dpsql.frozen import Frozen, field
 from dpsql.questions.rules.limit_rows import limit_rows
 from dpsql.questions.rules.prune_columns import prune_columns
 from dpsql.sql.binding.bind import bind
 from dpsql.sql.text.parse import parse
 from dpsql.sql.text.statement import Query
-from dpsql.trusted.frozen import Frozen, field
 from dpsql.trusted.kernel.publics import Publics
 from dpsql.trusted.measurements.reading.content import Content
 from dpsql.trusted.measurements.reading.request import Context

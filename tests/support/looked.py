@@ -11,8 +11,8 @@ from collections.abc import Callable, Generator
 from typing import Any
 
 from dpsql.audit.prepared import PreparedStatement
+from dpsql.frozen import field
 from dpsql.trusted.accounting.cost import Cost
-from dpsql.trusted.frozen import field
 from dpsql.trusted.kernel.run import Kernel
 from dpsql.trusted.measurements.reading.request import Context, Release, Request
 from dpsql.trusted.plan.node import Node

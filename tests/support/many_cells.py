@@ -19,8 +19,8 @@ import dpsql
 from dpsql.audit.prepared import PreparedStatement, Remembering
 from dpsql.backends.duckdb import DuckReader, lock_down
 from dpsql.dbapi import Connection
+from dpsql.frozen import Frozen
 from dpsql.ledgers.ledger_reports import ReportingLedger
-from dpsql.trusted.frozen import Frozen
 
 Numbers = NDArray[np.float64]
 CELLS = 50_000

@@ -18,7 +18,7 @@ from dpsql.audit.exact import Exact
 from dpsql.backends.duckdb import DuckReader, lock_down
 from dpsql.engine.session import Session
 from dpsql.engine.validating import validation
-from dpsql.trusted.frozen import Frozen
+from dpsql.frozen import Frozen
 from dpsql.trusted.kernel.run import Kernel
 from dpsql.trusted.measurements.flip_distance import NoisyFlipDistance, moved, read, slack_of
 from dpsql.trusted.plan.certificate import Sensitivity

@@ -27,8 +27,8 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dpsql.frozen import Frozen
 from dpsql.trusted.cached import cached_property
-from dpsql.trusted.frozen import Frozen
 
 Numbers = NDArray[np.float64]
 Kind: TypeAlias = Literal["laplace", "gaussian", "student"]

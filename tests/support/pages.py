@@ -15,9 +15,9 @@ import pytest
 
 from dpsql import cli
 from dpsql.catalog.policy import parse_policy, read_policy
+from dpsql.frozen import Frozen
 from dpsql.ledgers.ledger_reports import ReportingLedger
 from dpsql.sql.text.split import split
-from dpsql.trusted.frozen import Frozen
 
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 EXPECTED = re.compile(r"# exit code (\d)$")

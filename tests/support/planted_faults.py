@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from dpsql.trusted.frozen import Frozen
+from dpsql.frozen import Frozen
 
 
 class PlantedFault(Frozen, kw_only=False):

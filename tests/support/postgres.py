@@ -23,7 +23,7 @@ from typing import Any
 
 import pytest
 
-from dpsql.trusted.frozen import Frozen
+from dpsql.frozen import Frozen
 
 PASSWORD = "cl0ud/berry@#%"
 ACCESS = """\

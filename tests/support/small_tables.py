@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from dpsql.frozen import Frozen
 from dpsql.trusted.declarations.tables import Column, OwnerPath, OwnerStep, Table
-from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.plan.expr.nodes import Call, Expr, Literal, Ref, Value
 from dpsql.trusted.plan.node import Node, Norm, Stability
 from dpsql.trusted.plan.operators.scan import Scan

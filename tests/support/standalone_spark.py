@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from dpsql.trusted.frozen import Frozen
+from dpsql.frozen import Frozen
 
 
 class Standalone(Frozen, kw_only=False):

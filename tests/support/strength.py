@@ -14,8 +14,8 @@ from dpsql.audit.epsilon import lower_bound
 from dpsql.audit.prepared import Batched
 from dpsql.audit.rho import least_rho
 from dpsql.budgets.reports import epsilon_of
+from dpsql.frozen import Frozen
 from dpsql.trusted.accounting.cost import Cost
-from dpsql.trusted.frozen import Frozen
 
 Numbers = NDArray[Any]
 LIKELY = 0.999  # of what the table shows

@@ -11,11 +11,11 @@ from support.sessions import open_ledger, session_of
 
 from dpsql.engine.session import Session
 from dpsql.errors import OperationalError
+from dpsql.frozen import Frozen
 from dpsql.ledgers.ledger_reports import ReportingLedger
 from dpsql.server.front.statements.remote_session import VaultChannel, open_remote_session
 from dpsql.server.vault.passwords import ROLES
 from dpsql.server.vault.vault import Say, Vault
-from dpsql.trusted.frozen import Frozen
 
 PASSWORD = b"correct horse"
 

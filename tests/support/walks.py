@@ -12,7 +12,7 @@ from types import CodeType, FrameType
 from typing import Any
 
 import dpsql
-from dpsql.trusted.frozen import Frozen, field
+from dpsql.frozen import Frozen, field
 
 HOUSE = str(Path(dpsql.__file__).parent)
 NAMELESS = ("<genexpr>", "<lambda>", "<listcomp>", "<dictcomp>", "<setcomp>")  # parts of a function, which a reader meets in it

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from dpsql.trusted.frozen import Frozen
+from dpsql.frozen import Frozen
 
 if TYPE_CHECKING:
     from dpsql.server.front.control import Control

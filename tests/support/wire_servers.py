@@ -19,6 +19,7 @@ from typing import Any
 from support.seats import ScriptedSeat
 
 from dpsql.errors import OperationalError
+from dpsql.frozen import Frozen
 from dpsql.server.front.statements.doors import Say
 from dpsql.server.front.terms.sqlstates import told
 from dpsql.server.front.wire.listening import ListeningServer, TlsTerms, listen_on
@@ -26,7 +27,6 @@ from dpsql.server.front.wire.server_limits import ServerLimits
 from dpsql.server.link.login_messages import MALFORMED, FirstProof, NotProven
 from dpsql.server.vault import passwords
 from dpsql.server.vault.doorkeeper import Doorkeeper
-from dpsql.trusted.frozen import Frozen
 
 PASSWORD = "correct horse"
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import duckdb
 
+from dpsql.frozen import Frozen, field
 from dpsql.ledgers.ledger_reports import ReportingLedger
-from dpsql.trusted.frozen import Frozen, field
 
 POLICY = """
 version = 1

@@ -14,6 +14,7 @@ from support.coded_tables import Coded, Places
 
 from dpsql.answers.simulation import Simulation
 from dpsql.audit.exact import Exact
+from dpsql.frozen import replace
 from dpsql.models.table_domain import TableDomain
 from dpsql.models.table_model import TableModel
 from dpsql.models.weighted_rows import WeightedRows
@@ -23,7 +24,6 @@ from dpsql.synthesis.methods.mwem import MultiplicativeWeights
 from dpsql.synthesis.methods.mwem_pub import WeightedPublicRows, support
 from dpsql.synthesis.methods.query_rounds import wanted_marginals
 from dpsql.trusted.accounting.cost import Cost, concentrated, pure
-from dpsql.trusted.frozen import replace
 from dpsql.trusted.measurements.farthest_count import FarCell, FarthestCount
 from dpsql.trusted.measurements.noisy_sums import NoisySums
 

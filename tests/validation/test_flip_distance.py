@@ -20,11 +20,11 @@ from dpsql.backends.scratch import DuckScratch
 from dpsql.catalog.policy import parse_policy
 from dpsql.catalog.schema import fit
 from dpsql.engine.session import Session
+from dpsql.frozen import replace
 from dpsql.planning.bounded_view import limited_view
 from dpsql.planning.options import Options
 from dpsql.sql.binding.bind import bind
 from dpsql.sql.text.parse import parse
-from dpsql.trusted.frozen import replace
 from dpsql.trusted.kernel.run import Kernel
 from dpsql.trusted.measurements.flip_distance import LISTED, Form, Within, check_slacks, fewest, read, slack_of
 from dpsql.trusted.plan.certificate import Certificate

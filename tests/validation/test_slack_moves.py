@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from support.requests import cost_of
 
+from dpsql.frozen import replace
 from dpsql.trusted.accounting.cost import FREE
-from dpsql.trusted.frozen import replace
 from dpsql.trusted.kernel.taken import taken
 from dpsql.trusted.measurements.above_threshold import AboveThresholdOfCounts, AboveThresholdOfSums, AboveThresholdOfTests, Rising
 from dpsql.trusted.measurements.flip_distance import (

@@ -14,8 +14,8 @@ from support.chances import p_value
 from support.requests import cost_of
 
 from dpsql.audit.prepared import Batched
+from dpsql.frozen import replace
 from dpsql.trusted.accounting.cost import FREE, pure
-from dpsql.trusted.frozen import replace
 from dpsql.trusted.measurements.above_threshold import AboveThresholdOfTests
 from dpsql.trusted.measurements.flip_distance import Form, Within
 from dpsql.trusted.noise.sparse_vector import small

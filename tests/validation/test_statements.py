@@ -23,8 +23,8 @@ from dpsql.dbapi import Connection
 from dpsql.engine.answering import answer
 from dpsql.engine.session import Session
 from dpsql.errors import BudgetExhausted, Error, OperationalError, OptionError, SqlError, Unsupported
+from dpsql.frozen import replace
 from dpsql.planning.explain import Explanation
-from dpsql.trusted.frozen import replace
 from dpsql.validation import check_plan
 from dpsql.validation.findings import INCONCLUSIVE, NO, UNTESTED, YES, Finding, Validation, of_json
 from dpsql.validation.report import page

@@ -21,11 +21,11 @@ from typing import Any
 import numpy as np
 
 from dpsql.estimates import Estimate, NoiseTerm
+from dpsql.frozen import Frozen
 from dpsql.mechanisms.mechanism import No, Setting, Shared, Verdict, Yes
 from dpsql.mechanisms.truncation.extension_sums import SharedMechanism
 from dpsql.trusted.accounting.cost import Cost
 from dpsql.trusted.cached import cached_property
-from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.measurements.reading.request import Request
 from dpsql.trusted.measurements.several.smooth_join_sum import SmoothSum
 from dpsql.trusted.measurements.smooth_quantile import Smoothed

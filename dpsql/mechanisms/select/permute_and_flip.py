@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from dpsql.frozen import replace
 from dpsql.mechanisms.mechanism import No, Ordered, Script, Setting, Task, Verdict, Yes
 from dpsql.mechanisms.select.quantiles import QuantileSearch, searched
 from dpsql.questions.parts import Quantiles
 from dpsql.trusted.accounting.cost import Cost
-from dpsql.trusted.frozen import replace
 
 MOST_VALUES = 2**16  # every value of the grid is a candidate, one by one
 

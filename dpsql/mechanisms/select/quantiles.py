@@ -45,11 +45,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.estimates import Ends, Estimate, NoiseTerm, constant
+from dpsql.frozen import Frozen, replace
 from dpsql.mechanisms.additive_noise import bought
 from dpsql.mechanisms.mechanism import Estimates, Ordered, Setting
 from dpsql.trusted.accounting.cost import Cost
 from dpsql.trusted.cached import cached_property
-from dpsql.trusted.frozen import Frozen, replace
 from dpsql.trusted.measurements.noisy_sums import MeasuredSums, NoisySums
 from dpsql.trusted.measurements.reading.request import Request
 from dpsql.trusted.measurements.select import ROUNDING, Segment, Select, Selected, Target, apart

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.estimates import Ends, Estimate, NoiseTerm, Numbers, released
-from dpsql.trusted.frozen import replace
+from dpsql.frozen import replace
 from dpsql.trusted.noise.key_selection import KeyRule, TruncatedGeometric
 
 WIDE = 12  # standard deviations at which unbounded noise is cut: the probability beyond is below any other error here

@@ -37,12 +37,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.estimates import Ends, Estimate, NoiseTerm, constant
+from dpsql.frozen import Frozen
 from dpsql.mechanisms.additive_noise import bought, error_of, scale_of
 from dpsql.mechanisms.mechanism import Estimates, No, Script, Setting, Shared, SharedRanks, Task, Verdict, Yes
 from dpsql.mechanisms.truncation.balance import CAUTION
 from dpsql.mechanisms.truncation.extension_sums import CELL, numbered, shares
 from dpsql.trusted.accounting.cost import Cost
-from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.measurements.reading.request import Request
 from dpsql.trusted.measurements.several.balanced_levels import Balance, BalancedLevel, score_range
 from dpsql.trusted.measurements.several.levels import ExtensionSums

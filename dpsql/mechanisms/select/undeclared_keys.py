@@ -7,10 +7,10 @@ from collections.abc import Generator, Iterator, Sequence
 from fractions import Fraction
 from typing import Any
 
+from dpsql.frozen import Frozen
 from dpsql.mechanisms.additive_noise import sigma_of
 from dpsql.trusted.accounting.cost import Cost
 from dpsql.trusted.field_types import WIDEST
-from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.measurements.frequent_keys import FrequentKeys, Keys
 from dpsql.trusted.measurements.reading.request import Request
 from dpsql.trusted.noise.key_selection import GaussianThreshold, KeyRule, TruncatedGeometric

@@ -41,10 +41,10 @@ from typing import Any
 
 import numpy as np
 
+from dpsql.frozen import Frozen
 from dpsql.mechanisms.additive_noise import bought, scale_of
 from dpsql.mechanisms.significance import Reals, stand_out
 from dpsql.trusted.accounting.cost import Cost
-from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.measurements.noisy_sums import MeasuredSums, NoisySums
 from dpsql.trusted.measurements.reading.request import Request
 from dpsql.trusted.measurements.several.balanced_levels import BalancedLevel, score_range

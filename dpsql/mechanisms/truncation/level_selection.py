@@ -9,12 +9,12 @@ from fractions import Fraction
 from typing import Any, ClassVar
 
 from dpsql.estimates import Estimate
+from dpsql.frozen import AbstractFrozen
 from dpsql.mechanisms.additive_noise import bought
 from dpsql.mechanisms.mechanism import Setting, Shared, Verdict, Yes
 from dpsql.mechanisms.truncation.extension_sums import SharedMechanism, bearable, estimate, parts
 from dpsql.trusted.accounting.cost import Cost
 from dpsql.trusted.cached import cached_property
-from dpsql.trusted.frozen import AbstractFrozen
 from dpsql.trusted.measurements.reading.request import Request
 from dpsql.trusted.measurements.several.balanced_levels import Balance
 from dpsql.trusted.measurements.several.levels import ExtensionSums

@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 
 from dpsql.estimates import Estimate, NoiseTerm
+from dpsql.frozen import Frozen
 from dpsql.mechanisms.additive_noise import bought
 from dpsql.mechanisms.mechanism import Setting, Shared, Verdict, Yes
 from dpsql.mechanisms.truncation.extension_sums import SharedMechanism, bearable, parts, shares
 from dpsql.trusted.accounting.cost import Cost
-from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.measurements.reading.request import Request
 from dpsql.trusted.measurements.several.levels import ExtensionSums
 from dpsql.trusted.measurements.several.race import Race

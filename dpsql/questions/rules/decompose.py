@@ -15,6 +15,7 @@ from types import MappingProxyType
 
 from dpsql.errors import Unsupported
 from dpsql.estimates import Estimate
+from dpsql.frozen import replace
 from dpsql.questions.all_aggregates import Kind
 from dpsql.questions.chosen_grids import quantizer
 from dpsql.questions.parts import Decomposition, Distincts, Matchings, Modes, Part, Quantiles, Recipe, Released, Sums
@@ -23,7 +24,6 @@ from dpsql.questions.rules import modes
 from dpsql.questions.rules.one_column import MEANS, from_moments, rows_of, spread
 from dpsql.questions.rules.regression import ColumnSums, statistic
 from dpsql.questions.rules.squares import centre_of, distance_of, powers_of, product_of, square_of
-from dpsql.trusted.frozen import replace
 from dpsql.trusted.plan.node import Field, Node
 from dpsql.trusted.plan.operators.owner_sets import UNIT, slack
 from dpsql.trusted.plan.operators.quantizer import Quantizer

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dpsql.backends.row_orders import row_order
-from dpsql.trusted.frozen import Frozen, replace
+from dpsql.frozen import Frozen, replace
 from dpsql.trusted.plan.expr.nodes import Expr, Ref, all_of, conjuncts, rewrite
 from dpsql.trusted.plan.node import Node
 from dpsql.trusted.plan.operators.filter import Filter

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from dpsql.frozen import replace
 from dpsql.questions.rebuilding import rebuild
 from dpsql.questions.rules.rule import rule_about
-from dpsql.trusted.frozen import replace
 from dpsql.trusted.plan.expr.nodes import Ref, all_of, conjuncts
 from dpsql.trusted.plan.expr.upper_limits import limit_of
 from dpsql.trusted.plan.node import Node

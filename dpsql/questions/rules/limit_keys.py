@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from dpsql.frozen import Frozen, replace
 from dpsql.questions.rebuilding import rebuild
 from dpsql.questions.rules.name_keys import name_keys
 from dpsql.questions.rules.rule import rule_about
 from dpsql.questions.shown_expressions import show
-from dpsql.trusted.frozen import Frozen, replace
 from dpsql.trusted.plan.certificate import stability
 from dpsql.trusted.plan.node import Node, PublicFacts
 from dpsql.trusted.plan.operators.join import Join

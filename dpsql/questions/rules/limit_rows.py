@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from dpsql.backends.row_orders import row_order
+from dpsql.frozen import replace
 from dpsql.questions.rebuilding import rebuild
 from dpsql.questions.rules.rule import rule
-from dpsql.trusted.frozen import replace
 from dpsql.trusted.plan.expr.nodes import Ref, columns, conjuncts
 from dpsql.trusted.plan.node import Node, bottom_up
 from dpsql.trusted.plan.operators.filter import Filter

@@ -11,8 +11,8 @@ from __future__ import annotations
 import numpy as np
 
 from dpsql.estimates import Estimate, margin
+from dpsql.frozen import replace
 from dpsql.questions.question import AggregateCall
-from dpsql.trusted.frozen import replace
 from dpsql.trusted.plan.expr.nodes import Value
 
 MOST_VALUES = 1000

@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 
+from dpsql.frozen import replace
 from dpsql.questions.shown_expressions import show
-from dpsql.trusted.frozen import replace
 from dpsql.trusted.plan.expr.nodes import Call, Expr, Ref, all_of, columns, conjuncts
 from dpsql.trusted.plan.node import Node
 from dpsql.trusted.plan.operators.join import EQUALITIES, Join

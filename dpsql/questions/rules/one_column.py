@@ -11,10 +11,10 @@ from collections.abc import Callable
 import numpy as np
 
 from dpsql.estimates import Estimate
+from dpsql.frozen import Frozen
 from dpsql.questions.all_aggregates import AGGREGATES, Kind
 from dpsql.questions.parts import Recipe, Released
 from dpsql.questions.rules.regression import ColumnSums, statistic
-from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.plan.operators.summands import Moments
 from dpsql.types import Interval
 

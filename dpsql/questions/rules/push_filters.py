@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from dpsql.frozen import replace
 from dpsql.questions.rebuilding import rebuild
 from dpsql.questions.rules.rule import rule_about
 from dpsql.questions.rules.substitute import has_placeholders
-from dpsql.trusted.frozen import replace
 from dpsql.trusted.plan.expr.nodes import Expr, Ref, all_of, columns, conjuncts, rewrite
 from dpsql.trusted.plan.node import Node, bottom_up
 from dpsql.trusted.plan.operators.filter import Filter

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from dpsql.trusted.frozen import Frozen, field_names, is_frozen, replace
+from dpsql.frozen import Frozen, field_names, is_frozen, replace
 from dpsql.trusted.plan.certificate import stability
 from dpsql.trusted.plan.expr.facts import Facts
 from dpsql.trusted.plan.expr.nodes import Expr, Ref, all_of, columns, rewrite

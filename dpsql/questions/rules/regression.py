@@ -19,8 +19,8 @@ from functools import partial
 import numpy as np
 
 from dpsql.estimates import Ends, Estimate, fieller
+from dpsql.frozen import Frozen, replace
 from dpsql.questions.rules.correlation import correlation_ends
-from dpsql.trusted.frozen import Frozen, replace
 from dpsql.trusted.plan.operators.summands import Moments
 from dpsql.types import Interval
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
+from dpsql.frozen import replace
 from dpsql.questions.all_aggregates import Kind
 from dpsql.questions.question import AggregateCall, Question
 from dpsql.questions.rules.regression import PAIRS, middle
-from dpsql.trusted.frozen import replace
 from dpsql.trusted.plan.expr.facts import Facts
 from dpsql.trusted.plan.expr.nodes import Call, Case, Cast, Expr, Literal, has_value, real
 from dpsql.trusted.plan.node import Field, Node

@@ -7,8 +7,8 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
+from dpsql.frozen import field_names, replace
 from dpsql.questions.question import Ordering, Output, Question
-from dpsql.trusted.frozen import field_names, replace
 from dpsql.trusted.plan.expr.functions import day_number
 from dpsql.trusted.plan.expr.nodes import Case, Expr, Literal, Placeholder, Ref, Value
 from dpsql.trusted.plan.node import Node

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from dpsql.extras import extra
-from dpsql.trusted.frozen import Frozen
+from dpsql.frozen import Frozen
 
 PLAIN, BOUND = "SCRAM-SHA-256", "SCRAM-SHA-256-PLUS"
 BINDING = "tls-server-end-point"

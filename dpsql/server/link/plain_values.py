@@ -26,9 +26,9 @@ from fractions import Fraction
 from typing import Any, TypeAlias
 
 from dpsql.catalog.days import Days
+from dpsql.frozen import field_names
 from dpsql.trusted.accounting.cost import Cost
 from dpsql.trusted.declarations.tables import Column, Domain, Table
-from dpsql.trusted.frozen import field_names
 from dpsql.trusted.kernel.taken import FIELDS, MADE
 from dpsql.trusted.plan.operators.statistics import ExactAggregate, Statistics
 from dpsql.types import Type

@@ -19,9 +19,9 @@ from dpsql import errors
 from dpsql.catalog.model import LONGEST_PACE, Budget, Catalog
 from dpsql.catalog.price import Price
 from dpsql.errors import Error, OperationalError
+from dpsql.frozen import Frozen
 from dpsql.ledgers.ledger_reports import Entry
 from dpsql.trusted.accounting.cost import Charge, Cost
-from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.kernel.claims import Disagreement
 from dpsql.trusted.kernel.ledger import Busy, Closed, Refused
 from dpsql.trusted.kernel.marks import MARKS

@@ -34,6 +34,7 @@ from dpsql.catalog.policy import read_policy
 from dpsql.engine.opening import find_ledger, noticed
 from dpsql.engine.promises import check_promises
 from dpsql.errors import OperationalError
+from dpsql.frozen import Frozen, asdict, replace
 from dpsql.ledgers.ledger_reports import ReportingLedger
 from dpsql.server.front.wire.listening import TlsFiles, address_of, is_loopback, listen_on, tls_terms
 from dpsql.server.front.wire.server_limits import ServerLimits
@@ -43,7 +44,6 @@ from dpsql.server.vault.passwords import WatchedUsers, users_file
 from dpsql.server.vault.vault import Vault
 from dpsql.server.walls.front_users import user_of_front
 from dpsql.server.walls.shut_in import be_unreadable
-from dpsql.trusted.frozen import Frozen, asdict, replace
 
 LOG = logging.getLogger("dpsql.server")
 FRONT = "dpsql.server.front.front_serving:serve_front"

@@ -32,7 +32,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from dpsql.trusted.frozen import Frozen
+from dpsql.frozen import Frozen
 from dpsql.trusted.kernel.run import Leave
 
 

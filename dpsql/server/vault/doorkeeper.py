@@ -11,12 +11,12 @@ from dpsql.engine.opening import ConnectionTerms, open_session
 from dpsql.engine.preparing import make_store
 from dpsql.engine.session import Session
 from dpsql.errors import OperationalError
+from dpsql.frozen import Frozen, field
 from dpsql.server.link.login_messages import MALFORMED, WRONG, FirstProof, NotProven
 from dpsql.server.vault.password_proofs import Exchange
 from dpsql.server.vault.passwords import User, Verifier, WatchedUsers
 from dpsql.server.vault.proof_attempts import ProofAttempts
 from dpsql.server.vault.vault import Say
-from dpsql.trusted.frozen import Frozen, field
 
 
 class Doorkeeper(Frozen):

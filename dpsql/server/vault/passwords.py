@@ -30,9 +30,9 @@ from dpsql.backends.manifests import put_in_place
 from dpsql.catalog import name_faults
 from dpsql.catalog.sections import suggest
 from dpsql.errors import OperationalError, OptionError
+from dpsql.frozen import Frozen, field, replace
 from dpsql.server.link.login_messages import library
 from dpsql.trusted.declarations import names
-from dpsql.trusted.frozen import Frozen, field, replace
 
 ITERATIONS = 32_768
 LEAST_ITERATIONS, MOST_ITERATIONS = 4096, 10_000_000

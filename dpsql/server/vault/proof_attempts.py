@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Iterator
 
 from dpsql.errors import OperationalError
-from dpsql.trusted.frozen import Frozen
+from dpsql.frozen import Frozen
 
 LONGEST = 10.0  # seconds that a proof waits: less than a client is given to log in
 MOST_KEPT = 1000  # names; then those that say nothing any more are forgotten

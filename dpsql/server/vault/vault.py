@@ -24,6 +24,7 @@ from typing import Any, TypeAlias
 
 from dpsql.engine.session import Session
 from dpsql.errors import Error, Incident, Interrupted, OperationalError
+from dpsql.frozen import Frozen, replace
 from dpsql.ledgers.ledger_reports import Entry
 from dpsql.server.link.plain_values import MOST_BYTES, decoded, encoded
 from dpsql.server.link.vault_calls import (
@@ -53,7 +54,6 @@ from dpsql.synthesis.released_table import SyntheticColumn
 from dpsql.synthesis.synthetic_table import declared_column
 from dpsql.trusted.accounting.cost import NOTHING, Account, Cost
 from dpsql.trusted.declarations.tables import Column, Table
-from dpsql.trusted.frozen import Frozen, replace
 from dpsql.trusted.kernel.model_progress import SERIES
 from dpsql.trusted.kernel.run import AnsweredBefore
 from dpsql.trusted.plan.node import Node

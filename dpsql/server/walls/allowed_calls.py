@@ -17,7 +17,7 @@ older call. A call that no library of the front makes ends the process.
 
 from __future__ import annotations
 
-from dpsql.trusted.frozen import Frozen
+from dpsql.frozen import Frozen
 
 PID = "pid"
 """Stands for the number of the process that is being shut in."""

@@ -7,6 +7,7 @@ from fractions import Fraction
 from sqlglot import exp
 
 from dpsql.errors import SqlError, Unsupported
+from dpsql.frozen import Frozen, replace
 from dpsql.questions.all_aggregates import AGGREGATES, Aggregate, Kind
 from dpsql.questions.question import OverGroups
 from dpsql.sql.binding import typing
@@ -18,7 +19,6 @@ from dpsql.sql.text.places import span_of
 from dpsql.sql.text.refusals import REASONS
 from dpsql.sql.text.syntax import AGGREGATE_NODES, NAMED_AGGREGATES, OF_ONE
 from dpsql.sql.text.trees import has_aggregate, is_aggregate
-from dpsql.trusted.frozen import Frozen, replace
 from dpsql.trusted.plan.expr.facts import facts
 from dpsql.trusted.plan.expr.nodes import Case, Expr, Literal
 from dpsql.types import Span, Type

@@ -12,6 +12,7 @@ from sqlglot import exp
 
 from dpsql.backends.row_orders import tie_breaks
 from dpsql.errors import SqlError
+from dpsql.frozen import Frozen, replace
 from dpsql.questions.released_rows import GroupsOfReleased, WindowOverReleased, released_over
 from dpsql.sql.binding import typing
 from dpsql.sql.binding.aggregates import Aggregated
@@ -24,7 +25,6 @@ from dpsql.sql.binding.sources import bind_from, one_row
 from dpsql.sql.binding.windows import Windows, read_qualify
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.trees import aliases_of, has_aggregate, item_name, position_of, refuse_windows
-from dpsql.trusted.frozen import Frozen, replace
 from dpsql.trusted.plan.expr.facts import Facts
 from dpsql.trusted.plan.expr.nodes import Case, Expr, Literal, all_of
 from dpsql.trusted.plan.node import Field, Node

@@ -15,6 +15,7 @@ from sqlglot import exp
 
 from dpsql.catalog.model import Catalog
 from dpsql.errors import Error
+from dpsql.frozen import Frozen, replace
 from dpsql.questions.question import Question, Scalar
 from dpsql.questions.rebuilding import rebuild
 from dpsql.sql.binding.around_binder import MANY, AroundBinder, AroundRows, ordered
@@ -30,7 +31,6 @@ from dpsql.sql.text.places import placed, placed_in, span_of
 from dpsql.sql.text.statement import Query
 from dpsql.sql.text.trees import inner_of, is_star, item_name, refuse_windows
 from dpsql.trusted.declarations.tables import Column, Domain, Table
-from dpsql.trusted.frozen import Frozen, replace
 from dpsql.trusted.plan.certificate import stability
 from dpsql.trusted.plan.expr.facts import Facts, facts
 from dpsql.trusted.plan.expr.functions import SAFE_INTEGERS

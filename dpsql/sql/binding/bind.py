@@ -9,6 +9,7 @@ from sqlglot import exp
 
 from dpsql.catalog.model import Catalog
 from dpsql.errors import Error, SqlError, Unsupported
+from dpsql.frozen import replace
 from dpsql.questions.question import Question
 from dpsql.sql.binding.binding_context import BindingContext, GuardedPublicTables, Names, PublicTables
 from dpsql.sql.binding.domains import Scratch
@@ -21,7 +22,6 @@ from dpsql.sql.text.literals import ParameterValue
 from dpsql.sql.text.places import placed_in, span_of
 from dpsql.sql.text.statement import Query
 from dpsql.sql.text.trees import refuse_windows
-from dpsql.trusted.frozen import replace
 
 Made = TypeVar("Made")
 

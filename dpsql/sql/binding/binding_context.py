@@ -12,6 +12,7 @@ from sqlglot import exp
 
 from dpsql.catalog.model import Catalog
 from dpsql.errors import SqlError, Unsupported
+from dpsql.frozen import Frozen, field
 from dpsql.questions.question import Question, Scalar
 from dpsql.questions.rules.limit_rows import limit_rows
 from dpsql.questions.rules.prune_columns import prune_columns
@@ -24,7 +25,6 @@ from dpsql.sql.text.places import span_of
 from dpsql.sql.text.spelling import closest, for_a_text, one_of
 from dpsql.sql.text.statement import PARAMETER
 from dpsql.trusted.declarations.tables import Table
-from dpsql.trusted.frozen import Frozen, field
 from dpsql.trusted.plan.certificate import stability
 from dpsql.trusted.plan.expr.facts import Facts
 from dpsql.trusted.plan.expr.nodes import Expr, Value

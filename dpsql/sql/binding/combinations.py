@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from dpsql.frozen import Frozen, replace
 from dpsql.questions.question import Combinations, Key
 from dpsql.sql.binding.domains import Scratch
 from dpsql.trusted.declarations.tables import Domain, ValidCombinations
-from dpsql.trusted.frozen import Frozen, replace
 from dpsql.trusted.plan.expr.nodes import Expr, Placeholder, Ref, Value, columns, conjuncts, walk
 from dpsql.trusted.plan.node import Node, bottom_up
 from dpsql.trusted.plan.operators.filter import Filter

@@ -14,13 +14,13 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from dpsql.errors import Unsupported
+from dpsql.frozen import replace
 from dpsql.sql.binding.binding_context import AddedColumns, Names, SelectHost
 from dpsql.sql.binding.grouping import Grouping
 from dpsql.sql.binding.inner_groups import grouped
 from dpsql.sql.binding.owners import say_owners
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.trees import inner_of
-from dpsql.trusted.frozen import replace
 from dpsql.trusted.plan.expr.nodes import TRUE, Call, Case, Expr, Literal, Ref, all_of, columns, conjuncts, rewrite, whole
 from dpsql.trusted.plan.node import Node
 from dpsql.trusted.plan.operators.filter import without_null

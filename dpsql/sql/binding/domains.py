@@ -20,10 +20,10 @@ from itertools import product
 from typing import Any, Protocol
 
 from dpsql.catalog.days import KEPT_BY_ENDS, Days
+from dpsql.frozen import replace
 from dpsql.questions.rules.flatten import lowered
 from dpsql.questions.rules.substitute import has_placeholders
 from dpsql.trusted.declarations.tables import Domain, Scalar
-from dpsql.trusted.frozen import replace
 from dpsql.trusted.plan.cells import MOST_CELLS
 from dpsql.trusted.plan.disjoint import Ends, Said
 from dpsql.trusted.plan.disjoint import known as where_true

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from sqlglot import exp
 
 from dpsql.errors import DataError, SqlError, Unsupported
+from dpsql.frozen import replace
 from dpsql.sql.binding import typing
 from dpsql.sql.binding.casts import cast, sql_type
 from dpsql.sql.binding.typing import Env
@@ -18,7 +19,6 @@ from dpsql.sql.text.refusals import NAMES, OTHERS, REASONS
 from dpsql.sql.text.spelling import for_a_text, mistyped
 from dpsql.sql.text.syntax import NAMED, PARTS, SIMPLE, WINDOWED, WORDS
 from dpsql.sql.text.trees import is_aggregate, operands
-from dpsql.trusted.frozen import replace
 from dpsql.trusted.plan.expr.functions import LONGEST_DAYS, UNITS
 from dpsql.trusted.plan.expr.nodes import Expr, Literal
 from dpsql.types import INT64, Span, Type

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from sqlglot import exp
 
 from dpsql.errors import Error, SqlError, Unsupported
+from dpsql.frozen import Frozen, replace
 from dpsql.questions.all_aggregates import Kind
 from dpsql.questions.question import GroupingLevel
 from dpsql.sql.binding.aggregates import Aggregated, AggregateReader
@@ -17,7 +18,6 @@ from dpsql.sql.binding.running_totals import inner_of_over, read_over
 from dpsql.sql.text.literals import ParameterValue
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.trees import has_aggregate, inner_of, is_grouping_set, is_star, item_name, not_here, position_of
-from dpsql.trusted.frozen import Frozen, replace
 from dpsql.trusted.plan.expr.facts import Facts, facts
 from dpsql.trusted.plan.expr.functions import SAFE_INTEGERS
 from dpsql.trusted.plan.expr.nodes import Expr, Literal, Ref, rewrite, walk

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 from sqlglot import exp
 
 from dpsql.errors import Unsupported
+from dpsql.frozen import replace
 from dpsql.questions.chosen_grids import quantizer
 from dpsql.sql.binding.aggregates import Aggregated
 from dpsql.sql.binding.binding_context import Origin, SelectHost
@@ -14,7 +15,6 @@ from dpsql.sql.binding.grouping import Grouping
 from dpsql.sql.binding.owners import parent_keys
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.trees import item_name
-from dpsql.trusted.frozen import replace
 from dpsql.trusted.plan.expr.facts import Facts, facts
 from dpsql.trusted.plan.expr.nodes import Case, Expr, Literal, Ref
 from dpsql.trusted.plan.node import Node

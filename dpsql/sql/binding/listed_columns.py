@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from sqlglot import exp
 
 from dpsql.catalog.model import Catalog
+from dpsql.frozen import Frozen
 from dpsql.sql.binding.bind import checked
 from dpsql.sql.binding.binding_context import BindingContext, Names, PublicTables, declared_bins
 from dpsql.sql.binding.domains import Scratch
 from dpsql.sql.binding.sources import bind_from
 from dpsql.sql.text.literals import ParameterValue
 from dpsql.sql.text.statement import Query
-from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.plan.expr.facts import Facts
 
 ROWS = "the rows"  # the alias of the query, in statements over its rows

@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 from sqlglot import exp
 
 from dpsql.errors import SqlError, Unsupported
+from dpsql.frozen import Frozen, replace
 from dpsql.sql.binding import typing
 from dpsql.sql.binding.binding_context import AddedColumns, BindingContext, BoundRelation, Origin, SelectHost
 from dpsql.sql.binding.owners import same_owner
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.trees import is_star
-from dpsql.trusted.frozen import Frozen, replace
 from dpsql.trusted.plan.expr.facts import facts
 from dpsql.trusted.plan.expr.nodes import Call, Case, Expr, Literal, Ref, all_of, columns, conjuncts
 from dpsql.trusted.plan.node import Node

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from sqlglot import exp
 
 from dpsql.errors import SqlError, Unsupported
+from dpsql.frozen import replace
 from dpsql.questions.question import Output, Question
 from dpsql.sql.binding.binding_context import BindingContext, Names
 from dpsql.sql.binding.expressions import Binder
@@ -21,7 +22,6 @@ from dpsql.sql.text.literals import ParameterValue
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.spelling import closest, one_of
 from dpsql.sql.text.trees import has_aggregate, inner_of, is_star, item_name, refuse_windows
-from dpsql.trusted.frozen import replace
 from dpsql.trusted.plan.expr.facts import Facts
 from dpsql.trusted.plan.expr.nodes import Expr, all_of
 from dpsql.types import Span

@@ -11,9 +11,9 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from itertools import product
 
 from dpsql.catalog.model import Catalog
+from dpsql.frozen import replace
 from dpsql.sql.binding.binding_context import BindingContext, Origin, owner_column
 from dpsql.trusted.declarations.tables import ForeignKey, Table
-from dpsql.trusted.frozen import replace
 from dpsql.trusted.plan.expr.nodes import Call, Ref, all_of
 from dpsql.trusted.plan.node import Node
 from dpsql.trusted.plan.operators.filter import Filter

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from dpsql.frozen import replace
 from dpsql.questions.rules.regression import middle
 from dpsql.sql.binding import typing
 from dpsql.sql.binding.present_values import in_range, present, where
-from dpsql.trusted.frozen import replace
 from dpsql.trusted.plan.expr.facts import facts
 from dpsql.trusted.plan.expr.nodes import Expr, Literal
 from dpsql.types import Span, Type

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from sqlglot import exp
 
 from dpsql.errors import Error, Unsupported
+from dpsql.frozen import Frozen
 from dpsql.questions.rules.decompose import decompose
 from dpsql.sql.binding.binding_context import BindingContext, LooksOutside, Names
 from dpsql.sql.binding.outermost import Outermost
@@ -18,7 +19,6 @@ from dpsql.sql.binding.sources import bind_from
 from dpsql.sql.binding.windows_beside_groups import apart
 from dpsql.sql.text.places import placed, span_of
 from dpsql.sql.text.trees import has_aggregate, has_window, is_grouping_set
-from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.plan.certificate import Unbounded
 from dpsql.trusted.plan.node import InvalidPlan
 

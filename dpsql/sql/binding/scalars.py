@@ -10,6 +10,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from dpsql.errors import SqlError, Unsupported
+from dpsql.frozen import replace
 from dpsql.questions.question import Question, Scalar
 from dpsql.questions.rules.prune_columns import prune_columns
 from dpsql.questions.rules.substitute import has_placeholders
@@ -17,7 +18,6 @@ from dpsql.sql.binding import correlated
 from dpsql.sql.binding.binding_context import AddedColumns, BindingContext, LooksOutside, Names, SelectHost
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.trees import has_aggregate, inner_of, is_star
-from dpsql.trusted.frozen import replace
 from dpsql.trusted.plan.expr.facts import Facts
 from dpsql.trusted.plan.expr.intervals import outward
 from dpsql.trusted.plan.expr.nodes import Literal, Placeholder, Value

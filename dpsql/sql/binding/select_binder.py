@@ -10,6 +10,7 @@ from sqlglot import exp
 from dpsql.backends.row_orders import tie_breaks
 from dpsql.catalog.writing import key
 from dpsql.errors import Error, SqlError, Unsupported
+from dpsql.frozen import replace
 from dpsql.questions.rebuilding import rebuild
 from dpsql.questions.rules.keep_marks import keep_marks
 from dpsql.questions.rules.push_equalities import push_equalities
@@ -28,7 +29,6 @@ from dpsql.sql.binding.owners import say_owners
 from dpsql.sql.text.literals import ParameterValue
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.trees import aliases_of, has_aggregate, kept_lists, not_here, operands, plain_select
-from dpsql.trusted.frozen import replace
 from dpsql.trusted.plan.expr.facts import Facts
 from dpsql.trusted.plan.expr.nodes import Expr, Literal, Ref, columns
 from dpsql.trusted.plan.node import Node

@@ -9,6 +9,7 @@ from sqlglot import exp
 from dpsql.catalog.model import Catalog
 from dpsql.catalog.writing import key
 from dpsql.errors import SqlError, Unsupported
+from dpsql.frozen import replace
 from dpsql.sql.binding import typing
 from dpsql.sql.binding.binding_context import (
     BindingContext,
@@ -28,7 +29,6 @@ from dpsql.sql.text.places import span_of
 from dpsql.sql.text.refusals import JOINS, LATERAL
 from dpsql.sql.text.spelling import closest, one_of
 from dpsql.trusted.declarations.tables import Table
-from dpsql.trusted.frozen import replace
 from dpsql.trusted.plan.expr.facts import Facts
 from dpsql.trusted.plan.expr.nodes import TRUE, Expr, all_of
 from dpsql.trusted.plan.node import Field, Node

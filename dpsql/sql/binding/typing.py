@@ -6,8 +6,8 @@ import datetime as dt
 from collections.abc import Iterator, Mapping, Sequence
 
 from dpsql.errors import SqlError
+from dpsql.frozen import replace
 from dpsql.sql.text.literals import read_text
-from dpsql.trusted.frozen import replace
 from dpsql.trusted.plan.expr.facts import Facts, NotTotal, facts
 from dpsql.trusted.plan.expr.functions import FUNCTIONS, HELD, MEMBERSHIP, Overload, overload
 from dpsql.trusted.plan.expr.nodes import Call, Case, Cast, Expr, Literal, Ref, rewrite, whole

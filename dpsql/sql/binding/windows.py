@@ -9,6 +9,7 @@ from sqlglot import exp
 
 from dpsql.backends.row_orders import tie_breaks
 from dpsql.errors import SqlError, Unsupported
+from dpsql.frozen import Frozen, replace
 from dpsql.sql.binding import typing
 from dpsql.sql.binding.aggregates import Aggregated, AggregateReader
 from dpsql.sql.binding.binding_context import SelectHost
@@ -16,7 +17,6 @@ from dpsql.sql.binding.frames import FORM, read_frame
 from dpsql.sql.binding.inner_groups import exact_argument, names_entity
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.trees import has_window, is_aggregate
-from dpsql.trusted.frozen import Frozen, replace
 from dpsql.trusted.plan.expr.facts import Facts, facts
 from dpsql.trusted.plan.expr.nodes import Expr, Literal, Ref, columns, conjuncts
 from dpsql.trusted.plan.expr.upper_limits import limit_of

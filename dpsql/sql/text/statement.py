@@ -7,8 +7,8 @@ from typing import Literal, TypeAlias
 
 from sqlglot import exp
 
+from dpsql.frozen import Frozen, field
 from dpsql.trusted.cached import cached_property
-from dpsql.trusted.frozen import Frozen, field
 from dpsql.trusted.plan.expr.nodes import Value
 from dpsql.types import Span
 

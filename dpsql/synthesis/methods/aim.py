@@ -33,6 +33,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from dpsql.frozen import AbstractFrozen, replace
 from dpsql.models.junction_tree import model_cells
 from dpsql.models.markov_network import MarkovNetwork
 from dpsql.models.mirror_descent import fit
@@ -54,7 +55,6 @@ from dpsql.synthesis.methods.marginal_requests import (
 )
 from dpsql.synthesis.methods.stages import error_stage, singles_stage, size_stage
 from dpsql.trusted.accounting.cost import Cost
-from dpsql.trusted.frozen import AbstractFrozen, replace
 
 MOST_CELLS = 2**17  # of the model
 MOST_TRIED = 1000  # candidates of a round

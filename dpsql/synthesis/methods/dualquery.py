@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.answers.simulation import Simulation
+from dpsql.frozen import AbstractFrozen
 from dpsql.models.sampling import Places
 from dpsql.models.table_domain import Columns, TableDomain
 from dpsql.models.weighted_rows import counted_rows
@@ -37,7 +38,6 @@ from dpsql.synthesis.methods.marginal_requests import counted, farthest_cells
 from dpsql.synthesis.methods.query_rounds import too_many_counts, wanted_marginals
 from dpsql.synthesis.methods.stages import error_stage
 from dpsql.trusted.accounting.cost import Cost
-from dpsql.trusted.frozen import AbstractFrozen
 from dpsql.trusted.measurements.farthest_count import FarCell
 
 COUNTING = Fraction(1, 20)  # of the price, for the number of rows

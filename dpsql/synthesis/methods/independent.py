@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
+from dpsql.frozen import replace
 from dpsql.models.mirror_descent import fit
 from dpsql.models.noisy_marginals import MarginalMeasurement
 from dpsql.synthesis.method import Measured, Measuring, Method, SynthesisTask
 from dpsql.synthesis.methods.marginal_requests import counted, unknown_columns
 from dpsql.synthesis.methods.stages import singles_stage, size_stage
-from dpsql.trusted.frozen import replace
 
 
 class Independent(Method):

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from dpsql.frozen import Frozen
 from dpsql.mechanisms.additive_noise import bought, scale_of
 from dpsql.models.entropy_projection import CellMeasurement
 from dpsql.models.noisy_marginals import MarginalMeasurement
@@ -23,7 +24,6 @@ from dpsql.models.table_domain import Columns, TableDomain, most_numbers
 from dpsql.models.table_model import TableModel
 from dpsql.synthesis.method import CodedTable, SynthesisTask
 from dpsql.trusted.accounting.cost import Cost, root
-from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.measurements.block_sums import Axis
 from dpsql.trusted.measurements.farthest_count import FarCell, FarthestCount, FarthestCounts
 from dpsql.trusted.measurements.farthest_marginal import Farthest, FarthestMarginal

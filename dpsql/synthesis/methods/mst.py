@@ -18,6 +18,7 @@ from fractions import Fraction
 from functools import reduce
 from typing import Any
 
+from dpsql.frozen import replace
 from dpsql.models.mirror_descent import fit
 from dpsql.models.table_domain import Columns
 from dpsql.models.table_model import TableModel
@@ -36,7 +37,6 @@ from dpsql.synthesis.methods.marginal_requests import (
 )
 from dpsql.synthesis.methods.stages import error_stage, size_stage
 from dpsql.trusted.accounting.cost import Cost
-from dpsql.trusted.frozen import replace
 from dpsql.trusted.measurements.reading.request import Request
 from dpsql.workload.factors import Array
 

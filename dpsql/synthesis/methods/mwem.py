@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from dpsql.frozen import AbstractFrozen
 from dpsql.models.joint_histogram import JointHistogram, of_columns
 from dpsql.models.table_domain import most_numbers
 from dpsql.synthesis.method import Impossible, Measuring, Method, SynthesisTask
 from dpsql.synthesis.methods.query_rounds import QueryRounds
 from dpsql.synthesis.methods.stages import size_stage
-from dpsql.trusted.frozen import AbstractFrozen
 
 MOST_CELLS = 2**21  # of the histogram
 SINGLE_ROUNDS = 30

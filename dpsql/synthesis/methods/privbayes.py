@@ -30,6 +30,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from dpsql.frozen import AbstractFrozen, replace
 from dpsql.models.bayesian_network import of_conditionals
 from dpsql.models.junction_tree import model_cells
 from dpsql.models.mirror_descent import fit
@@ -42,7 +43,6 @@ from dpsql.synthesis.methods.marginal_requests import candidates, choice_scale, 
 from dpsql.synthesis.methods.stages import size_stage
 from dpsql.synthesis.table_options import FITS, SCORES
 from dpsql.trusted.accounting.cost import Cost
-from dpsql.trusted.frozen import AbstractFrozen, replace
 from dpsql.trusted.measurements.block_sums import Axis
 from dpsql.trusted.measurements.dependent_parents import (
     ChosenParents,

@@ -20,6 +20,7 @@ from typing import Any, Generic
 
 import numpy as np
 
+from dpsql.frozen import Frozen
 from dpsql.models.entropy_projection import CellMeasurement, Tilted, projected
 from dpsql.models.noisy_marginals import MarginalMeasurement, estimated_total
 from dpsql.models.table_domain import Columns, most_numbers
@@ -27,7 +28,6 @@ from dpsql.synthesis.method import CodedTable, Impossible, Measured, Measuring, 
 from dpsql.synthesis.methods.marginal_requests import counted, counted_cell, farthest_cells, noise_for
 from dpsql.synthesis.methods.stages import error_stage, singles_stage
 from dpsql.trusted.accounting.cost import Cost
-from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.measurements.reading.request import Request
 
 SINGLES = Fraction(3, 10)  # of the price

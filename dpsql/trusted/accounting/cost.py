@@ -28,8 +28,8 @@ from fractions import Fraction
 from functools import lru_cache
 from operator import add
 
+from dpsql.frozen import Frozen, field
 from dpsql.trusted.declarations.names import normal
-from dpsql.trusted.frozen import Frozen, field
 
 NANO = 10**9
 ATTO = 10**18

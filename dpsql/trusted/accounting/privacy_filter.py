@@ -50,8 +50,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from dpsql.frozen import Frozen
 from dpsql.trusted.accounting.cost import Charge
-from dpsql.trusted.frozen import Frozen
 
 
 class Limit(Frozen):

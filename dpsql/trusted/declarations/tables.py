@@ -9,7 +9,7 @@ import datetime as dt
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
-from dpsql.trusted.frozen import Frozen, field
+from dpsql.frozen import Frozen, field
 from dpsql.types import ANY_NUMBER, Interval, Type
 
 Scalar = bool | int | float | str | dt.date | dt.datetime

@@ -19,11 +19,11 @@ from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
+from dpsql.frozen import Frozen
 from dpsql.trusted.extensions.linear_program import LinearProgram, Network, Point, Reals, Truths, numbers
 from dpsql.trusted.extensions.owned import Integers
 from dpsql.trusted.extensions.packing import Packing, exact
 from dpsql.trusted.extensions.removal_program import RemovalProgram, RemovalSolution
-from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.stopping import go_on
 
 MOST_ANSWERS = 16  # most answers used from one call, so that an endless sequence ends

@@ -24,10 +24,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from dpsql.frozen import Frozen
 from dpsql.trusted.extensions.ask_solvers import NO_SOLVERS, Solvers, heard
 from dpsql.trusted.extensions.linear_program import Network, Truths
 from dpsql.trusted.extensions.owned import Integers
-from dpsql.trusted.frozen import Frozen
 
 
 class ArcList(Frozen, kw_only=False):

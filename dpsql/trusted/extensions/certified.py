@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from dpsql.frozen import Frozen
 from dpsql.trusted.extensions.bounds import least_of
 from dpsql.trusted.extensions.linear_program import Point, numbers
 from dpsql.trusted.extensions.merging import ReducedRows
 from dpsql.trusted.extensions.owned import Codes, Integers, Owned, loads
 from dpsql.trusted.extensions.words import dot, total
-from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.plan.operators.owner_sets import UNIT
 
 BITS = 40  # prices are multiples of 2^-BITS

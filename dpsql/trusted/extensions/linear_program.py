@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from dpsql.frozen import Frozen
 from dpsql.trusted.extensions.owned import Codes, Integers
-from dpsql.trusted.frozen import Frozen
 
 Reals = NDArray[np.float64]
 Truths = NDArray[np.bool_]

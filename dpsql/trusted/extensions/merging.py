@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from dpsql.frozen import Frozen
 from dpsql.trusted.extensions.owned import NOBODY, Codes, Integers, Owned, arranged, each_once, loads
-from dpsql.trusted.frozen import Frozen
 
 
 class ReducedRows(Frozen, kw_only=False):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql.trusted.frozen import Frozen, replace
+from dpsql.frozen import Frozen, replace
 
 Integers = NDArray[np.int64]
 Codes = NDArray[np.int32]

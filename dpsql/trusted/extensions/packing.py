@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+from dpsql.frozen import Frozen
 from dpsql.trusted.extensions.owned import Integers
-from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.stopping import go_on
 
 

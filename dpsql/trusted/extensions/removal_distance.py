@@ -29,6 +29,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpsql.frozen import Frozen
 from dpsql.trusted.extensions.ask_solvers import NO_SOLVERS, Solvers, heard, offered, stack_of
 from dpsql.trusted.extensions.certified import BITS, WHOLE, fitted
 from dpsql.trusted.extensions.linear_program import numbers
@@ -37,7 +38,6 @@ from dpsql.trusted.extensions.owned import NOBODY, Integers, Owned, coded, each_
 from dpsql.trusted.extensions.packing import Packing
 from dpsql.trusted.extensions.removal_program import RemovalProgram, RemovalSolution, Sets, removal_program
 from dpsql.trusted.extensions.words import gathered, scaled, total
-from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.plan.operators.owner_sets import NEAR, UNIT
 
 

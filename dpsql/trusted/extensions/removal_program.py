@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from dpsql.frozen import Frozen
 from dpsql.trusted.extensions.linear_program import Reals
 from dpsql.trusted.extensions.owned import NOBODY, Codes, Integers, arranged, each_once
-from dpsql.trusted.frozen import Frozen
 
 
 class Sets(Frozen, kw_only=False):

@@ -72,10 +72,10 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
+from dpsql.frozen import replace
 from dpsql.trusted.accounting.cost import NOTHING, Account, Charge
 from dpsql.trusted.accounting.privacy_filter import Limit
 from dpsql.trusted.declarations.names import normal
-from dpsql.trusted.frozen import replace
 from dpsql.trusted.kernel.sums import ChainSums
 from dpsql.trusted.kernel.waypoint import Head, Waypoint
 

@@ -29,7 +29,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from fractions import Fraction
 from typing import Any, TypeAlias
 
-from dpsql.trusted.frozen import Frozen, replace
+from dpsql.frozen import Frozen, replace
 from dpsql.trusted.kernel import shapes
 from dpsql.trusted.kernel.shapes import Columns, columns_of, equated, grouping, inputs, keys_of, limited, reach, require, size
 

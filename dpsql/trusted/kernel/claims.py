@@ -11,7 +11,7 @@ import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from dpsql.errors import Error, InternalError, OperationalError
-from dpsql.trusted.frozen import field_names
+from dpsql.frozen import field_names
 from dpsql.trusted.kernel.checker import Checked, Known, check, known
 from dpsql.trusted.kernel.plan_size import RelationSize, check_size, expressions
 from dpsql.trusted.kernel.shapes import components, ends_of, size

@@ -50,10 +50,10 @@ from pathlib import Path
 from typing import Any, Self
 
 from dpsql.errors import LedgerError, OperationalError
+from dpsql.frozen import Frozen
 from dpsql.trusted.accounting.cost import Account, Charge
 from dpsql.trusted.accounting.privacy_filter import Limit
 from dpsql.trusted.declarations.names import normal
-from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.kernel.anchor import Anchor, Head, Unreadable
 from dpsql.trusted.kernel.chain import CHANGED, Broken, Chain, Event, Outdated, genesis
 from dpsql.trusted.kernel.chain import Busy as Busy

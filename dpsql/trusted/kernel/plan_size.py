@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from dpsql.errors import OperationalError
-from dpsql.trusted.frozen import Frozen, field_names
+from dpsql.frozen import Frozen, field_names
 from dpsql.trusted.kernel.shapes import inputs
 from dpsql.trusted.plan.expr.functions import overload
 from dpsql.trusted.plan.expr.nodes import Call, Expr, Literal, Ref, children

@@ -15,11 +15,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from dpsql.errors import Incident
+from dpsql.frozen import replace
 from dpsql.trusted.accounting.cost import FREE, NOTHING, Account, Cost
 from dpsql.trusted.accounting.privacy_filter import Limit
 from dpsql.trusted.declarations.account_limits import INCIDENTS, LATE
 from dpsql.trusted.extensions.ask_solvers import NO_SOLVERS, Solvers
-from dpsql.trusted.frozen import replace
 from dpsql.trusted.kernel.claims import Claims
 from dpsql.trusted.kernel.ledger import Ledger
 from dpsql.trusted.kernel.model_progress import SERIES, next_progress, paid_for

@@ -16,7 +16,7 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Any, TypeAlias
 
-from dpsql.trusted.frozen import Frozen, field_names, replace
+from dpsql.frozen import Frozen, field_names, replace
 from dpsql.trusted.plan.expr import printing
 from dpsql.trusted.plan.expr.functions import CARRIER, DECIMAL, overload
 from dpsql.trusted.plan.expr.nodes import Call, Case, Cast, Expr, Literal, Placeholder, Ref, conjuncts, walk

@@ -24,9 +24,9 @@ from functools import cache
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
+from dpsql.frozen import Frozen, field_names
 from dpsql.trusted.declarations.tables import Domain, Table
 from dpsql.trusted.field_types import NumberRange
-from dpsql.trusted.frozen import Frozen, field_names
 from dpsql.trusted.kernel.shapes import PARTS, RELATIONS, SUMMARIES
 from dpsql.trusted.measurements.all_measurements import MEASUREMENTS, VALUES
 from dpsql.trusted.measurements.online_comparisons import Comparisons

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dpsql.trusted.frozen import Frozen
+from dpsql.frozen import Frozen
 
 Head = tuple[int, str]
 RESUMABLE = '"between": '  # what the text of a checkpoint contains, outside of its strings, from which a chain can be resumed

@@ -13,8 +13,8 @@ from fractions import Fraction
 from itertools import product
 from typing import Literal, TypeAlias
 
+from dpsql.frozen import Frozen
 from dpsql.trusted.field_types import Assumptions, Natural, Scale
-from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.matrices.matrices import Exact, Matrix
 
 Noise: TypeAlias = Literal["gaussian", "laplace"]

@@ -20,8 +20,8 @@ from typing import Annotated, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from dpsql.frozen import Frozen
 from dpsql.trusted.field_types import Assumptions, NumberRange
-from dpsql.trusted.frozen import Frozen
 
 Exact: TypeAlias = NDArray[Any]  # of 64 bit integers, or of Python integers where those might overflow
 

@@ -6,9 +6,9 @@ from fractions import Fraction
 from itertools import accumulate
 from typing import Annotated
 
+from dpsql.frozen import Frozen
 from dpsql.trusted.accounting.cost import FREE, Cost
 from dpsql.trusted.field_types import WIDEST, Assumptions, Natural, NumberRange, Positive, Scale, Word
-from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.measurements.flip_distance import Test, Within, check_slacks, moved, read, slack_of
 from dpsql.trusted.measurements.reading.occupied_cells import sums_in
 from dpsql.trusted.measurements.reading.request import Context, OfOnePlan

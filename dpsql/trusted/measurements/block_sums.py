@@ -8,9 +8,9 @@ from itertools import pairwise
 
 import numpy as np
 
+from dpsql.frozen import Frozen
 from dpsql.trusted.accounting.cost import FREE, Cost, concentrated, pure
 from dpsql.trusted.field_types import Assumptions, Natural
-from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.matrices.blocks import IntegerBlock, Noise, sensitivity_of
 from dpsql.trusted.matrices.matrices import Exact
 from dpsql.trusted.measurements.listed import adds_one_number, are_axes

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from dpsql.frozen import Frozen
 from dpsql.trusted.accounting.cost import FREE, Cost
 from dpsql.trusted.field_types import Assumptions, Positive, Scale
-from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.measurements.buckets import Numbered, height
 from dpsql.trusted.measurements.listed import are_axes
 from dpsql.trusted.measurements.reading.occupied_cells import Filled, numbered, read

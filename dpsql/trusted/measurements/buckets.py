@@ -6,10 +6,10 @@ from typing import Annotated
 
 import numpy as np
 
+from dpsql.frozen import Frozen
 from dpsql.trusted.accounting.cost import FREE, Cost
 from dpsql.trusted.cached import cached_property
 from dpsql.trusted.field_types import Assumptions, Natural, NumberRange, Scale
-from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.matrices.matrices import Exact
 from dpsql.trusted.measurements.listed import adds_one_number
 from dpsql.trusted.measurements.reading.occupied_cells import numbered, read

@@ -7,9 +7,9 @@ from typing import Annotated, TypeAlias
 
 import numpy as np
 
+from dpsql.frozen import Frozen
 from dpsql.trusted.accounting.cost import FREE, Cost
 from dpsql.trusted.field_types import Assumptions, NumberRange, Scale
-from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.matrices.matrices import Exact
 from dpsql.trusted.measurements.block_sums import Axis, OfCells
 from dpsql.trusted.measurements.listed import are_axes

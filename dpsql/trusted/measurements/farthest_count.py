@@ -8,9 +8,9 @@ from typing import Annotated
 
 import numpy as np
 
+from dpsql.frozen import Frozen
 from dpsql.trusted.accounting.cost import FREE, Cost
 from dpsql.trusted.field_types import Assumptions, NumberRange, Scale
-from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.matrices.matrices import Exact
 from dpsql.trusted.measurements.block_sums import LARGEST, Axis, OfCells
 from dpsql.trusted.measurements.marginal_tables import MarginalTables, Places, are_candidates, marginal_tables

@@ -7,9 +7,9 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from dpsql.frozen import Frozen
 from dpsql.trusted.accounting.cost import FREE, Cost
 from dpsql.trusted.field_types import Assumptions, Natural, Word
-from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.measurements.reading.occupied_cells import sums_in
 from dpsql.trusted.measurements.reading.request import Context
 from dpsql.trusted.measurements.several import sets

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from dpsql.frozen import Frozen
 from dpsql.trusted.accounting.cost import FREE, Cost
 from dpsql.trusted.field_types import Assumptions
-from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.measurements.reading.request import Context, OfOnePlan
 from dpsql.trusted.noise.key_selection import KeyRule, shown
 from dpsql.trusted.plan.cells import Cells, sort_key

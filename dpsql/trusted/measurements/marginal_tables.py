@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from dpsql.frozen import Frozen, field
 from dpsql.trusted.field_types import Assumptions, Natural
-from dpsql.trusted.frozen import Frozen, field
 from dpsql.trusted.matrices.matrices import Exact
 from dpsql.trusted.measurements.block_sums import LARGEST, Axis, occupied
 from dpsql.trusted.measurements.listed import are_axes

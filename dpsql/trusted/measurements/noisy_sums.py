@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from dpsql.frozen import Frozen
 from dpsql.trusted.accounting.cost import FREE, Cost
 from dpsql.trusted.field_types import Assumptions
-from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.measurements.reading.occupied_cells import sums_in
 from dpsql.trusted.measurements.reading.request import Context, OfOnePlan
 from dpsql.trusted.noise.integer import Noise, added

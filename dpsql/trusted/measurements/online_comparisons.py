@@ -13,9 +13,9 @@ from typing import Annotated
 
 import numpy as np
 
+from dpsql.frozen import Frozen, asdict
 from dpsql.trusted.accounting.cost import Cost
 from dpsql.trusted.field_types import Assumptions, NumberRange, Scale
-from dpsql.trusted.frozen import Frozen, asdict
 from dpsql.trusted.measurements.block_sums import LARGEST, Axis, OfCells, occupied
 from dpsql.trusted.measurements.listed import are_axes
 from dpsql.trusted.measurements.reading.request import Context

@@ -9,9 +9,9 @@ from typing import Annotated
 
 import numpy as np
 
+from dpsql.frozen import Frozen
 from dpsql.trusted.accounting.cost import FREE, Cost
 from dpsql.trusted.field_types import Assumptions, NumberRange, Positive, Scale, Word
-from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.measurements.reading.request import Context, OfOnePlan
 from dpsql.trusted.measurements.reading.sorted_values import Integers, Ranked, read
 from dpsql.trusted.noise.choice import BLOCK_ROUNDING, choice_cost, exponential

@@ -8,9 +8,9 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from dpsql.frozen import Frozen
 from dpsql.trusted.accounting.cost import FREE, Cost, pure
 from dpsql.trusted.field_types import Assumptions, Delta, Epsilon
-from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.measurements.reading.request import Context, OfOnePlan
 from dpsql.trusted.measurements.reading.sorted_values import Ranked, read
 from dpsql.trusted.measurements.select import Target

@@ -5,9 +5,9 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Annotated
 
+from dpsql.frozen import Frozen
 from dpsql.trusted.accounting.cost import FREE, Cost, pure
 from dpsql.trusted.field_types import Assumptions, NumberRange, Scale
-from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.measurements.reading.occupied_cells import sums_in
 from dpsql.trusted.measurements.reading.request import Context, OfOnePlan
 from dpsql.trusted.plan.certificate import Certificate

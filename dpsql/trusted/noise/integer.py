@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Annotated, TypeAlias
 
+from dpsql.frozen import Frozen
 from dpsql.trusted.accounting.cost import FREE, Cost, concentrated, pure
 from dpsql.trusted.field_types import WIDEST, NumberRange
-from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.noise.source import Source
 from dpsql.trusted.plan.certificate import Sensitivity
 

@@ -36,7 +36,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql.trusted.frozen import Frozen
+from dpsql.frozen import Frozen
 
 WORD = 64  # bits of a uniform number that are drawn at once
 LARGEST = 2.0**50  # of the scales; noise of larger ones would often not fit into 64 bits

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import TypeAlias
 
+from dpsql.frozen import Frozen
 from dpsql.trusted.accounting.cost import Cost, concentrated, pure
 from dpsql.trusted.field_types import Delta, Epsilon, Scale, Word
-from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.noise.source import Source
 
 

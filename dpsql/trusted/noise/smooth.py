@@ -22,9 +22,9 @@ import math
 from fractions import Fraction
 from typing import Annotated
 
+from dpsql.frozen import Frozen
 from dpsql.trusted.accounting.cost import Cost, pure
 from dpsql.trusted.field_types import Assumptions, Epsilon, NumberRange
-from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.noise.source import Source
 
 CLEAR = 1 + 1e-6  # far above the rounding errors of logarithms, and of negligible effect

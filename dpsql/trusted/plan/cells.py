@@ -8,7 +8,7 @@ from itertools import product
 from operator import ne
 from typing import Any, TypeAlias, overload
 
-from dpsql.trusted.frozen import AbstractFrozen
+from dpsql.frozen import AbstractFrozen
 from dpsql.trusted.plan.expr.nodes import Value
 
 MOST_CELLS = 2**21  # groups that are listed because their keys have declared values

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 
-from dpsql.trusted.frozen import Frozen, replace
+from dpsql.frozen import Frozen, replace
 from dpsql.trusted.plan.node import InvalidPlan, Node, PublicFacts, SplitBy, Stability, bottom_up
 from dpsql.trusted.plan.operators.grouped_sums import GroupedSums
 from dpsql.trusted.plan.operators.summands import Clipped

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from dpsql.frozen import Frozen, replace
 from dpsql.trusted.cached import cached_property
-from dpsql.trusted.frozen import Frozen, replace
 from dpsql.trusted.plan.certificate import stabilities
 from dpsql.trusted.plan.expr.nodes import Call, Expr, Literal, Ref, all_of, columns, conjuncts, predicate, rewrite
 from dpsql.trusted.plan.node import Node, PublicFacts

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dpsql.trusted.frozen import Frozen
+from dpsql.frozen import Frozen
 from dpsql.trusted.plan.expr.functions import MEMBERSHIP
 from dpsql.trusted.plan.expr.nodes import Call, Expr, Literal, Ref, conjuncts
 from dpsql.types import Type

@@ -12,8 +12,8 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from typing import Protocol, TypeVar
 
+from dpsql.frozen import Frozen, field, replace
 from dpsql.trusted.cached import cached_property
-from dpsql.trusted.frozen import Frozen, field, replace
 from dpsql.trusted.plan.expr.facts import Facts, NotTotal, facts
 from dpsql.trusted.plan.expr.nodes import Expr, Ref
 from dpsql.trusted.plan.expr.printing import quote

@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from dpsql.frozen import Frozen, field
 from dpsql.trusted.declarations.tables import OwnerPath, Table
-from dpsql.trusted.frozen import Frozen, field
 from dpsql.trusted.plan.expr.printing import quote
 
 OWNER, PLACE = "owner of the row", "place of the row"  # the columns that a bucket has beside those of a table

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any, Protocol
 
+from dpsql.frozen import Frozen
 from dpsql.trusted.accounting.cost import Cost
-from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.measurements.reading.request import Request
 from dpsql.validation.forms import CheckedAggregate
 

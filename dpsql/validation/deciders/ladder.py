@@ -15,10 +15,10 @@ from collections.abc import Generator, Sequence
 from fractions import Fraction
 from typing import Any
 
+from dpsql.frozen import Frozen
 from dpsql.mechanisms.additive_noise import scale_of
 from dpsql.questions.all_aggregates import Kind
 from dpsql.trusted.accounting.cost import Cost
-from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.measurements.above_threshold import SUM_GRAIN, AboveThresholdOfSums, Rising, Stopped
 from dpsql.trusted.measurements.noisy_sums import MeasuredSums, NoisySums
 from dpsql.trusted.measurements.reading.request import Request

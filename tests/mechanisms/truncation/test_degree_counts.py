@@ -14,11 +14,11 @@ from support.extensions.given import Given
 from support.requests import ROWS as PLAIN
 from support.requests import cost_of
 
+from dpsql.frozen import replace
 from dpsql.mechanisms.mechanism import DegreeSums, Linear, No, Setting, Yes
 from dpsql.mechanisms.truncation.graph_degrees import LEVELS, DegreeCounts, learned_degree, risen
 from dpsql.questions.labels import label
 from dpsql.trusted.accounting.cost import FREE, Cost, concentrated, pure
-from dpsql.trusted.frozen import replace
 from dpsql.trusted.kernel.taken import taken
 from dpsql.trusted.measurements.several.balanced_levels import Balance, BalancedLevel, score_range
 from dpsql.trusted.measurements.several.degree_histogram import DegreeHistogram as Asked

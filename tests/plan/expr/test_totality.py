@@ -16,10 +16,10 @@ import pytest
 from dpsql.backends.duckdb import scratch
 from dpsql.backends.scratch import DuckScratch
 from dpsql.errors import SqlError
+from dpsql.frozen import Frozen
 from dpsql.questions.shown_expressions import show
 from dpsql.sql.binding import typing
 from dpsql.trusted.declarations.tables import Domain
-from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.plan.expr.facts import Facts, NotTotal, facts
 from dpsql.trusted.plan.expr.functions import CARRIER, FUNCTIONS, LONGEST, Overload
 from dpsql.trusted.plan.expr.nodes import Call, Cast, Expr, Literal, Ref, Value, walk

@@ -8,7 +8,7 @@ from fractions import Fraction
 import pytest
 from support.small_tables import PEOPLE, TOWNS, TRUE, VISITS, Meets, equal, literal, people, ref, towns, visits
 
-from dpsql.trusted.frozen import replace
+from dpsql.frozen import replace
 from dpsql.trusted.plan.certificate import stability
 from dpsql.trusted.plan.expr.facts import Facts
 from dpsql.trusted.plan.expr.nodes import Call, Expr, Literal, Ref, Value

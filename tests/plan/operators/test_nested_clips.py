@@ -6,7 +6,7 @@ import duckdb
 import pytest
 from support.small_tables import VISITS, scan
 
-from dpsql.trusted.frozen import replace
+from dpsql.frozen import replace
 from dpsql.trusted.plan.node import Node, Printing, fold
 from dpsql.trusted.plan.operators.clip import Clip
 from dpsql.trusted.plan.operators.contributions import TOO_LARGE, Contributions, added_squares

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from support.small_tables import TRUE, VISITS, both, equal, literal, notes, people, ref, towns, visits
 
+from dpsql.frozen import replace
 from dpsql.questions.labels import label as shown
 from dpsql.trusted.declarations.tables import OwnerPath, OwnerStep
-from dpsql.trusted.frozen import replace
 from dpsql.trusted.kernel.shapes import RELATIONS, SUMMARIES
 from dpsql.trusted.plan.expr.facts import Facts
 from dpsql.trusted.plan.expr.nodes import Call

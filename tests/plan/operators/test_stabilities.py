@@ -9,8 +9,8 @@ import pytest
 from support.small_tables import PUBLIC, TRUE, Meets, both, equal, literal, notes, owned, people, ref, towns, visits
 
 from dpsql.backends.row_orders import row_order
+from dpsql.frozen import replace
 from dpsql.questions.no_public_facts import NoPublicFacts
-from dpsql.trusted.frozen import replace
 from dpsql.trusted.plan.certificate import stability
 from dpsql.trusted.plan.expr.facts import Facts
 from dpsql.trusted.plan.expr.functions import SAFE_INTEGERS

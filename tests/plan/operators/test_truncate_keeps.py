@@ -10,8 +10,8 @@ import pytest
 from support.small_tables import notes, ref, visits
 from support.worlds import insert
 
+from dpsql.frozen import replace
 from dpsql.trusted.declarations.tables import Column, OwnerPath, Table
-from dpsql.trusted.frozen import replace
 from dpsql.trusted.plan.expr.facts import Facts
 from dpsql.trusted.plan.node import Field, Node, Printing, fold
 from dpsql.trusted.plan.operators.constants import Constants

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from support.small_tables import TRUE, people
 from support.worlds import insert
 
+from dpsql.frozen import replace
 from dpsql.questions.chosen_grids import quantizer
-from dpsql.trusted.frozen import replace
 from dpsql.trusted.plan.expr.nodes import Call, Case, Expr, Literal
 from dpsql.trusted.plan.node import Node, Printing, fold
 from dpsql.trusted.plan.operators.grouped_sums import GroupedSums

@@ -13,9 +13,9 @@ import pytest
 from support.small_tables import PUBLIC, Meets, owned, people, ref, towns, visits
 
 from dpsql.backends.row_orders import tie_breaks
+from dpsql.frozen import replace
 from dpsql.questions.chosen_grids import quantizer
 from dpsql.trusted.declarations.tables import Domain
-from dpsql.trusted.frozen import replace
 from dpsql.trusted.plan.certificate import stability
 from dpsql.trusted.plan.expr.facts import Facts
 from dpsql.trusted.plan.expr.nodes import Ref

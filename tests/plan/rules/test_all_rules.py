@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from dpsql.frozen import replace
 from dpsql.questions import rules
 from dpsql.questions.rebuilding import rebuild, updated
 from dpsql.questions.rules.all_rules import RULES
 from dpsql.questions.rules.rule import rule, rule_about
-from dpsql.trusted.frozen import replace
 from dpsql.trusted.plan.expr.facts import facts
 from dpsql.trusted.plan.expr.nodes import TRUE, Literal
 from dpsql.trusted.plan.node import Field, InvalidPlan, Node

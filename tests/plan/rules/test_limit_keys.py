@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from support.small_tables import TOWNS, TRUE, VISITS, Meets, both, equal, literal, people, ref, scan, towns, visits
 
+from dpsql.frozen import replace
 from dpsql.questions.rules.keep_marks import keep_marks
 from dpsql.questions.rules.limit_keys import Meeting, keep_keys, limit_keys
 from dpsql.questions.rules.limit_rows import limit_rows
-from dpsql.trusted.frozen import replace
 from dpsql.trusted.plan.certificate import stability
 from dpsql.trusted.plan.expr.nodes import Call
 from dpsql.trusted.plan.node import Node

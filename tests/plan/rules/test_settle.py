@@ -11,9 +11,9 @@ import pytest
 from support import worlds
 from support.binding import Bench, bench
 
+from dpsql.frozen import replace
 from dpsql.questions.question import Output, Question
 from dpsql.questions.rules.substitute import as_columns, has_placeholders, held, substitute
-from dpsql.trusted.frozen import replace
 from dpsql.trusted.plan.expr.facts import facts
 from dpsql.trusted.plan.expr.nodes import Call, Case, Cast, Expr, Literal, Placeholder, Ref, Value
 from dpsql.trusted.plan.node import Node

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from dpsql.frozen import replace
 from dpsql.solvers.usual import USUAL
 from dpsql.trusted.extensions.ask_solvers import NO_SOLVERS, Solvers
-from dpsql.trusted.frozen import replace
 
 BY_FRACTIONS = NO_SOLVERS
 

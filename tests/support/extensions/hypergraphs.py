@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.optimize import linprog
 
+from dpsql.frozen import Frozen
 from dpsql.trusted.extensions.owned import Owned, owned, signed
-from dpsql.trusted.frozen import Frozen
 
 
 class Rows(Frozen, kw_only=False):

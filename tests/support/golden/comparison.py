@@ -16,11 +16,11 @@ from dpsql.audit.prepared import PreparedStatement
 from dpsql.catalog.price import price
 from dpsql.engine.answering import answer
 from dpsql.engine.session import Session
+from dpsql.frozen import replace
 from dpsql.questions.question import Question
 from dpsql.sql.text.parse import parse
 from dpsql.sql.text.split import split
 from dpsql.sql.text.statement import Query
-from dpsql.trusted.frozen import replace
 from dpsql.trusted.plan.expr.nodes import columns
 
 FOLDER = Path(__file__).parents[2] / "golden"

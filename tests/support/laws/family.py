@@ -16,8 +16,8 @@ from dpsql.catalog.model import Catalog
 from dpsql.catalog.policy import parse_policy
 from dpsql.catalog.schema import fit
 from dpsql.engine.opening import public_values
+from dpsql.frozen import Frozen
 from dpsql.questions.labels import label
-from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.kernel.run import Kernel
 from dpsql.trusted.plan.node import Node, Printing, fold
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from dpsql.frozen import Frozen, replace
 from dpsql.questions.rules.limit_keys import keep_keys
-from dpsql.trusted.frozen import Frozen, replace
 from dpsql.trusted.measurements.reading.content import Content
 from dpsql.trusted.plan.expr.nodes import Ref, conjuncts
 from dpsql.trusted.plan.expr.upper_limits import limit_of

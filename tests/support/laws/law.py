@@ -26,8 +26,8 @@ from typing import Any, TypeAlias
 
 from support.laws.family import Family, nodes, shown
 
+from dpsql.frozen import Frozen
 from dpsql.questions.labels import label
-from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.plan.certificate import Certificate, Unbounded, certify, stabilities
 from dpsql.trusted.plan.expr.facts import Facts
 from dpsql.trusted.plan.expr.functions import day_number

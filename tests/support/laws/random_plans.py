@@ -9,10 +9,10 @@ from fractions import Fraction
 
 from dpsql.backends.row_orders import row_order, tie_breaks
 from dpsql.catalog.model import Catalog
+from dpsql.frozen import replace
 from dpsql.questions.chosen_grids import quantizer
 from dpsql.questions.rules.keep_first import keep_first
 from dpsql.questions.rules.limit_rows import limit_rows
-from dpsql.trusted.frozen import replace
 from dpsql.trusted.plan.certificate import stability
 from dpsql.trusted.plan.expr.facts import Facts, NotTotal, facts
 from dpsql.trusted.plan.expr.functions import FUNCTIONS, Overload

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from support.laws.family import Family
 from support.laws.law import certificate_of, evaluate, length, moved, sums_moved
 
+from dpsql.frozen import Frozen
 from dpsql.questions.labels import summand_label
-from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.plan.node import Node
 from dpsql.trusted.plan.operators.grouped_sums import GroupedSums
 

@@ -13,10 +13,10 @@ from typing import Any, TypeAlias
 
 from dpsql.answers.listings import described_column, limit_of_rows
 from dpsql.catalog.model import Catalog
+from dpsql.frozen import Frozen
 from dpsql.server.front.catalogue.catalog_lists import listed
 from dpsql.sql.text.border import PUBLIC
 from dpsql.trusted.declarations.tables import Table
-from dpsql.trusted.frozen import Frozen
 from dpsql.types import Type
 
 Facts: TypeAlias = dict[str, list[dict[str, Any]]]

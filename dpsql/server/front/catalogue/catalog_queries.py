@@ -22,6 +22,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from dpsql.backends.duckdb import connected, lock_down
 from dpsql.catalog.model import Catalog
 from dpsql.errors import Error, OperationalError, SqlError, Unsupported
+from dpsql.frozen import Frozen
 from dpsql.server.front.catalogue.catalog_facts import Facts, facts_of, type_oids, type_words
 from dpsql.server.front.catalogue.catalog_functions import MACROS
 from dpsql.server.front.catalogue.catalog_relations import KINDS, relations
@@ -29,7 +30,6 @@ from dpsql.server.front.catalogue.catalog_rewriting import SCHEMAS, Asking, rela
 from dpsql.server.front.terms.answers_on_wire import ColumnOnWire
 from dpsql.sql.text.tokens import MOST_BYTES, MOST_TOKENS
 from dpsql.trusted.cached import cached_property
-from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.plan.expr.printing import quote
 
 SECONDS, MOST_ROWS, MEMORY = 5.0, 100_000, "256MB"

@@ -13,9 +13,9 @@ from typing import Any
 from sqlglot import exp
 
 from dpsql.errors import SqlError, Unsupported
+from dpsql.frozen import Frozen, field
 from dpsql.server.front.catalogue.catalog_facts import CLASSES
 from dpsql.server.front.catalogue.catalog_functions import CASTS, MACROS, NATIVE, OF_TABLES, ROWS
-from dpsql.trusted.frozen import Frozen, field
 
 SCHEMAS = ("pg_catalog", "information_schema")
 FORBIDDEN = (exp.DDL, exp.DML, exp.Command, exp.Into, exp.Lock, exp.Semicolon)

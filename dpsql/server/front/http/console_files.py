@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from dpsql.trusted.frozen import Frozen
+from dpsql.frozen import Frozen
 
 FOLDER = Path(__file__).parents[2] / "console"
 TYPES: Mapping[str, str] = {

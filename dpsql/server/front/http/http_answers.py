@@ -25,6 +25,7 @@ from dpsql.engine.stored_models import models
 from dpsql.engine.synthesizing import with_synthetic_tables
 from dpsql.errors import OperationalError
 from dpsql.extras import extra
+from dpsql.frozen import replace
 from dpsql.server.front.http.http_charts import charts_of
 from dpsql.server.front.statements.described import described_by_name, names_of
 from dpsql.server.front.statements.leaving_times import leave_after, waits_of, waits_told
@@ -34,7 +35,6 @@ from dpsql.sql.text.offered_words import KEYWORDS, function_names, listed_texts
 from dpsql.sql.text.parse import parse
 from dpsql.trusted.accounting.cost import Charge
 from dpsql.trusted.declarations.tables import Table
-from dpsql.trusted.frozen import replace
 
 if TYPE_CHECKING:
     from dpsql.planning.explain import Expected

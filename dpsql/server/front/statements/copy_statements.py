@@ -14,13 +14,13 @@ from sqlglot.errors import TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from dpsql.errors import Error
+from dpsql.frozen import Frozen, replace
 from dpsql.server.front.statements.transaction_status import first_word
 from dpsql.server.front.statements.wrapped_queries import wrapped_query
 from dpsql.server.front.terms.answers_on_wire import RefusedOnWire
 from dpsql.server.front.terms.copied_rows import CopyForm
 from dpsql.server.front.terms.sqlstates import told
 from dpsql.sql.text.tokens import Words, tokens_of
-from dpsql.trusted.frozen import Frozen, replace
 
 _SHOWING = ("SELECT", "WITH", "FROM", "VALUES", "(", "EXPLAIN", "SHOW", "DESCRIBE", "DESC", "VALIDATE")
 _TEXTS = (TokenType.STRING, TokenType.BYTE_STRING)  # the second is E'...'

@@ -20,10 +20,10 @@ from dpsql.catalog.model import Catalog
 from dpsql.dbapi import Connection
 from dpsql.engine.answering import describe
 from dpsql.errors import Error, SqlError
+from dpsql.frozen import Frozen
 from dpsql.server.front.terms.answers_on_wire import ColumnOnWire, Described
 from dpsql.sql.text.border import parameter_of
 from dpsql.sql.text.statement import Explain, OpenModel, Query, Statement, Synthesize, SynthesizeTables, Validate
-from dpsql.trusted.frozen import Frozen
 
 NUMERIC = "NUMERIC"  # of a parameter that is a whole number or a double, whichever its value is
 _VALUES: Mapping[str, tuple[object, ...]] = {

@@ -20,6 +20,7 @@ from dpsql.dbapi import Connection, Cursor
 from dpsql.engine.accounts import left_if_known
 from dpsql.engine.answering import session_for, tables_named
 from dpsql.errors import Error, Incident, InternalError
+from dpsql.frozen import Frozen
 from dpsql.server.front.catalogue.catalog_queries import CatalogDatabase, parameter_kinds, read_question
 from dpsql.server.front.catalogue.catalog_rewriting import Asking
 from dpsql.server.front.statements import oversight
@@ -37,7 +38,6 @@ from dpsql.sql.text import border
 from dpsql.sql.text.parse import parse
 from dpsql.sql.text.split import split
 from dpsql.sql.text.statement import Query, Statement
-from dpsql.trusted.frozen import Frozen
 
 OF_ROWS = ("star", "no-aggregate", "group-by")  # why rows of a private table are refused
 VERSION = "15.0"  # of PostgreSQL, whose catalogue clients will ask for

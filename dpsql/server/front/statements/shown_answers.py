@@ -20,9 +20,9 @@ from collections.abc import Hashable, Sequence
 from typing import Generic, TypeVar, cast
 
 from dpsql.engine.session import Session
+from dpsql.frozen import Frozen
 from dpsql.server.front.statements.remote_session import RemoteKernel
 from dpsql.server.front.terms.answers_on_wire import ColumnOnWire, Described, Notice, OutcomeOnWire
-from dpsql.trusted.frozen import Frozen
 
 MOST_BYTES = 2**25  # of all accounts together
 MOST_OF_ONE = 2**20  # of one answer

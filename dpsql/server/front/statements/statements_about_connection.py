@@ -16,10 +16,10 @@ from sqlglot.errors import TokenError
 from dpsql.catalog.model import LONGEST_PACE
 from dpsql.dbapi import Connection
 from dpsql.errors import OptionError, SqlError, Unsupported
+from dpsql.frozen import Frozen
 from dpsql.server.front.statements.transaction_status import first_word
 from dpsql.server.front.terms.answers_on_wire import ColumnOnWire
 from dpsql.sql.text.border import PUBLIC
-from dpsql.trusted.frozen import Frozen
 
 TERMS = ("epsilon", "delta", "rho", "confidence")
 OWN = (*TERMS, "pace")

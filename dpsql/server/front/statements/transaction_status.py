@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 
+from dpsql.frozen import Frozen
 from dpsql.server.front.terms.answers_on_wire import Notice, RefusedOnWire
-from dpsql.trusted.frozen import Frozen
 
 IDLE, OPEN, FAILED = "I", "T", "E"
 _AHEAD = re.compile(r"(\s+|--[^\n]*(\n|$)|/\*([^*]|\*(?!/))*\*/)+")

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from sqlglot.tokenizer_core import Token, TokenType
 
-from dpsql.trusted.frozen import Frozen
+from dpsql.frozen import Frozen
 
 _ALIAS = "__unnamed_subquery"
 

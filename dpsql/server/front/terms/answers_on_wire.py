@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
-from dpsql.trusted.frozen import Frozen
+from dpsql.frozen import Frozen
 
 
 class ColumnOnWire(Frozen):

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 
 from pygwire.messages import CopyData, CopyDone, CopyOutResponse
 
+from dpsql.frozen import Frozen
 from dpsql.server.front.terms.answers_on_wire import ColumnOnWire
 from dpsql.server.front.terms.types_on_wire import BINARY, TEXT, written
-from dpsql.trusted.frozen import Frozen
 
 SIGNATURE = b"PGCOPY\n\xff\r\n\0" + struct.pack("!ii", 0, 0)  # then flags, and the length of what else would follow
 _ESCAPED = {"\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v", "\\": "\\\\"}

@@ -6,9 +6,9 @@ import contextlib
 import dataclasses
 from collections.abc import Sequence
 
+from dpsql.frozen import Frozen
 from dpsql.server.front.terms.answers_on_wire import ColumnOnWire, Described, Outcome, RefusedOnWire
 from dpsql.server.front.wire.server_limits import ServerLimits
-from dpsql.trusted.frozen import Frozen
 
 
 class PreparedOnWire(Frozen):

@@ -18,6 +18,7 @@ from typing import TypeVar
 from pygwire import BackendConnection
 
 from dpsql.errors import OperationalError
+from dpsql.frozen import Frozen
 from dpsql.server.front.statements.doors import Door
 from dpsql.server.front.terms.answers_on_wire import RefusedOnWire
 from dpsql.server.front.wire.login_delays import FailedLogins, network
@@ -26,7 +27,6 @@ from dpsql.server.front.wire.server_limits import AccountUse, ServerLimits
 from dpsql.server.front.wire.startup import Cancelling, Startup, started
 from dpsql.server.front.wire.wire import Client
 from dpsql.server.link.login_messages import can_bind
-from dpsql.trusted.frozen import Frozen
 
 LOG = logging.getLogger("dpsql.server")
 _WAITING = 128  # connections that the system holds until they are accepted

@@ -6,8 +6,8 @@ import contextlib
 from collections import Counter, deque
 from collections.abc import Iterator
 
+from dpsql.frozen import Frozen
 from dpsql.server.front.terms.answers_on_wire import RefusedOnWire
-from dpsql.trusted.frozen import Frozen
 
 
 class ServerLimits(Frozen):

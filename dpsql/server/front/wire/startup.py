@@ -22,10 +22,10 @@ from pygwire.messages import (
     StartupMessage,
 )
 
+from dpsql.frozen import Frozen
 from dpsql.server.front.terms.answers_on_wire import RefusedOnWire
 from dpsql.server.front.wire.packets import Gone, Packets, WatchedReader, clean, decoded, error_of, violated
 from dpsql.server.front.wire.server_limits import ServerLimits
-from dpsql.trusted.frozen import Frozen
 
 MAJOR, NEWEST = 3, 0x0003_0002  # the protocol 3.2
 _HANDSHAKE_SECONDS = 10.0

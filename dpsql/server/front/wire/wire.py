@@ -51,6 +51,7 @@ from pygwire.messages import (
 )
 
 from dpsql.catalog import name_faults
+from dpsql.frozen import Frozen
 from dpsql.server.front.statements.doors import Door
 from dpsql.server.front.statements.shown_answers import CELL
 from dpsql.server.front.statements.transaction_status import FAILED, IDLE, OPEN, deallocated, refuse_if_failed, step, word_of
@@ -64,7 +65,6 @@ from dpsql.server.front.wire.startup import Startup
 from dpsql.server.front.wire.steady_answers import at_a_multiple
 from dpsql.server.link.login_messages import FirstProof, NotProven, mechanisms
 from dpsql.trusted.declarations import names
-from dpsql.trusted.frozen import Frozen
 
 LOG = logging.getLogger("dpsql.server")
 _BATCH_ROWS, _BATCH_BYTES = 1000, 65_536  # of rows that are encoded before they are sent

@@ -38,8 +38,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Protocol, TypeAlias
 
+from dpsql.frozen import Frozen, replace
 from dpsql.trusted.declarations.tables import OwnerPath, Table
-from dpsql.trusted.frozen import Frozen, replace
 from dpsql.trusted.plan.expr.facts import Facts, NotTotal, facts
 from dpsql.trusted.plan.expr.nodes import Expr, columns
 from dpsql.trusted.plan.expr.printing import quote

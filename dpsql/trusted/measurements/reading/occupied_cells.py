@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql.trusted.frozen import Frozen
+from dpsql.frozen import Frozen
 from dpsql.trusted.matrices.matrices import Exact
 from dpsql.trusted.measurements.reading.request import Context
 from dpsql.trusted.plan.cells import Cells, Grid, cell_of

@@ -9,9 +9,9 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from dpsql.frozen import Frozen, field
 from dpsql.trusted.accounting.cost import Cost
 from dpsql.trusted.extensions.ask_solvers import NO_SOLVERS, Solvers
-from dpsql.trusted.frozen import Frozen, field
 from dpsql.trusted.measurements.reading.content import Content
 from dpsql.trusted.noise.source import Source
 from dpsql.trusted.plan.node import Node, Printing, PublicFacts, Summary

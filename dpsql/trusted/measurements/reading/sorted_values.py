@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpsql.trusted.frozen import Frozen, field, settle
+from dpsql.frozen import Frozen, field, settle
 from dpsql.trusted.measurements.reading.occupied_cells import places_of
 from dpsql.trusted.measurements.reading.request import Context
 from dpsql.trusted.plan.cells import Cells

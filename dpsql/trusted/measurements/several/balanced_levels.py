@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import combinations
 
+from dpsql.frozen import Frozen
 from dpsql.trusted.accounting.cost import FREE, Cost
 from dpsql.trusted.field_types import Assumptions
-from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.measurements.reading.request import Context, OfOnePlan
 from dpsql.trusted.measurements.several.levels import (
     CellCount,

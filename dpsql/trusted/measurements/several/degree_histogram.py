@@ -6,12 +6,12 @@ from typing import Annotated, Literal, TypeAlias
 
 import numpy as np
 
+from dpsql.frozen import Frozen
 from dpsql.trusted.accounting.cost import FREE, Cost
 from dpsql.trusted.extensions.bounded_degrees import ArcList as Listed
 from dpsql.trusted.extensions.bounded_degrees import extended, projected
 from dpsql.trusted.extensions.owned import coded
 from dpsql.trusted.field_types import Assumptions, NumberRange
-from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.measurements.reading.request import Context, OfOnePlan
 from dpsql.trusted.noise.integer import TOO_WIDE, Noise, added, fits_a_word
 from dpsql.trusted.plan.certificate import Certificate, Sensitivity

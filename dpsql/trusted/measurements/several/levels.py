@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Annotated, TypeAlias
 
+from dpsql.frozen import Frozen
 from dpsql.trusted.accounting.cost import Cost
 from dpsql.trusted.field_types import Assumptions, NumberRange
-from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.noise.integer import TOO_WIDE, Noise, fits_a_word
 from dpsql.trusted.plan.cells import MOST_CELLS
 from dpsql.trusted.plan.certificate import Certificate, Sensitivity

@@ -31,13 +31,13 @@ from typing import Any
 
 import numpy as np
 
+from dpsql.frozen import Frozen
 from dpsql.trusted.extensions.ask_solvers import stack_of
 from dpsql.trusted.extensions.certified import WHOLE
 from dpsql.trusted.extensions.cuts import rounded
 from dpsql.trusted.extensions.linear_program import Reals, numbers
 from dpsql.trusted.extensions.packing import Packing
 from dpsql.trusted.extensions.removal_distance import RemovalDistances
-from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.measurements.several.many_sets import WEIGHT, Listed
 from dpsql.trusted.plan.operators.owner_sets import NEAR, UNIT
 

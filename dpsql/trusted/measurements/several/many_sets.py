@@ -27,13 +27,13 @@ from typing import Any
 
 import numpy as np
 
+from dpsql.frozen import Frozen, replace
 from dpsql.trusted.cached import cached_property
 from dpsql.trusted.extensions import bounds
 from dpsql.trusted.extensions.certified import WHOLE
 from dpsql.trusted.extensions.cuts import CuttingPlanes
 from dpsql.trusted.extensions.lipschitz_extension import LipschitzExtension
 from dpsql.trusted.extensions.owned import NOBODY, Integers, Owned, each_once, merged
-from dpsql.trusted.frozen import Frozen, replace
 from dpsql.trusted.measurements.reading.request import Context
 from dpsql.trusted.plan.expr.printing import literal, quote
 from dpsql.trusted.plan.operators.grouped_sums import saturated

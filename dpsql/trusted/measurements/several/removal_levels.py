@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+from dpsql.frozen import Frozen
 from dpsql.trusted.accounting.cost import FREE, Cost, pure
 from dpsql.trusted.extensions.removal_distance import RemovalDistances
 from dpsql.trusted.field_types import Assumptions, Word
-from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.measurements.reading.request import Context, OfOnePlan
 from dpsql.trusted.measurements.several.levels import (
     CellCount,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from dpsql.frozen import Frozen
 from dpsql.trusted.accounting.cost import FREE, Cost, pure
 from dpsql.trusted.field_types import Epsilon
-from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.measurements.reading.request import Context, OfOnePlan
 from dpsql.trusted.measurements.smooth_quantile import Smoothed
 from dpsql.trusted.noise.smooth import Student, told_size

@@ -6,8 +6,8 @@ import datetime as dt
 from collections.abc import Mapping
 from fractions import Fraction
 
+from dpsql.frozen import Frozen, replace
 from dpsql.trusted.declarations.tables import Domain
-from dpsql.trusted.frozen import Frozen, replace
 from dpsql.trusted.plan.expr import intervals as iv
 from dpsql.trusted.plan.expr.functions import CARRIER, DECIMAL, HELD, MEMBERSHIP, Overload, day_number, overload
 from dpsql.trusted.plan.expr.nodes import Call, Case, Cast, Expr, Literal, Placeholder, Ref

@@ -38,7 +38,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from dpsql.trusted.frozen import Frozen
+from dpsql.frozen import Frozen
 from dpsql.trusted.plan.expr import intervals as iv
 from dpsql.trusted.plan.expr.nodes import Value
 from dpsql.types import ANY_NUMBER, Interval, Type

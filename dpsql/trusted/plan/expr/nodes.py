@@ -12,8 +12,8 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Annotated, TypeAlias
 
+from dpsql.frozen import Frozen, field, replace, settle
 from dpsql.trusted.field_types import NumberRange
-from dpsql.trusted.frozen import Frozen, field, replace, settle
 from dpsql.types import Interval, Span, Type
 
 Value: TypeAlias = bool | Annotated[int, NumberRange(least=-(2**63), most=2**63 - 1)] | float | str | dt.date | dt.datetime | None

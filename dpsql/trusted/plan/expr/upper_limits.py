@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dpsql.trusted.frozen import Frozen
+from dpsql.frozen import Frozen
 from dpsql.trusted.plan.expr.nodes import Call, Expr, Literal, Ref
 from dpsql.types import Type
 

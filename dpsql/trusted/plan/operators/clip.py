@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from dpsql.frozen import replace
 from dpsql.trusted.cached import cached_property
-from dpsql.trusted.frozen import replace
 from dpsql.trusted.plan.expr.facts import Facts
 from dpsql.trusted.plan.expr.printing import quote
 from dpsql.trusted.plan.node import Field, InvalidPlan, Node, Norm, Printing, PublicFacts, Stability, columns_of

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
+from dpsql.frozen import replace
 from dpsql.trusted.cached import cached_property
-from dpsql.trusted.frozen import replace
 from dpsql.trusted.plan.expr.facts import Facts
 from dpsql.trusted.plan.expr.nodes import Call, Expr, Ref, conjuncts, predicate
 from dpsql.trusted.plan.expr.printing import to_sql

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+from dpsql.frozen import Frozen, field, replace
 from dpsql.trusted.cached import cached_property
-from dpsql.trusted.frozen import Frozen, field, replace
 from dpsql.trusted.plan.expr.facts import Facts
 from dpsql.trusted.plan.expr.functions import SAFE_INTEGERS
 from dpsql.trusted.plan.expr.printing import quote, settled

@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
 
+from dpsql.frozen import Frozen, field, replace
 from dpsql.trusted.cached import cached_property
-from dpsql.trusted.frozen import Frozen, field, replace
 from dpsql.trusted.plan.expr.facts import NotTotal, either, facts
 from dpsql.trusted.plan.expr.nodes import Call, Expr, Ref, conjuncts
 from dpsql.trusted.plan.expr.printing import quote, to_sql

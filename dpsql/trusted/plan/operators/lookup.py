@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from dpsql.frozen import field, replace
 from dpsql.trusted.cached import cached_property
-from dpsql.trusted.frozen import field, replace
 from dpsql.trusted.plan.expr.facts import Facts, NotTotal, facts
 from dpsql.trusted.plan.expr.nodes import Expr, Ref
 from dpsql.trusted.plan.expr.printing import quote, to_sql

@@ -6,7 +6,7 @@ import datetime as dt
 import math
 from fractions import Fraction
 
-from dpsql.trusted.frozen import Frozen
+from dpsql.frozen import Frozen
 from dpsql.types import ANY_NUMBER, Interval, Type
 
 MOST_STEPS = 2**40

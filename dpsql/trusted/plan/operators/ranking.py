@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from dpsql.trusted.frozen import Frozen
+from dpsql.frozen import Frozen
 from dpsql.trusted.plan.expr.printing import quote, settled
 from dpsql.trusted.plan.node import Field, InvalidPlan, Node, Printing, columns_of
 from dpsql.trusted.plan.operators.ordering import Term

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
+from dpsql.frozen import replace
 from dpsql.trusted.cached import cached_property
-from dpsql.trusted.frozen import replace
 from dpsql.trusted.plan.expr.printing import quote, settled
 from dpsql.trusted.plan.node import Field, InvalidPlan, Node, Printing, PublicFacts, Stability, columns_of, least
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from fractions import Fraction
 
+from dpsql.frozen import Frozen
 from dpsql.trusted.cached import cached_property
-from dpsql.trusted.frozen import Frozen
 from dpsql.trusted.plan.expr.facts import Facts
 from dpsql.trusted.plan.expr.printing import quote, readable, settled
 from dpsql.trusted.plan.node import Field, InvalidPlan, Printing, Summary, columns_of

@@ -10,7 +10,7 @@ from __future__ import annotations
 import abc
 from collections.abc import Mapping
 
-from dpsql.trusted.frozen import Frozen
+from dpsql.frozen import Frozen
 from dpsql.trusted.plan.expr.facts import Facts
 from dpsql.trusted.plan.operators.quantizer import Quantizer
 from dpsql.types import Type

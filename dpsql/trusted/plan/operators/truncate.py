@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from dpsql.frozen import replace
 from dpsql.trusted.cached import cached_property
-from dpsql.trusted.frozen import replace
 from dpsql.trusted.plan.expr.printing import quote, settled
 from dpsql.trusted.plan.node import Field, Node, Printing, PublicFacts, Stability, columns_of, least
 from dpsql.trusted.plan.operators.filter import Filter

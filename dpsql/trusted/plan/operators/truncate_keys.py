@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from dpsql.frozen import replace
 from dpsql.trusted.cached import cached_property
-from dpsql.trusted.frozen import replace
 from dpsql.trusted.plan.node import Field, Node, Printing, PublicFacts, Stability, least
 from dpsql.trusted.plan.operators.ordering import Term
 from dpsql.trusted.plan.operators.ranking import Ranking

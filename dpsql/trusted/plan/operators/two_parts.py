@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from dpsql.trusted.frozen import replace
+from dpsql.frozen import replace
 from dpsql.trusted.plan.expr.printing import quote
 from dpsql.trusted.plan.node import InvalidPlan, Printing, columns_of
 from dpsql.trusted.plan.operators.clip import Clip

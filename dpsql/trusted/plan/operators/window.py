@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+from dpsql.frozen import Frozen, field, replace
 from dpsql.trusted.cached import cached_property
 from dpsql.trusted.declarations.tables import Domain
-from dpsql.trusted.frozen import Frozen, field, replace
 from dpsql.trusted.plan.expr.facts import Facts, either
 from dpsql.trusted.plan.expr.printing import quote
 from dpsql.trusted.plan.node import Field, InvalidPlan, Node, Printing, PublicFacts, Stability, columns_of, least

@@ -55,7 +55,7 @@ def _getter(names: list[str]) -> Callable[[Any], Any]:
     return attrgetter(*names, *names[:len(names) == 1]) if names else lambda value: None
 
 
-def _equal(one: Frozen, other: object) -> bool:
+def _equal(one: Frozen, other: object) -> Any:
     if type(one) is not type(other):
         return NotImplemented
     return bool(one._key_of_equals(one) == one._key_of_equals(other))
