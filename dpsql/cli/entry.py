@@ -78,12 +78,13 @@ def _meant(word: str, known: Iterable[str]) -> str:
 
 
 def _parser(word: str) -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentParser]]:
-    """The parser of the commands of the file that has this one, or of all where none has it; and those of each."""
+    """The parser of the commands of the file that has this one, or of all if none has it (the version needs none); and those of
+    each."""
     parser = argparse.ArgumentParser(prog="dpsql", description="Ask SQL of confidential tables and get private answers.",
                                      epilog="guides: dpsql help; exit codes: 0 answered, 1 failed after a charge, 2 wrong input "
                                      "(nothing charged), 3 budget spent, 4 ledger unusable")
     parser.add_argument("--version", action="version", version=f"dpsql {__version__}")
     commands = Commands(of=parser.add_subparsers(title="commands", metavar="command"))
-    for group in [group for group, names in GROUPS.items() if word in names] or GROUPS:
+    for group in () if word == "--version" else [group for group, names in GROUPS.items() if word in names] or GROUPS:
         import_module(f"dpsql.cli.{group}").add(commands)
     return parser, commands.of.choices
