@@ -9,14 +9,10 @@ from pathlib import Path
 
 from dpsql.backends.duckdb import DuckReader
 from dpsql.backends.source_files import DataOrigin, FileState
-from dpsql.backends.spark_shuffle import shuffle
-from dpsql.backends.spark_writer import upload
 from dpsql.backends.store import RememberedFacts, find_store
-from dpsql.backends.store_writer import prepare as prepare_store
 from dpsql.catalog.model import Budget, Catalog, Policy
 from dpsql.catalog.policy import read_policy
 from dpsql.engine.opening import choose_budget, find_ledger, find_policy, fitted, open_reader, store_folder, told_by
-from dpsql.engine.opening_spark import check_in_spark, cluster_of, private_in_spark, tables_in_spark
 from dpsql.errors import OperationalError, OptionError
 from dpsql.frozen import Frozen
 from dpsql.ledgers.ledger_reports import ReportingLedger
@@ -85,6 +81,8 @@ def _prepared(policy: Policy, database: str | Path | None, budget: Budget, ledge
         catalog = fitted(policy, budget.name, reader)
         if policy.spark is not None:
             return _in_spark(policy, reader, catalog, folder, salt=ledger.salt, facts=facts, buckets=buckets)
+        from dpsql.backends.store_writer import prepare as prepare_store
+
         store = prepare_store(reader, catalog, folder, salt=ledger.salt, facts=facts, buckets=buckets, tell=tell)
     return Prepared(entity=budget.entity, place=str(folder), buckets=len(store.buckets), tables=tuple(store.tables))
 
@@ -92,6 +90,10 @@ def _prepared(policy: Policy, database: str | Path | None, budget: Budget, ledge
 def _in_spark(policy: Policy, reader: DuckReader, catalog: Catalog, folder: Path, *, salt: int, facts: RememberedFacts,
               buckets: int | None) -> Prepared:
     """A store in a file system of Spark, which Spark makes where the data are there, too."""
+    from dpsql.backends.spark_shuffle import shuffle
+    from dpsql.backends.spark_writer import upload
+    from dpsql.engine.opening_spark import check_in_spark, cluster_of, private_in_spark, tables_in_spark
+
     assert policy.spark is not None
     with told_by(policy, ("spark",)), contextlib.closing(cluster_of(policy)) as cluster:
         if private_in_spark(policy):

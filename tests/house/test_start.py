@@ -17,7 +17,7 @@ from dpsql.cli.arguments import Commands
 from dpsql.cli.entry import GROUPS
 from dpsql.demo import folder
 
-HEAVY = {"numpy", "duckdb", "sqlglot", "pandas", "scipy", "networkx", "pulp", "highspy", "opendp", "rich", "dp_accounting", "asyncio"}
+HEAVY = {"numpy", "duckdb", "sqlglot", "pandas", "scipy", "networkx", "pulp", "highspy", "opendp", "rich", "dp_accounting", "asyncio", "msgspec"}
 UNASKED = {"aio", "audit", "batch", "demo", "guides", "microdata", "models", "notebooks", "server", "sqlalchemy_dialect", "strategies",
            "synthesis", "validation"}
 COUNT = "SELECT health, COUNT(*) FROM people GROUP BY health"
@@ -47,7 +47,7 @@ def test_importing_the_package_imports_nothing_else() -> None:
     made = subprocess.run([sys.executable, "-c", "import dpsql, sys; dpsql.Error; print(*sys.modules)"], env=HERE, capture_output=True,
                           text=True, check=True)
     modules = frozenset(made.stdout.split())
-    assert rooms(modules) == {"errors", "types"} and not HEAVY & modules
+    assert rooms(modules) == {"errors"} and not HEAVY & modules
 
 
 def test_windows_is_refused_with_a_way_out() -> None:
@@ -60,7 +60,13 @@ def test_windows_is_refused_with_a_way_out() -> None:
 @pytest.mark.parametrize("words", [("help",), ("help", "start")], ids=" ".join)
 def test_help_needs_no_library(words: tuple[str, ...]) -> None:
     modules = loaded(*words)
-    assert rooms(modules) == {"cli", "errors", "guides", "types"} and not HEAVY & modules
+    assert rooms(modules) == {"cli", "errors", "guides"} and not HEAVY & modules
+
+
+def test_the_version_needs_no_command() -> None:
+    made = subprocess.run([sys.executable, "-X", "importtime", "-m", "dpsql.cli", "--version"], env=HERE, capture_output=True, text=True, check=True)
+    modules = frozenset(line.rpartition("|")[2].strip() for line in made.stderr.splitlines())
+    assert rooms(modules) == {"cli", "errors"} and not HEAVY & modules
 
 
 @pytest.mark.parametrize("words", [("query", "--budget", "study", COUNT), ("explain", "--budget", "study", COUNT), ("budget", "--budget", "study")],
