@@ -6,8 +6,6 @@ import argparse
 from pathlib import Path
 
 from dpsql.cli.arguments import Commands
-from dpsql.cli.show import show
-from dpsql.cli.statements import answer_all
 
 
 def add(commands: Commands) -> None:
@@ -27,6 +25,8 @@ def _demo(options: argparse.Namespace) -> None:
         print(f"The demo is in {policy.parent}. For example:\n  dpsql query --policy {policy} --budget {folder.BUDGET} "
               "\"SELECT plan, COUNT(*) FROM people GROUP BY plan\"")
         return
+    from dpsql.cli.show import show
+    from dpsql.cli.statements import answer_all
     from dpsql.dbapi import connect
 
     with tempfile.TemporaryDirectory(prefix="dpsql-demo-") as temporary:

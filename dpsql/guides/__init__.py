@@ -11,7 +11,6 @@ import sys
 from pathlib import Path
 
 from dpsql.errors import OptionError
-from dpsql.types import Span
 
 TOPICS = ("start", "owner", "sql", "bounds", "workloads", "accuracy", "synthetic", "validate", "server", "promise",
           "architecture", "glossary")
@@ -22,6 +21,8 @@ def page(topic: str) -> str:
     """The Markdown of a topic. Raises OptionError, located in the command, if there is no such topic."""
     name = topic.lower()
     if name not in TOPICS:
+        from dpsql.types import Span
+
         close = difflib.get_close_matches(name, TOPICS, n=1)
         shown, command = "".join(letter if letter.isprintable() else "?" for letter in topic), "dpsql help "
         raise OptionError(f"there is no topic {shown!r}; there are " + ", ".join(TOPICS), code="unknown-topic", subject=shown,
