@@ -350,15 +350,15 @@ def test_a_failure_after_the_first_release_is_an_incident_with_the_charge_kept(t
 
 
 def the_whole_price_for_each(patch: pytest.MonkeyPatch) -> None:
-    from dpsql.planning import program
+    from dpsql.planning import account_choice
 
-    shared_out = program._shared_out
+    shared_out = account_choice._shared_out
 
     def whole(given: Any, cost: Any) -> Any:
         made = shared_out(given, cost)
         return replace(made, first=tuple((scalar, replace(below, allotted=cost)) for scalar, below in made.first))
 
-    patch.setattr(program, "_shared_out", whole)
+    patch.setattr(account_choice, "_shared_out", whole)
 
 
 def a_value_that_is_released_twice(patch: pytest.MonkeyPatch) -> None:

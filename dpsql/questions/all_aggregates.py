@@ -34,9 +34,10 @@ class Kind(Enum):
     PAIR      computed from the sums, squares and products of two columns
     RANK      the value at a place in the order of the values
     MODE      the value that most rows have
+    RELEASED  not measured: the value of a subquery that is released first
     """
 
-    COUNT, DISTINCT, TOTAL, MEAN, SPREAD, PAIR, RANK, MODE = range(8)
+    COUNT, DISTINCT, TOTAL, MEAN, SPREAD, PAIR, RANK, MODE, RELEASED = range(9)
 
 
 class Aggregate(Frozen):
@@ -116,4 +117,5 @@ AGGREGATES = {
     "max": Aggregate(kind=Kind.RANK, written=("max(x)",), result=None, place=Fraction(1)),
     "quantile": Aggregate(kind=Kind.RANK),
     "mode": Aggregate(kind=Kind.MODE, result=None),
+    "scalar": Aggregate(kind=Kind.RELEASED, result=None),
 }

@@ -233,7 +233,7 @@ def test_errors_name_the_statement(connection: Connection) -> None:
         with pytest.raises(Error) as caught:
             connection.workload(f"SELECT COUNT(*) FROM people;\n-- a comment\n{wrong};", epsilon=1)
         assert place in str(caught.value), caught.value
-    with pytest.raises(ProgrammingError, match="statement 2 is none"):
+    with pytest.raises(ProgrammingError, match="statement 2 is not one"):
         connection.workload("SELECT COUNT(*) FROM people; SHOW BUDGET", epsilon=1)
 
 

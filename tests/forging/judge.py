@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -64,7 +65,7 @@ def judged(request: Any, certificates: Sequence[Certificate], charged: Cost, fam
     views = {name: View(kernel) for at, (name, kernel) in enumerate(family.kernels.items(), -1) if name is None or only in (None, at)}
     kept: dict[str | None, dict[int, list[int]]] = {name: {} for name in views}
     for way in [Watch(**way) for way in _ways(request)]:
-        looks = {name: looked(request, certificates, view, replace(way, scores=kept[name])) for name, view in views.items()}
+        looks = {name: looked(request, certificates, view, dataclasses.replace(way, scores=kept[name])) for name, view in views.items()}
         if isinstance(request, Select) and not request.flip:
             looks = {}  # all ways together, below
             break
@@ -108,7 +109,7 @@ def _ways(request: Any) -> list[dict[str, Any]]:
 
 
 def looked(request: Any, certificates: Sequence[Certificate], view: View, way: Watch) -> Look:
-    watch = replace(way, steps=[])
+    watch = dataclasses.replace(way, steps=[])
     with watching(watch):
         try:
             released = Kernel._look(view.kernel, request, tuple(certificates), replace(view.kernel._context(), noise=watch))

@@ -170,7 +170,7 @@ def test_both_directions_are_seen_as_one_edge(session: Session) -> None:
         found = explain(parse(with_("max_rows = 7, epsilon = 1", text)), session)  # type: ignore[arg-type]
         scales.append(float(found.measurements[0].noise.split()[4]))
         assert found.measurements[0].mechanism == "projection" and "the degrees of a graph" in found.bound
-        assert found.groups == "those of the degrees from 1 to 7"
+        assert found.groups == "the degrees from 1 to 7"
     assert scales[0] == scales[1] < scales[2] == scales[3]
     assert scales[2] / scales[0] == pytest.approx(15 / 8, rel=0.01)
     learned = explain(parse(QUESTIONS[0]), session)  # type: ignore[arg-type]

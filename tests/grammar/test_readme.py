@@ -81,7 +81,7 @@ def test_every_production_is_told() -> None:
 
 def test_files_that_are_named_exist() -> None:
     root = FOLDER.parent
-    for name in re.findall(r"`((?:sql|plan|dpsql|tests)/[\w/]+(?:\.py)?/?)`", text()):
+    for name in re.findall(r"`((?:sql|trusted|questions|dpsql|tests)/[\w/]+(?:\.py)?/?)`", text()):
         assert any((root / folder / name).exists() for folder in ("", "dpsql")), name
     told = set(re.findall(r"`(\w+\.py)`", text()))
     assert {path.name for path in Path(root / "dpsql" / "sql").glob("*.py")} - told - {"__init__.py", "split.py", "statement.py"} == set()

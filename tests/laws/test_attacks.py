@@ -290,7 +290,7 @@ def test_a_uuid_has_one_spelling(child: str, parent: str) -> None:
         connection.execute(f"CREATE TABLE visits (person {child})")
         with pytest.raises(PolicyError, match="differ in type") as caught:
             fit(parse_policy(SPELLED), "person", DuckReader(connection, "v").schema(), lambda *_: [])
-    assert caught.value.as_dict()["line"] == 11
+    assert caught.value.as_dict()["line"] == SPELLED.splitlines().index("[tables.visits]") + 2
 
 
 @pytest.mark.parametrize("kind", ["UUID", "VARCHAR", "ENUM('a', 'A')", "INTEGER"])

@@ -224,7 +224,7 @@ def test_a_request_is_told_what_is_wrong_with_it_and_never_a_value(server: HttpR
     assert told(ada.post("/api/query?errors=perhaps", {"sql": "SELECT 1"}))[0] == "errors has not its form"
     assert told(ada.post("/api/query", {"sql": 1, "parameters": [[[]]]}))[0] == "sql has not its form; parameters has not its form"
     assert told(server.client().post("/api/login", {"name": "ada", "password": ["secret word"]}))[0] == "password has not its form"
-    assert told(ada.get("/api/query")) == ("GET is not for this path", "POST")
+    assert told(ada.get("/api/query")) == ("GET is not allowed for this path", "POST")
 
 
 def test_sizes(server: HttpRunning, ada: HttpClient) -> None:

@@ -1,4 +1,4 @@
-/** Notes on an answer: of a long one the first clauses are seen, and all of it when it is opened, as `answers/display.py` does. */
+/** Notes on an answer: of a long one, only the first clauses until it is opened, as in `answers/display.py`. */
 
 import {element} from "./elements.js";
 

@@ -11,7 +11,6 @@ import pickle
 import socket
 import struct
 from collections.abc import Callable, Mapping
-from dataclasses import KW_ONLY
 from fractions import Fraction
 from typing import Any, Generic, TypeVar
 
@@ -133,7 +132,6 @@ class VaultCall(Frozen, Generic[Told], kw_only=False):
 
     name: str
     fields: tuple[Callable[[Any], bool], ...] = ()
-    _: KW_ONLY
     statement: bool = False
     checked: bool = False
     exact: bool = False

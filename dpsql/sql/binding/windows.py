@@ -51,6 +51,10 @@ class WindowGroup:
     span: Span | None
     functions: list[WindowFunction] = dataclasses.field(default_factory=list)
 
+    def having(self, functions: list[WindowFunction]) -> WindowGroup:
+        """The same with other functions."""
+        return dataclasses.replace(self, functions=functions)
+
 
 class Windows:
     """The window functions of one SELECT. They see the rows that WHERE keeps; QUALIFY sees their values."""
@@ -206,8 +210,8 @@ class Windows:
         """
         node = self._with_arguments(self._host.node)
         limited = {limit.column for limit in filter(None, map(limit_of, conjuncts(condition))) if limit.high is not None}
-        first = [replace(group, functions=[part for part in group.functions if part.id not in limited]) for group in self._groups]
-        last = [replace(group, functions=[part]) for group in self._groups for part in group.functions if part.id in limited]
+        first = [group.having([part for part in group.functions if part.id not in limited]) for group in self._groups]
+        last = [group.having([part]) for group in self._groups for part in group.functions if part.id in limited]
         for group in (*first, *last):
             if group.functions:
                 told = {*group.partition, *(term.column for term in group.order)}

@@ -102,7 +102,7 @@ class Charge(Frozen):
     epsilon: int | None
     rho: int
     delta: int
-    _sums: tuple[int, ...] = field(default=(), compare=False, repr=False)
+    _summed: tuple[int | None, int, tuple[int, ...]] | None = field(default=None, compare=False, repr=False)
 
     def __add__(self, other: Charge) -> Charge:
         both = None if self.epsilon is None or other.epsilon is None else self.epsilon + other.epsilon
@@ -111,12 +111,16 @@ class Charge(Frozen):
     @staticmethod
     def summed(epsilon: int | None, rho: int, delta: int, renyi: Iterable[int]) -> Charge:
         """A sum of charges, by its accounts: those of the Renyi orders do not follow from the others."""
-        return Charge(epsilon=epsilon, rho=rho, delta=delta, _sums=tuple(renyi))
+        return Charge(epsilon=epsilon, rho=rho, delta=delta, _summed=(epsilon, rho, tuple(renyi)))
 
     @property
     def renyi(self) -> tuple[int, ...]:
-        """The cost at each of the `ORDERS`, in billionths: derived from epsilon and rho or, for a sum, the sum of its parts."""
-        return self._sums or _renyi(self.epsilon, self.rho)
+        """The cost at each of the `ORDERS`, in billionths: derived from epsilon and rho or, for a sum, the sum of its parts.
+
+        A copy with another epsilon or rho is no longer that sum.
+        """
+        epsilon, rho, parts = self._summed or (None, 0, ())
+        return parts if parts and (epsilon, rho) == (self.epsilon, self.rho) else _renyi(self.epsilon, self.rho)
 
 
 @lru_cache(maxsize=4096)  # prices recur
