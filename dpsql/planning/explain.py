@@ -265,7 +265,7 @@ def _measurements(program: Program, choices: Sequence[Choice | None]) -> list[Me
         i, noise = choice.task.at, choice.yes.noise
         if program.learn is not None:
             noise = f"{noise}, times the learned limit"
-        against = {name: (f"larger error ({verdict.error:.4g})" if math.isfinite(verdict.error) else "only by its name")
+        against = {name: (f"larger error ({verdict.error:.4g})" if math.isfinite(verdict.error) else "only by name")
                    if isinstance(verdict, Yes) else verdict.because
                    for name, verdict in choice.verdicts.items() if name != choice.mechanism.name}
         found.append(Measurement(what=_what(program, i), aggregates=tuple(shared[i]), price=amount(choice.allotted),

@@ -156,7 +156,7 @@ def test_a_page_shows_what_was_told_and_nothing_else(connection: Connection) -> 
         side = "inside" if found.slack >= 1 else "outside"
         assert f"{abs(found.slack):,} ± {found.margin:,.0f} {side}" in told and found.tolerance in told
     for part in ("private answer between", "cost ε = 9", "groups", "asked by", "protects each person", "UTC", "given in Python",
-                 "chance of a wrong decision"):
+                 "How reliable a single decision is"):
         assert part in told, part
     assert told.count("probability of a wrong decision, at most") == len({found.mistakes for found in made.findings})
     for path in re.findall(r"<path d='M([\d.]+) 10H([\d.]+)", text):
