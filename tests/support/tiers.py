@@ -21,9 +21,9 @@ from support import seconds
 
 SOON = 0.3
 """The most seconds of a processor that a test of the fast tier takes."""
-SLOW, SHORT = 2.0, 0.005
+SLOW, SHORT = 2.0, 0.03
 """What a test takes that was not measured: one that is marked `slow`, or any other."""
-MANY, ENOUGH = 8, 1.5
+MANY, ENOUGH = 3, 0.5
 """How many instances of a function stay at least, and for how many seconds of a processor at most (though always two of them)."""
 
 
