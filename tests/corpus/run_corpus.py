@@ -10,10 +10,9 @@ import pkgutil
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-
-from dpsql.frozen import Frozen, field
 
 HERE = Path(__file__).parent
 
@@ -22,14 +21,16 @@ class Refused(Exception):
     """Raised by an engine that does not answer a statement."""
 
 
-class Answered(Frozen, kw_only=False):
+@dataclass(frozen=True)
+class Answered:
     """Rows without noise, and the bounds that the engine derived, by name: `rows`, `l1 n`, `l2 n`. Leave out what you do not know."""
 
     rows: Sequence[Sequence[Any]]
     bounds: Mapping[str, float] = field(default_factory=dict)
 
 
-class Record(Frozen, kw_only=False):
+@dataclass(frozen=True)
+class Record:
     """A statement of the corpus. `rows` is None if it has to be refused; `notes` are the comments above it, by their first word."""
 
     place: str

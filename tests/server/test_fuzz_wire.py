@@ -183,7 +183,7 @@ def check_answer(sent: bytes) -> None:
     decoder.feed(sent)
     at = 0
     while at < len(sent):
-        assert chr(sent[at]) in "RSKZTDCINEtn123sv", sent[at:at + 20]
+        assert chr(sent[at]) in "RSKZTDCINEtn123svHdc", sent[at:at + 20]
         at += 1 + struct.unpack_from("!I", sent, at + 1)[0]
     assert at == len(sent) and b"secret" not in sent
 

@@ -13,9 +13,8 @@ import platform
 import signal
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-
-from dpsql.frozen import Frozen
 
 if TYPE_CHECKING:
     from dpsql.server.front.control import Control
@@ -28,7 +27,8 @@ IPC_CREATE, KEY = 0o1000, 0x64707371
 CLONE = {"a process": 17, "a user space": 0x10000011, "a thread without its group": 0x700, "a space of files": 0x00020011}
 
 
-class Outside(Frozen, kw_only=False):
+@dataclass(frozen=True)
+class Outside:
     """What there is to be reached: the folder and the files of the owner, a process of the same user, and the numbers of
     all calls; and which of the ways to try, if not all."""
 
