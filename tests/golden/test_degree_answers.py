@@ -231,7 +231,7 @@ def test_what_is_near_to_degrees_is_refused_with_what_to_write(session: Session,
 
 @pytest.mark.parametrize(("options", "why"), [
     ("bound = 'balance'", "does not apply to degrees of a graph"), ("max_rows = 20000", "degrees can be shown up to 10000"),
-    ("bound = 'flow', clip = 3", "clip means nothing"), ("mechanism = 'laplace'", "laplace cannot answer")])
+    ("bound = 'flow', clip = 3", "clip has no effect"), ("mechanism = 'laplace'", "laplace cannot answer")])
 def test_options_that_do_not_fit_are_refused(session: Session, options: str, why: str) -> None:
     with pytest.raises(Error, match=why):
         answer(with_(options, QUESTIONS[0]), session)

@@ -101,7 +101,7 @@ REFUSED: list[tuple[str, type[Error], str, str, str]] = [
     (asked(f"COUNT(*) {SAME} WHERE a.town IN (SELECT thing FROM likes)"), Unsupported, "IN (SELECT", "depends on private rows", "max_frequency"),
     (asked(f"MEDIAN(a.size) {SAME}"), OptionError, "MEDIAN(a.size)", "COUNT, SUM", "bound = 'auto'"),
     (asked(f"COUNT(DISTINCT a.size) {SAME}"), OptionError, "COUNT(DISTINCT", "COUNT, SUM", "bound = 'auto'"),
-    (asked(f"COUNT(*) {SAME}", more=", clip = 3"), OptionError, "clip", "clip means nothing", "bound = 'clip'"),
+    (asked(f"COUNT(*) {SAME}", more=", clip = 3"), OptionError, "clip", "clip has no effect", "bound = 'clip'"),
     (asked(f"COUNT(*) {SAME}", price="epsilon = 0.00000001"), OptionError, "", "price is too small", "larger epsilon"),
     (asked(f"COUNT(*) {SAME}", "residul"), OptionError, "'residul'", "no bound 'residul'", "'residual'"),
 ]

@@ -35,7 +35,7 @@ def seat(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConnectionSeat]:
 @pytest.mark.parametrize(("title", "expected", "text"), [pytest.param(*each, id=each[0]) for each in STATEMENTS])
 def test_statements_of_tools(title: str, expected: str, text: str, seat: ConnectionSeat) -> None:
     """`expected` says how many rows there are, or how the refusal begins; what is answered is free from the second time on."""
-    if not expected.endswith(" rows"):
+    if not expected.split()[0].isdigit():
         with pytest.raises(RefusedOnWire) as told:
             seat.execute(text, ())
         assert told.value.message.startswith(expected)
