@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from support import seconds
-from support.tiers import MANY, spread, turn_of
+from support.tiers import ENOUGH, MANY, spread, turn_of
 
 TESTS = Path(__file__).parents[1]
 
@@ -54,7 +54,7 @@ def test_of_many_every_value_stays_but_not_every_combination() -> None:
 
 def test_fewer_stay_of_what_takes_long() -> None:
     many = [Instance.of("test_many", a=a) for a in range(300)]
-    assert len(kept(many, 0.005)) == 300 and len(kept(many, 0.25)) == 6 and len(kept(many, 99.0)) == 2
+    assert len(kept(many, ENOUGH / 300.5)) == 300 and len(kept(many, ENOUGH / 6.5)) == 6 and len(kept(many, 99.0)) == 2
     for one in many:
         one.get_closest_marker = lambda name: name == "stat"
     assert kept(many, 99.0) == many, "every audit stays"
