@@ -12,7 +12,7 @@ from support.sessions import reader_of, session_of
 from dpsql.audit.exact import Exact
 from dpsql.audit.prepared import PreparedStatement
 from dpsql.engine.session import Session
-from dpsql.planning import program
+from dpsql.planning import compilation
 
 MEASURED = "was measured by deviations of rows from"
 PAIRS = "FROM people a JOIN people b ON a.household_id = b.household_id AND a.person_id < b.person_id"
@@ -68,5 +68,5 @@ def test_averages_err_less_and_intervals_hold(tmp_path: Path, effort: float, mon
         return sorted(found)[times // 2]
 
     found = middle()
-    monkeypatch.setattr(program, "to_centre", lambda *given: [])
+    monkeypatch.setattr(compilation, "to_centre", lambda *given: [])
     assert found < (0.75 if effort >= 1 else 1) * middle()

@@ -21,7 +21,7 @@ from dpsql.backends.duckdb import DuckReader, lock_down
 from dpsql.engine.answering import answer
 from dpsql.engine.session import Session
 from dpsql.errors import Error, OptionError
-from dpsql.planning import program
+from dpsql.planning import compilation
 
 PAIRS = "FROM people a JOIN people b ON a.household_id = b.household_id AND a.person_id < b.person_id"
 TRIPS = policy_of("travellers", "", """
@@ -142,5 +142,5 @@ def test_variances_err_less_from_a_centre(tmp_path: Path, effort: float, monkeyp
         return sorted(math.inf if value is None else abs(float(value) - truth) for value in found)[times // 2]  # type: ignore[arg-type]
 
     found = middle()
-    monkeypatch.setattr(program, "columns_to_centre", lambda *given: {})
+    monkeypatch.setattr(compilation, "columns_to_centre", lambda *given: {})
     assert found < 0.5 * middle()
