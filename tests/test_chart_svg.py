@@ -198,6 +198,6 @@ def test_labels_are_whole_and_alone_in_a_browser_too() -> None:
         browser = started.chromium.launch(executable_path=found, args=["--no-sandbox"])
         for font in ("system-ui, sans-serif", "'DejaVu Sans'", "'Liberation Sans'", "serif"):
             page = browser.new_page()
-            page.set_content(document("charts", pictures, f".dpsql {{ font-family: {font}; }}"))
+            page.set_content(document("charts", [f"<style>.dpsql {{ font-family: {font}; }}</style>", *pictures]))
             assert page.evaluate(LABELS_IN_A_BROWSER) == []
         browser.close()

@@ -29,9 +29,8 @@ import secrets
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
-
-from dpsql.frozen import Frozen
 
 CHUNKS = "bucket INT, chunk INT, bytes BINARY, digest STRING, told STRING"
 RESULTS = "bucket INT, piece INT, last BOOLEAN, rows INT, bytes BINARY"
@@ -43,7 +42,8 @@ KEPT = 4  # times its size have to be free on the disk of an executor, where a b
 BUCKET = '"bucket 0"'  # the name, as SQL, of the attached file that is made: that of `plan.stored` for the first one
 
 
-class Engine(Frozen):
+@dataclass(frozen=True, kw_only=True)
+class Engine:
     """The engine that a task may use: its version, how it is configured, and the settings that are locked."""
 
     version: str
@@ -51,7 +51,8 @@ class Engine(Frozen):
     settings: tuple[str, ...]
 
 
-class PartOfQuery(Frozen):
+@dataclass(frozen=True, kw_only=True)
+class PartOfQuery:
     """Statements, of which one is run in each bucket.
 
     digests    those of the buckets, in order: another file is not read
@@ -66,7 +67,8 @@ class PartOfQuery(Frozen):
     beside: tuple[tuple[str, bytes], ...]
 
 
-class Combining(Frozen):
+@dataclass(frozen=True, kw_only=True)
+class Combining:
     """How rows of results are combined.
 
     keys    the columns, as SQL, by a hash of which rows go to one of so many `groups`
@@ -82,7 +84,8 @@ class Combining(Frozen):
     pieces: frozenset[tuple[int, int]]
 
 
-class BucketTable(Frozen):
+@dataclass(frozen=True, kw_only=True)
+class BucketTable:
     """A table of a bucket that is made: its name as SQL, the columns of its rows with their types, the statement of what is
     stored over the table of that name, and the one that tells of these rows."""
 
