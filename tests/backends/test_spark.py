@@ -637,7 +637,7 @@ def test_check_shows_tables_in_spark_and_counts_no_rows_there(tmp_path: Path, ca
     assert main(["check", "--policy", str(policy), "--budget", "person"]) == 0
     assert "visits" in capsys.readouterr().out
     assert main(["check", "--policy", str(policy), "--budget", "person", "--rows"]) == 2
-    assert "only Spark can see" in capsys.readouterr().err
+    assert "rows in Spark cannot be counted" in capsys.readouterr().err
 
 
 @needs_spark
