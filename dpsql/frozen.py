@@ -50,11 +50,6 @@ def _named(bases: tuple[type, ...], kind: str) -> frozenset[str]:
     return frozenset().union(*(getattr(base, kind, ()) for base in bases))
 
 
-def _elsewhere(bases: tuple[type, ...]) -> list[type]:
-    """The bases that are not frozen values, in the order in which Python looks for methods."""
-    return [base for one in bases for base in one.__mro__ if base not in Struct.__mro__ and not isinstance(base, StructMeta)]
-
-
 def _getter(names: list[str]) -> Callable[[Any], Any]:
     """These fields as one value: of a single one as a pair, since tuples take what is the same object to be equal."""
     return attrgetter(*names, *names[:len(names) == 1]) if names else lambda value: None
@@ -85,9 +80,6 @@ class FrozenType(StructMeta):
         unshown = _named(bases, "_unshown") | {key for key, item in options.items() if not item.repr}
         if uncompared:
             body = {"__eq__": _equal, "__hash__": _hash} | body | {"_uncompared": uncompared}
-        if not eq:  # equality and the hash are inherited then, from whatever base has them
-            body = {word: method for base in reversed(_elsewhere(bases)) for word, method in vars(base).items()
-                    if word in ("__eq__", "__hash__")} | body
         if unshown:
             body = {"__repr__": _shown} | body | {"_unshown": unshown}
         caches = any(isinstance(item, functools.cached_property) for item in body.values())

@@ -133,7 +133,7 @@ class Factor(ABC):
         return hash(self.key)
 
 
-class Sized(AbstractFrozen, Factor, kw_only=False, eq=False):
+class Sized(Factor, AbstractFrozen, kw_only=False):
     """A kind of matrix defined for any number of values; square unless stated otherwise."""
 
     kind: ClassVar[str]
@@ -151,7 +151,7 @@ class Sized(AbstractFrozen, Factor, kw_only=False, eq=False):
         return self.kind, self.size
 
 
-class Identity(Sized, eq=False):
+class Identity(Sized):
     """Every value by itself."""
 
     kind = "identity"
@@ -192,7 +192,7 @@ class Identity(Sized, eq=False):
         return self if len(columns) == self.size else super().pick(columns)
 
 
-class Total(Sized, eq=False):
+class Total(Sized):
     """All values together: the attribute is summed out."""
 
     kind = "total"
@@ -286,7 +286,7 @@ class Intervals(Factor):
         return (after - first).astype(float)
 
 
-class Prefix(Sized, Intervals, eq=False):
+class Prefix(Sized, Intervals):
     """The values up to each value."""
 
     kind = "prefix"
@@ -312,7 +312,7 @@ class Prefix(Sized, Intervals, eq=False):
         return np.arange(self.size)
 
 
-class AllRange(Sized, Intervals, eq=False):
+class AllRange(Sized, Intervals):
     """All n (n + 1) / 2 intervals, by first value and then by last."""
 
     kind = "all ranges"
@@ -341,7 +341,7 @@ class AllRange(Sized, Intervals, eq=False):
         return np.arange(self.size)
 
 
-class Ranges(AbstractFrozen, Intervals, kw_only=False, eq=False):
+class Ranges(Intervals, AbstractFrozen, kw_only=False):
     """Some intervals, by the first and last value of each (both belong to it)."""
 
     size: int
@@ -393,7 +393,7 @@ def intervals(n: int, low: NDArray[np.int64], high: NDArray[np.int64]) -> Factor
     return Ranges(n, tuple(low.tolist()), tuple(high.tolist()))
 
 
-class Dense(AbstractFrozen, Factor, kw_only=False, eq=False):
+class Dense(Factor, AbstractFrozen, kw_only=False):
     """A dense matrix. Integers are kept as integers."""
 
     matrix: Exact

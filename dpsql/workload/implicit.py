@@ -13,7 +13,7 @@ from dpsql.workload.factors import Array, Exact, Factor, Prefix, Sized, length, 
 ENTRIES = 2**33  # of rows of queries whose variance is computed at once
 
 
-class PIdentity(AbstractFrozen, Factor, kw_only=False, eq=False):
+class PIdentity(Factor, AbstractFrozen, kw_only=False):
     """[diag(own); rows] in integers. Its least squares are those of a diagonal matrix and a few rows (Woodbury's formula)."""
 
     own: Exact
@@ -78,7 +78,7 @@ class PIdentity(AbstractFrozen, Factor, kw_only=False, eq=False):
         return np.asarray(np.linalg.solve(lower, scaled * self._inverse_own))
 
 
-class Differences(AbstractFrozen, Factor, kw_only=False, eq=False):
+class Differences(Factor, AbstractFrozen, kw_only=False):
     """The first half less the second half of every block of a width; the last block may be cut short."""
 
     size: int
@@ -112,7 +112,7 @@ class Differences(AbstractFrozen, Factor, kw_only=False, eq=False):
         return Halves(self.size, self.width)
 
 
-class Centered(Sized, eq=False):
+class Centered(Sized):
     """n I - 1 1': every value's distance from the mean, times n."""
 
     kind = "centered"
@@ -136,7 +136,7 @@ class Centered(Sized, eq=False):
         return Centre(self.size)
 
 
-class SquareRoot(Sized, eq=False):
+class SquareRoot(Sized):
     """The normalised square root of n prefix sums, in integers."""
 
     kind = "square root"

@@ -149,7 +149,7 @@ class Workload(Frozen, kw_only=False):
         return told.hexdigest()
 
 
-class JoinedFactor(AbstractFrozen, Factor, kw_only=False, eq=False):
+class JoinedFactor(Factor, AbstractFrozen, kw_only=False):
     """A product as one factor: the cells of several attributes in one line."""
 
     product: Product
