@@ -82,9 +82,9 @@ def _answered(made: PlannedStatement) -> Result:
     found, statement = made.plan.answer(), made.statement
     if not isinstance(statement, Query) or not isinstance(found, Answer):
         return found
-    columns = made.plan.columns if statement.shows_ends or statement.tree.find(exp.Sum) else ()  # no others are wide
-    found = as_described(found, columns) if statement.tree.find(exp.Sum) else found
-    return showing_ends(found, columns) if statement.shows_ends else found
+    if statement.tree.find(exp.Sum):  # no others are wide
+        found = as_described(found, made.plan.columns)
+    return showing_ends(found, made.plan.columns) if statement.shows_ends else found
 
 
 @guarded
