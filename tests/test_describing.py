@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import threading
 import time
@@ -19,9 +20,9 @@ from dpsql.dbapi import Connection
 from dpsql.engine import charging
 from dpsql.engine.answering import answer, describe
 from dpsql.engine.session import Session
-from dpsql.errors import Error, Incident, OperationalError
+from dpsql.errors import Error, Incident, OperationalError, SqlError
 from dpsql.sql.text.parse import parse
-from dpsql.sql.text.statement import Explain, Query
+from dpsql.sql.text.statement import Drop, Explain, Query
 from dpsql.trusted.kernel.run import Kernel
 from dpsql.trusted.stopping import go_on
 from dpsql.types import Type
@@ -39,6 +40,9 @@ def test_what_is_described_is_answered(text: str, session: Session) -> None:
     statement = parse(text)
     query = statement.query if isinstance(statement, Explain) else statement
     given = values(query.parameters) if isinstance(query, Query) else {}
+    if isinstance(query, Drop):  # in this process, another test may not have made it
+        with contextlib.suppress(SqlError):
+            answer(f'CREATE SYNTHETIC TABLE "{query.name}" AS SELECT sex FROM people', session)
     before = session.ledger.spent(session.budget.name)
     described = [(column.name, column.type) for column in describe(text, session, given)]
     assert session.ledger.spent(session.budget.name) == before
