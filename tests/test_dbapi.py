@@ -239,7 +239,7 @@ def test_errors_intervals_cost_and_notes_are_beside_the_rows(connection: Connect
         assert ends[0] is None and ends[1] is not None and ends[1][0] < row[1] < ends[1][1]
     assert cursor.cost == "ε = 1, δ = 1e-06" and cursor.notes == (
         "values are clamped to their bounds: age to [2, 100]",
-        "rows whose sex is not a declared value are in no group")
+        "rows with undeclared values of sex are not in any group")
     again = connection.execute("SELECT sex, COUNT(*) AS n, AVG(age) FROM people WHERE age > 1 GROUP BY sex ORDER BY sex")
     assert again.cost == "" and again.answer is not None and again.answer.stored
 

@@ -58,7 +58,7 @@ delta = 1e-6
 LIMIT = "at most 3 rows of visits (declared) are used per person, chosen by a keyed hash"
 NOBODY = "rows of visits that belong to no person are not read"
 COST = "values are clamped to their bounds: cost to [-10, 10.5]"
-HEALTH = "rows whose health is not a declared value are in no group"
+HEALTH = "rows with undeclared values of health are not in any group"
 
 
 def built(folder: Path, rows: int) -> Path:
@@ -113,17 +113,17 @@ CASES = [
     ("SELECT COUNT(*) FROM people WHERE health = 'goood'", ["'goood' is not a declared value of health; good is"]),
     ("SELECT COUNT(*) FILTER (WHERE health IN ('poor', 'bad') AND site = 7) FROM people",
      ["'bad' is not a declared value of health", "7 is not a declared value of site"]),
-    ("SELECT upper(health), COUNT(*) FROM people GROUP BY 1", ["rows whose upper(health) is not a declared value are in no group"]),
+    ("SELECT upper(health), COUNT(*) FROM people GROUP BY 1", ["rows with undeclared values of upper(health) are not in any group"]),
     ("SELECT CASE WHEN health = 'good' THEN 'a' WHEN health = 'poor' THEN 'b' ELSE 'c' END AS x, COUNT(*) FROM people GROUP BY 1", []),
     ("SELECT CASE WHEN health IN ('good', 'poor') THEN health ELSE 'other' END AS x, COUNT(*) FROM people GROUP BY 1", []),
     ("SELECT CASE WHEN active AND health = 'good' THEN health WHEN NOT active THEN health ELSE 'other' END AS x, COUNT(*) FROM people GROUP BY 1",
-     ["rows whose x is not a declared value are in no group"]),
+     ["rows with undeclared values of x are not in any group"]),
     ("SELECT CASE WHEN health <> 'good' THEN health ELSE 'other' END AS x, COUNT(*) FROM people GROUP BY 1",
-     ["rows whose x is not a declared value are in no group"]),
+     ["rows with undeclared values of x are not in any group"]),
     ("SELECT CASE WHEN health IN ('good', 'bad') THEN health ELSE 'other' END AS x, COUNT(*) FROM people GROUP BY 1",
-     ["rows whose x is not a declared value are in no group", "'bad' is not a declared value of health"]),
+     ["rows with undeclared values of x are not in any group", "'bad' is not a declared value of health"]),
     ("SELECT health, site, MEDIAN(income) FROM people GROUP BY health, site",
-     ["values are clamped to their bounds: income to [0, 25000]", "rows whose health or site is not a declared value are in no group"]),
+     ["values are clamped to their bounds: income to [0, 25000]", "rows with undeclared values of health or site are not in any group"]),
     ("SELECT COUNT(DISTINCT health), COUNT(DISTINCT active) FROM people",
      ["undeclared values of health are not counted"]),
     ("SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (mechanism = 'laplace') COUNT(DISTINCT health) FROM people", []),
@@ -132,8 +132,8 @@ CASES = [
     ("SELECT COUNT(*) FROM people WHERE income > (SELECT AVG(cost) FROM visits)", [LIMIT, NOBODY, COST]),
     ("SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_rows = 2) COUNT(*) FROM orders",
      ["at most 2 rows of orders are used per person, chosen by a keyed hash"]),
-    ("SELECT health, COUNT(*) FROM people GROUP BY CUBE (health)", ["rows whose health is not a declared value are in no group"]),
-    ("SELECT health, COUNT(*) FROM people GROUP BY health ERROR WITHIN 50", ["rows whose health is not a declared value are in no group"]),
+    ("SELECT health, COUNT(*) FROM people GROUP BY CUBE (health)", ["rows with undeclared values of health are not in any group"]),
+    ("SELECT health, COUNT(*) FROM people GROUP BY health ERROR WITHIN 50", ["rows with undeclared values of health are not in any group"]),
     ("SELECT COUNT(*) FROM visits ERROR WITHIN 50", [LIMIT, NOBODY]),
 ]
 HOW = ("number over", "numbers over", "each entity's contribution", "earlier measurement", "meets", "learned privately", "released first", "intervals of quantiles", "found privately")
@@ -172,7 +172,7 @@ def test_declared_groups_alone_have_none(shop: dpsql.Connection) -> None:
 def test_a_workload_says_it_once_for_all(shop: dpsql.Connection) -> None:
     made = shop.workload(["SELECT COUNT(*) FROM people", "SELECT health, COUNT(*) FROM people GROUP BY health", "SELECT SUM(cost) FROM visits",
                           "SELECT COUNT(*) FROM visits", "SELECT active, COUNT(*) FROM people GROUP BY active"])
-    assert standing(made.notes) == [LIMIT, NOBODY, COST, "rows whose health is not a declared value are in no group"]
+    assert standing(made.notes) == [LIMIT, NOBODY, COST, "rows with undeclared values of health are not in any group"]
     assert all(answer.notes == () for answer in made)
 
 

@@ -73,8 +73,8 @@ def _is_small(facts: Facts) -> bool:
 
 
 def of_released(around: AroundReleased) -> tuple[DescribedColumn, ...]:
-    """The columns of SQL over released rows: see `around_rows.composed`. Columns that are bound again once the rows exist may be
-    noisy, whatever their type."""
+    """The columns of SQL over released rows: see `around_rows.composed`. If a statement is bound again after
+    its rows are released, every column whose type can have an interval is taken to be noisy."""
     found = moved(around.rows.node, around.measured).columns
     return tuple(DescribedColumn(name=name, type=field.facts.type, measured=_has_ends(field.facts.type) and (
         around.awaits or field.id in found)) for name, field in around.rows.shown)

@@ -42,7 +42,7 @@ class FileState(Frozen):
                    touched=found.st_ctime_ns)
 
     def as_plain(self) -> dict[str, Any]:
-        """For a store's manifest, which later versions read, whatever the fields are called by then."""
+        """The form in a store's manifest. Its names stay, even if those of the fields change, as later versions read it."""
         return {"path": str(self.path), "device": self.device, "number": self.number, "size": self.size, "changed": self.changed,
                 "touched": self.touched}
 

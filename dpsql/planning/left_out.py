@@ -167,14 +167,14 @@ def selected(questions: Sequence[Question]) -> Iterator[str]:
 
 
 def undeclared(questions: Sequence[Question]) -> Iterator[str]:
-    """Notes that rows with undeclared values of some keys, or undeclared combinations of them, are in no group; totals of a
-    workload count them."""
+    """Notes that rows with undeclared values of some keys, or undeclared combinations of them, are not in any group. Totals
+    of a workload count them."""
     names = dict.fromkeys(key.name for question in questions for key in _lacking(question))
     if names:
-        yield f"rows whose {' or '.join(names)} is not a declared value are in no group"
+        yield f"rows with undeclared values of {' or '.join(names)} are not in any group"
     together = dict.fromkeys(" and ".join(key.name for key in question.keys if key.column in one.keys)
                              for question in questions for one in question.combinations if not one.enforced)
-    yield from (f"rows whose {named} are not a declared combination are in no group" for named in together)
+    yield from (f"rows with undeclared combinations of {named} are not in any group" for named in together)
 
 
 def uncounted(asked: Sequence[Program]) -> Iterator[str]:

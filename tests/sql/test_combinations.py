@@ -111,7 +111,7 @@ def test_counts_add_up_to_those_of_all_rows(connection: dpsql.Connection) -> Non
 
 def test_rows_whose_values_do_not_go_together_are_told_to_be_left_out(connection: dpsql.Connection) -> None:
     cursor = connection.execute("SELECT county, state, COUNT(*) FROM people GROUP BY county, state")
-    assert any("county and state are not a declared combination" in note for note in cursor.notes)
+    assert any("undeclared combinations of county and state" in note for note in cursor.notes)
 
 
 def test_a_condition_with_a_released_value_leaves_all_groups(connection: dpsql.Connection) -> None:

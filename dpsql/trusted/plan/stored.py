@@ -56,7 +56,7 @@ def shape_of(table: Table) -> str:
 
 
 def _as_plain(path: OwnerPath) -> dict[str, Any]:
-    """For a store's manifest, which later versions read, whatever the fields are called by then."""
+    """The form in a store's manifest. Its names stay, even if those of the fields change, as later versions read it."""
     steps = [{"columns": step.columns, "table": step.table, "references": step.references,
               "types": [kind.value for kind in step.types]} for step in path.steps]
     return {"steps": steps, "column": path.column, "type": path.type.value, "not_null": path.not_null, "beside": path.beside,
