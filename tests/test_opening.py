@@ -148,7 +148,7 @@ def test_a_file_that_is_written_otherwise_is_told(tmp_path: Path) -> None:
     (tmp_path / "people.csv").write_text("id;age;born\n1;30;2000-01-31\n", encoding="utf-8")
     fault = told(tmp_path, TYPED)
     assert "column id has a type, but is neither in" in fault.reason and 'csv = { delimiter = ";" }' in fault.try_
-    assert fault.as_dict()["line"] == 7 and "30" not in str(fault)
+    assert fault.as_dict()["line"] == 7 and "30" not in str(fault).replace(str(tmp_path), "")
 
 
 def test_types_are_for_all_columns_of_a_file(tmp_path: Path) -> None:

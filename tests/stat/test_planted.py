@@ -144,12 +144,12 @@ def a_stage_that_takes_more_than_its_share(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_sensitivity_that_a_mechanism_made_up(patch: pytest.MonkeyPatch) -> None:
-    from dpsql.planning import tasks
+    from dpsql.frozen import replace
+    from dpsql.planning import sum_parts
     from dpsql.trusted.plan.certificate import Sensitivity
 
-    linear = tasks._linear
-    patch.setattr(tasks, "_linear", lambda *given: type(made := linear(*given))(
-        at=made.at, input=made.input, summand=made.summand, sensitivity=Sensitivity(l1=1, l2=1)))
+    linear_task = sum_parts.linear_task
+    patch.setattr(sum_parts, "linear_task", lambda *given: replace(linear_task(*given), sensitivity=Sensitivity(l1=1, l2=1)))
 
 
 def rows_that_were_not_bounded(patch: pytest.MonkeyPatch) -> None:

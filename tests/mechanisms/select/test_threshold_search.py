@@ -122,7 +122,7 @@ def test_no_weighing_moves_further_than_it_is_charged_for_when_an_entity_leaves(
 
 def _over(plan: Any, rows: tuple[Row, ...]) -> Any:
     """A plan over other rows."""
-    from dataclasses import replace
+    from dpsql.frozen import replace
 
     if isinstance(plan, Given):
         return replace(plan, rows=rows)
