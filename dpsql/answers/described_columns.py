@@ -12,12 +12,10 @@ from itertools import chain
 
 from dpsql.answers.answer import Answer, AnswerColumn
 from dpsql.answers.columns import ColumnData
-from dpsql.answers.row_identity import moved
 from dpsql.frozen import Frozen, replace
 from dpsql.questions.all_aggregates import Kind
 from dpsql.questions.question import Question
 from dpsql.questions.rules.substitute import has_placeholders
-from dpsql.sql.binding.around_released import AroundReleased
 from dpsql.trusted.plan.expr.facts import Facts
 from dpsql.trusted.plan.expr.nodes import Value, columns
 from dpsql.types import Interval, Type
@@ -63,7 +61,7 @@ def of_question(question: Question) -> tuple[DescribedColumn, ...]:
         _is_small(question.view.env[column]) for column in call.columns)}
     return tuple(DescribedColumn(
         name=output.name, type=output.expr.type, wide=output.expr.type is Type.BIGINT and bool(columns(output.expr) & wide),
-        measured=_has_ends(output.expr.type) and bool(columns(output.expr) & calls or has_placeholders(output.expr)))
+        measured=has_ends(output.expr.type) and bool(columns(output.expr) & calls or has_placeholders(output.expr)))
         for output in question.outputs)
 
 
@@ -72,15 +70,8 @@ def _is_small(facts: Facts) -> bool:
     return facts.declared.inside(SMALL) or facts.physical.inside(SMALL)
 
 
-def of_released(around: AroundReleased) -> tuple[DescribedColumn, ...]:
-    """The columns of SQL over released rows: see `around_rows.composed`. If a statement is bound again after
-    its rows are released, every column whose type can have an interval is taken to be noisy."""
-    found = moved(around.rows.node, around.measured).columns
-    return tuple(DescribedColumn(name=name, type=field.facts.type, measured=_has_ends(field.facts.type) and (
-        around.awaits or field.id in found)) for name, field in around.rows.shown)
-
-
-def _has_ends(kind: Type) -> bool:
+def has_ends(kind: Type) -> bool:
+    """Whether a noisy value of this type has an interval."""
     return kind.numeric or kind is Type.DATE
 
 

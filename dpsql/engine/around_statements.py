@@ -7,9 +7,7 @@ from collections.abc import Generator
 from typing import Any
 
 from dpsql.answers.answer import Answer, of_json, told_withheld
-from dpsql.answers.around_rows import composed, loaded
-from dpsql.answers.described_columns import DescribedColumn, of_released
-from dpsql.answers.row_identity import moved
+from dpsql.answers.described_columns import DescribedColumn
 from dpsql.engine.accounts import left_in_budget
 from dpsql.engine.charging import Bill, Charged, located
 from dpsql.engine.parameters import Parameters, named
@@ -25,11 +23,13 @@ from dpsql.planning.left_out import left_out
 from dpsql.planning.options import Options, read_options
 from dpsql.planning.program import Program
 from dpsql.planning.script import parts_released
+from dpsql.postprocessing.around_released import AroundReleased, bind_around
+from dpsql.postprocessing.around_rows import columns_of, composed, loaded
+from dpsql.postprocessing.row_identity import moved
 from dpsql.questions.all_aggregates import AGGREGATES, Kind
 from dpsql.questions.identity import digest
 from dpsql.questions.question import Output, Question, Scalar
 from dpsql.questions.released_rows import GroupsOfReleased
-from dpsql.sql.binding.around_released import AroundReleased, bind_around
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.statement import Query
 from dpsql.trusted.measurements.reading.request import Request
@@ -101,7 +101,7 @@ class AroundStatement(Charged[Answer]):
 
     @property
     def columns(self) -> tuple[DescribedColumn, ...]:
-        return of_released(self.around)
+        return columns_of(self.around)
 
     def explanation(self) -> Explanation:
         session, entity = self.session, self.session.catalog.entity.name
@@ -155,7 +155,7 @@ class AroundPublic(Frozen):
 
     @property
     def columns(self) -> tuple[DescribedColumn, ...]:
-        return of_released(self.around)
+        return columns_of(self.around)
 
     def explain(self) -> Explanation:
         node, session = self.around.rows.node, self.session

@@ -24,11 +24,11 @@ from dpsql.engine.around_statements import meant
 from dpsql.engine.opening import public_values
 from dpsql.frozen import Frozen, field_names, replace
 from dpsql.ledgers.ledger_reports import ReportingLedger
+from dpsql.postprocessing.around_released import AroundReleased, bind_around
 from dpsql.questions.question import Question
 from dpsql.questions.rebuilding import rebuild
 from dpsql.questions.rules.keep_first import keep_first
 from dpsql.questions.rules.push_equalities import push_equalities
-from dpsql.sql.binding.around_released import AroundReleased, bind_around
 from dpsql.sql.binding.bind import bind
 from dpsql.sql.binding.binding_context import BindingContext, Names, distinct_names
 from dpsql.sql.binding.relations import QueryBinder

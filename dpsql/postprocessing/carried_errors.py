@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from dpsql.answers.moved_rows import LoadedColumn, MovedRows, Number
 from dpsql.estimates import Ends, Estimate, NoiseTerm, Numbers, normal
 from dpsql.frozen import Frozen
+from dpsql.postprocessing.moved_rows import LoadedColumn, MovedRows, Number
 from dpsql.trusted.cached import cached_property
 
 LINEAR = 1e-7  # of how far an answer moves: what a linear function of its inputs may leave

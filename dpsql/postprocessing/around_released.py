@@ -16,14 +16,14 @@ from sqlglot import exp
 from dpsql.catalog.model import Catalog
 from dpsql.errors import Error
 from dpsql.frozen import Frozen, replace
+from dpsql.postprocessing.around_binder import MANY, AroundBinder, AroundRows, ordered
+from dpsql.postprocessing.released_parts import NotAround, ReleasedPart, cut
 from dpsql.questions.question import Question, Scalar
 from dpsql.questions.rebuilding import rebuild
-from dpsql.sql.binding.around_binder import MANY, AroundBinder, AroundRows, ordered
 from dpsql.sql.binding.binding_context import BindingContext, GuardedPublicTables, Names, PublicTables, distinct_names
 from dpsql.sql.binding.domains import Scratch
 from dpsql.sql.binding.outermost import Outermost
 from dpsql.sql.binding.relations import QueryBinder
-from dpsql.sql.binding.released_parts import NotAround, ReleasedPart, cut
 from dpsql.sql.binding.sources import bind_from
 from dpsql.sql.text import border
 from dpsql.sql.text.literals import ParameterValue

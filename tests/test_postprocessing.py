@@ -13,8 +13,6 @@ from support.sessions import session_of
 from test_scalars import asked, exact, people
 
 from dpsql.answers.answer import Answer
-from dpsql.answers.around_rows import composed
-from dpsql.answers.moved_rows import LoadedColumn
 from dpsql.audit.exact import Exact
 from dpsql.backends.scratch import ScratchTables
 from dpsql.engine.answering import answer
@@ -22,7 +20,9 @@ from dpsql.engine.session import Session
 from dpsql.errors import Error, OptionError
 from dpsql.estimates import NoiseTerm, Numbers, released
 from dpsql.planning.explain import Explanation
-from dpsql.sql.binding.around_released import AroundReleased, bind_around
+from dpsql.postprocessing.around_released import AroundReleased, bind_around
+from dpsql.postprocessing.around_rows import composed
+from dpsql.postprocessing.moved_rows import LoadedColumn
 from dpsql.sql.text.parse import parse
 from dpsql.sql.text.statement import Query
 from dpsql.trusted.reader import ReaderFault

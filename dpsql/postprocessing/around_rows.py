@@ -9,15 +9,16 @@ from typing import Any
 import numpy as np
 
 from dpsql.answers.answer import Answer, AnswerColumn, Single, noisy_rows, rows_shown, sorted_by
-from dpsql.answers.carried_errors import CarriedErrors, Error
 from dpsql.answers.columns import of_rows
-from dpsql.answers.moved_rows import DRAWS, DRAWS_ONE_BY_ONE, LoadedColumn, MovedRows, as_floats, as_values, moved_rows
-from dpsql.answers.row_identity import PLACE, RowIdentity, moved, without_last_filters
+from dpsql.answers.described_columns import DescribedColumn, has_ends
 from dpsql.backends.scratch import VERSION, ScratchTables, stored
 from dpsql.estimates import Estimate, Numbers
 from dpsql.frozen import replace
-from dpsql.sql.binding.around_binder import AroundRows
-from dpsql.sql.binding.around_released import AroundReleased, ReleasedTable
+from dpsql.postprocessing.around_binder import AroundRows
+from dpsql.postprocessing.around_released import AroundReleased, ReleasedTable
+from dpsql.postprocessing.carried_errors import CarriedErrors, Error
+from dpsql.postprocessing.moved_rows import DRAWS, DRAWS_ONE_BY_ONE, LoadedColumn, MovedRows, as_floats, as_values, moved_rows
+from dpsql.postprocessing.row_identity import PLACE, RowIdentity, moved, without_last_filters
 from dpsql.sql.binding.binding_context import PublicTables
 from dpsql.sql.binding.domains import Scratch
 from dpsql.trusted.plan.cells import Cells
@@ -30,6 +31,14 @@ from dpsql.types import Type
 
 MOST_ROWS = 1_000_000  # of an answer, and of a public table beside released rows
 TOLD = 200  # rows that a note tells
+
+
+def columns_of(around: AroundReleased) -> tuple[DescribedColumn, ...]:
+    """The columns of the answer: see `composed`. If a statement is bound again after its rows are released, every column whose
+    type can have an interval is taken to be noisy."""
+    noisy = moved(around.rows.node, around.measured).columns
+    return tuple(DescribedColumn(name=name, type=field.facts.type, measured=has_ends(field.facts.type) and (
+        around.awaits or field.id in noisy)) for name, field in around.rows.shown)
 
 
 def loaded(made: ReleasedTable, cells: Cells, aggregates: Mapping[str, Estimate], scratch: Scratch,
