@@ -1,4 +1,4 @@
-"""The fast tier runs most test functions once, and what is left to the long tier is only combinations."""
+"""The fast tier runs most test functions once; what is left to the long tier takes long, or is only combinations."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from support import seconds
-from support.tiers import ENOUGH, MANY, spread, turn_of
+from support.tiers import ENOUGH, LONGEST, LONGEST_OF_PROOFS, MANY, short_ones, spread, turn_of
 
 TESTS = Path(__file__).parents[1]
 
@@ -54,10 +54,14 @@ def test_of_many_every_value_stays_but_not_every_combination() -> None:
 
 def test_fewer_stay_of_what_takes_long() -> None:
     many = [Instance.of("test_many", a=a) for a in range(300)]
-    assert len(kept(many, ENOUGH / 300.5)) == 300 and len(kept(many, ENOUGH / 6.5)) == 6 and len(kept(many, 99.0)) == 2
-    for one in many:
-        one.get_closest_marker = lambda name: name == "stat"
-    assert kept(many, 99.0) == many, "every audit stays"
+    assert len(kept(many, ENOUGH / 300.5)) == 300 and len(kept(many, ENOUGH / 6.5)) == 6 and len(kept(many, 2 * ENOUGH)) == 1
+
+
+def test_what_takes_too_long_does_not_stay_but_every_file_does() -> None:
+    took = {"tests/stat/test_a.py::test_long": 2 * LONGEST, "tests/stat/test_a.py::test_longer": 2 * LONGEST_OF_PROOFS,
+            "tests/sql/test_b.py::test_long": 2 * LONGEST, "tests/sql/test_c.py::test_long": 2 * LONGEST}
+    assert short_ones([*took, "tests/sql/test_b.py::test_short"], took) == [
+        "tests/stat/test_a.py::test_long", "tests/sql/test_b.py::test_short", "tests/sql/test_c.py::test_long"]
 
 
 def test_every_statement_stays_in_some_of_the_functions_that_ask_it() -> None:
