@@ -156,7 +156,7 @@ class Single(Frozen):
 
     @property
     def error(self) -> float | None:
-        """The standard error; None where there is none to tell."""
+        """The standard error; None where none is known."""
         if self.estimate is None or self.value is None:
             return None
         with np.errstate(all="ignore"):
@@ -417,7 +417,7 @@ def _told(call: AggregateCall, estimate: Estimate) -> Sequence[Value]:
 
 
 def values_of(call: AggregateCall, estimate: Estimate) -> list[Value]:
-    """The values of an aggregate in its own type; NULL if it has none."""
+    """The values of an aggregate, converted to its type; NULL where it has no value."""
     if call.type is Type.BIGINT:
         most = MOST_COUNT if call.aggregate.counts else MOST_SUM
         if (np.abs(estimate.values) <= MOST_COUNT).all():

@@ -87,7 +87,7 @@ class Chart(Frozen):
 
     @property
     def bars(self) -> int:
-        """How many numbers are drawn."""
+        """The number of values drawn."""
         return sum(len(series.keys) for series in self.series)
 
 

@@ -65,13 +65,13 @@ class BudgetBook(Frozen):
         return float(share_spent(limit(self.budget.total), self.paid.get(analyst, NOTHING)))
 
     def own(self, analyst: str) -> BudgetLine | None:
-        """The account of an analyst, where they have a limit of their own."""
+        """The account of an analyst who has a limit of their own; None for others."""
         total = self.budget.of(analyst)
         return None if total is None else BudgetLine(whose=analyst, total=total, spent=self.paid.get(analyst, NOTHING))
 
 
 def book_of(budget: Budget, ledger: ReportingLedger) -> BudgetBook:
-    """Read a budget's entries from the ledger again."""
+    """Read a budget's entries again from the ledger."""
     failures = ledger.failures(budget.name)
     entries = ledger.entries(budget.name)
     spent, at = ledger.spent(budget.name), float(budget.total.delta / 2) or REPORT_DELTA
@@ -90,8 +90,8 @@ def book_of(budget: Budget, ledger: ReportingLedger) -> BudgetBook:
 
 def owner_page(books: Sequence[BudgetBook], *, policy: str, events: int, at: dt.datetime, notes: Sequence[str] = (),
                found: PolicyOnRows | None = None) -> str:
-    """The page as text; `policy` is the name of its file, `events` the length of the ledger, `found` what the policy does to the
-    rows."""
+    """The page as text; `policy` is the name of the policy file, `events` the number of events in the ledger, `found` the effects
+    of the policy on the rows."""
     title = "What was spent, and on what"
     parts = [heading(1, title), f"<p class=owners>{_marking(found)}</p>",
              facts([("policy", policy), ("date", day_and_minute(at)),

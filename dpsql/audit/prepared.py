@@ -138,7 +138,7 @@ class PreparedStatement:
         return made
 
     def measure(self) -> Released:
-        """New noisy aggregates, before they are made into an answer."""
+        """New noisy aggregates, before an answer is composed from them."""
         asked = script(self.program, self.session.kernel, self.session.scratch)
         made: Released = self.session.kernel._serve(asked, self.program.cost)
         return made

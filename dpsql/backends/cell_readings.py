@@ -43,8 +43,8 @@ PAIRS = {"true", "false"}, {"yes", "no"}, {"t", "f"}, {"y", "n"}
 
 def columns_of(connection: duckdb.DuckDBPyConnection, table: str, names: Sequence[str], rows: int, *,
                commas: bool) -> dict[str, DraftedColumn]:
-    """The readings of the columns of a table of texts. `commas` says that the file is one in which decimals follow a comma, as
-    far as its delimiter says so. Raises errors of the engine."""
+    """The readings of the columns of a table of texts. `commas` says that the delimiter of the file suggests decimal commas.
+    Raises errors of the engine."""
     left = _left_by_sample(connection, table, names, rows)
     found: dict[str, DraftedColumn] = {}
     while left:

@@ -27,8 +27,8 @@ class DatabaseSchema(Frozen):
 
 
 def database_schema(uri: str) -> DatabaseSchema:
-    """The tables of a database, without reading a row. Raises OperationalError if it cannot be opened, or is of a kind whose
-    catalog is not read."""
+    """The tables of a database, without reading any row. Raises OperationalError if the database cannot be opened, or if catalogs
+    of its kind cannot be read."""
     columns: list[tuple[Any, ...]] | None = None
     keys: list[tuple[Any, ...]] = []
     with opened(uri, None, "") as source:

@@ -61,7 +61,7 @@ class SourceDatabase:
         raise DriverFault(code)
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
-        """The rows of a query of the catalog. Raises DriverFault."""
+        """The rows of a query on the catalog. Raises DriverFault."""
         found = self.stream(sql)
         with contextlib.suppress(duckdb.Error):
             rows: list[tuple[Any, ...]] = self._engine.from_arrow(found).fetchall()
@@ -69,13 +69,13 @@ class SourceDatabase:
         raise DriverFault("")
 
     def rows_or_none(self, sql: str) -> list[tuple[Any, ...]]:
-        """The rows of a query of the catalog; none if it is refused."""
+        """The rows of a query on the catalog; none if the database refuses it."""
         with contextlib.suppress(DriverFault):
             return self.rows(sql)
         return []
 
     def begin(self) -> None:
-        """Begin to see one version of all tables. Raises DriverFault."""
+        """Begin a transaction that sees one version of all tables. Raises DriverFault."""
         from adbc_driver_manager import AdbcStatement, Error
 
         code: str | None = None

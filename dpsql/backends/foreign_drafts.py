@@ -43,8 +43,8 @@ CATEGORIES = "the file has categories, which programs take from rows: list those
 
 
 def tables_in(file: ForeignFile) -> tuple[list[ForeignFile], dict[str, str]]:
-    """The tables of a file, one for each sheet of a workbook that has one, with how it is written; and why there is none in other
-    sheets. Raises OperationalError if there is no table at all."""
+    """The tables of a file, with their formats: one for each sheet of a workbook that has a table; and the reasons why other
+    sheets have none. Raises OperationalError if there is no table at all."""
     check_there(file)
     if not is_workbook(file.path.name):
         return [file], {}

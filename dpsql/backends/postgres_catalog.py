@@ -60,15 +60,15 @@ _READS = f"""WITH RECURSIVE reads(oid) AS (
 
 
 def unlike(rows: Rows, name: tuple[str, ...]) -> Mapping[str, str]:
-    """The columns of a table that are not compared as their type alone says, each with the reason."""
+    """The columns of a table whose values are compared differently from what their type suggests, each with the reason."""
     found = ((column, told.partition(" ")) for column, told in rows(f"{_UNLIKE} AND {_is(name)}") if told is not None)
     return {column: REASONS[kind].format(shown) for column, (kind, _, shown) in found}
 
 
 def reads(rows: Rows, name: tuple[str, ...]) -> frozenset[str] | None:
-    """All relations, by schema and name, that a query of this one reads: itself, its partitions, the tables that inherit from it,
-    and what its views read. None if this is not known: where rows come from another server or from the system catalog; from a
-    function that the owner wrote, which may read anything; or from one of PostgreSQL's functions whose result depends on more
+    """All relations, by schema and name, that a query of this relation reads: itself, its partitions, the tables that inherit
+    from it, and the relations in its views. None if these are not known: where rows come from another server, from the system
+    catalog, from a user-defined function, which may read anything, or from a function of PostgreSQL whose result depends on more
     than its arguments."""
     found = rows(_READS.format(_is(name)))
     return frozenset(str(relation) for relation, _ in found) if found and all(known for _, known in found) else None

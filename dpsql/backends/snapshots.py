@@ -67,7 +67,7 @@ class SnapshotTable(Frozen):
     ties: Mapping[str, frozenset[tuple[str, str]]] = field(default_factory=dict)
 
     def asked(self) -> dict[str, Any]:
-        """What is asked for, as the manifest says it."""
+        """The settings of this table in the policy, in the form that the manifest stores."""
         return {"source": self.source, "relation": list(self.relation), "filter": self.filter, "columns": dict(self.columns),
                 "public": self.public, "ties": {name: sorted(map(list, others)) for name, others in sorted(self.ties.items())}}
 
@@ -95,7 +95,7 @@ class SnapshotFile(Frozen):
         return self.file.table
 
     def asked(self) -> dict[str, Any]:
-        """What is asked for, as the manifest says it."""
+        """The settings of this table in the policy, in the form that the manifest stores."""
         return {"source": self.source, "sheet": self.file.sheet, "written": format_in_words(self.file.how),
                 "columns": [*self.columns], "row_key": self.row_key, "public": self.public}
 
@@ -115,7 +115,7 @@ class _Found(Frozen):
 
 
 def snapshot_files(folder: Path, table: SnapshotTable | SnapshotFile) -> SourceFiles:
-    """The files of a table. Raises OperationalError if no snapshot holds what the policy asks for."""
+    """The files of a table. Raises OperationalError if no snapshot matches the policy."""
     return _in_snapshot(folder, table)[0]
 
 
@@ -142,7 +142,7 @@ def _in_snapshot(folder: Path, table: SnapshotTable | SnapshotFile) -> tuple[Sou
 
 
 def relations_read(folder: Path, table: SnapshotTable) -> frozenset[str]:
-    """The stored relations that a table had its rows of, by their names in the database. Raises OperationalError as
+    """The stored relations from which a table's rows were read, by their names in the database. Raises OperationalError as
     `snapshot_files` does."""
     return frozenset(_in_snapshot(folder, table)[1]["reads"])
 
@@ -166,8 +166,8 @@ def take_snapshot(folder: Path, databases: Sequence[SnapshotDatabase], others: S
                   memory: str | None = None,
                   tell: Callable[[str], None] = lambda line: None,
                   verify: Callable[[Sequence[SourceFiles]], None] = lambda files: None) -> bool:
-    """Read all tables, those in databases and the `others` in files, and replace the previous snapshot. Returns whether it was
-    replaced: if all tables are public and no row has changed, it stays.
+    """Read all tables, those in databases and the `others` in files, and replace the previous snapshot. If all tables are
+    public and no row has changed, the previous snapshot stays. Returns whether it was replaced.
 
     `verify` is given the files before they are in force, and raises where they must not be. Raises OperationalError about a table
     (or `table.column`) where a database or a file cannot be read as the policy says, or the files cannot be written.
@@ -272,8 +272,8 @@ def _clear(folder: Path, *, but: str) -> None:
 
 
 def check_sources(databases: Sequence[SnapshotDatabase], others: Sequence[SnapshotFile]) -> None:
-    """Raise OperationalError about a table or a column, as `take_snapshot` does, where a database or a file cannot be read as the
-    policy says; no row is read."""
+    """Raise OperationalError about a table or a column, as `take_snapshot` does, if a database or a file cannot be read as the
+    policy says. No row is read."""
     _check_files(others)
     seen: list[tuple[str, _Found]] = []
     for database in databases:

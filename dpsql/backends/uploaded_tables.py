@@ -30,7 +30,7 @@ class Upload(Frozen):
 
 
 def open_uploads(tables: Mapping[str, Upload], uploads: Uploads) -> tuple[DuckReader, dict[str, list[str]]]:
-    """The database, and which of the wanted columns each table has.
+    """Load uploaded tables. Returns a reader, and the wanted columns that each table has.
 
     Raises OperationalError if a source is no upload, cannot be read, or a column not as its type. It names the source and the
     column, and no value.

@@ -121,7 +121,7 @@ class AnsweredFromKept(Frozen):
         yield  # it asks nothing
 
     def check(self, price: Cost) -> None:
-        """Nothing is paid for."""
+        """Nothing is charged, so nothing is checked."""
 
 
 class MeasuredAnew(Frozen):
@@ -189,7 +189,7 @@ class AccuracyPlan(Batch):
 
     @property
     def told(self) -> str:
-        """The goals that are met and the price, for people."""
+        """The goals that are met and the price, as text for people."""
         if self.free:
             return f"nothing, as earlier measurements meet {self.goals}"
         laplace = any(group.pure for group in self.groups)
@@ -197,8 +197,8 @@ class AccuracyPlan(Batch):
 
 
 def accuracy_plan(made: Batch, goals: Goals, records: Sequence[Record]) -> AccuracyPlan:
-    """The plans and prices that meet the goals. Raises Unsupported if an aggregate without a goal does not follow from what
-    is measured for the others."""
+    """The plans and prices that meet the goals. Raises Unsupported if an aggregate without a goal does not follow from the
+    measurements for the others."""
     found = [_group(made, i, goals, records) for i in range(len(made.groups))]
     total = sum((price for _, price in found), FREE)
     return AccuracyPlan(asked=made.asked, groups=made.groups, places=made.places, allotted=total, goals=goals,
@@ -322,12 +322,12 @@ def check_cap(made: AccuracyPlan, cap: Price | None, span: Span | None) -> None:
 
 
 def left_of(made: AccuracyPlan, limit: Limit, spent: Charge) -> Fraction:
-    """What a limit has left, in epsilon or rho as the batch is charged."""
+    """What is left of a limit, in the unit in which the batch is charged: epsilon or rho."""
     return (rho_left if made.allotted.epsilon is None else epsilon_left)(limit, spent)
 
 
 def reachable_accuracy(made: AccuracyPlan, left: Fraction) -> str:
-    """The goals that the remaining budget buys, all widened by the same factor, as text; empty if it buys none.
+    """The accuracy that the remaining budget buys, with all goals widened by the same factor, as text; empty if none.
 
     Errors c times as wide need 1 / c^2 of the price in rho, or 1 / c in epsilon: new measurements then have c^2 times the
     variances, and earlier ones those that they had.

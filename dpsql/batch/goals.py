@@ -50,7 +50,7 @@ def read_goal(error_within: object, standard_error: object) -> Goal | None:
 
 
 def taken(options: Sequence[Option]) -> tuple[list[Option], Goal | None]:
-    """The options of a call without those that state an accuracy, and the accuracy that these state. Raises OptionError."""
+    """Split the options of a call into the others and the accuracy that some of them state. Raises OptionError."""
     own = {option.name: option.value for option in options if option.name in ("error_within", "standard_error")}
     goal = read_goal(own.get("error_within"), own.get("standard_error"))
     return [option for option in options if option.name not in own], goal
@@ -144,8 +144,9 @@ def goals_of(question: Question, clauses: Sequence[Goal], general: Goal | None) 
 
 
 def with_minimum_goal(one: LinearStatement, goals: dict[str, Goal]) -> dict[str, Goal]:
-    """The goals with one for the count by which small groups are withheld, unless another aggregate with a goal is the same
-    count: a standard error of a quarter of the minimum, so that most groups of twice as many entities are shown."""
+    """The goals, with one for the count by which small groups are withheld, unless another aggregate with a goal is the same
+    count. The added goal is a standard error of a quarter of the minimum, so that most groups of twice as many entities are
+    shown."""
     if (rule := one.question.minimum) is None:
         return goals
     sums = {recipe.call.id: recipe.sums for recipe in one.recipes}

@@ -96,8 +96,8 @@ class Chosen(Frozen):
 
 
 def tables_of(schema: Mapping[str, TableSchema]) -> dict[str, TableSchema]:
-    """The tables that a draft declares, with foreign keys spelled like what they reference. Raises OperationalError if there
-    is none."""
+    """The tables that a draft declares, with foreign keys spelled like the columns they reference. Raises OperationalError if
+    there are none."""
     tables = _spelled({name: table for name, table in schema.items() if table.view is None and can_be_named(name)})
     if not tables:
         raise OperationalError("the database has no table that a policy could use", code="no-tables")

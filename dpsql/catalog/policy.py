@@ -332,7 +332,7 @@ def written_reference(table: str, columns: Iterable[str]) -> str:
 
 
 def can_be_named(table: str) -> bool:
-    """Whether a policy may use this name for a table: names are shown in messages and listings, so every character must be
+    """Whether a policy may use this name for a table. Names appear in messages and listings, so every character must be
     visible."""
     return table.isprintable() and table == table.strip() and 0 < len(table) <= LONGEST_NAME
 

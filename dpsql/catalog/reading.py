@@ -57,7 +57,7 @@ class CellReading(Frozen):
 
     @property
     def cleans(self) -> bool:
-        """Whether a cell of the right type may become another value."""
+        """Whether cleaning may change the value of a cell that has the right type."""
         return replace(self, type=None) != USUAL_CELL
 
 

@@ -17,7 +17,7 @@ NUMBERS = "BIGINT", "DOUBLE"
 
 
 def csv_format(part: Section | None) -> CsvFormat | None:
-    """How CSV files are written; None if nothing is said."""
+    """The format of CSV files; None if the policy declares none."""
     if part is None:
         return None
     given: dict[str, Any] = {}

@@ -71,7 +71,7 @@ class Section:
         return key in self._tree
 
     def take(self, key: str, *kinds: type, required: bool = False, form: str | None = None) -> Any:
-        """The value of a key, or None. Fails if it is required and missing, or of the wrong kind."""
+        """The value of a key, or None. Fails if a required key is missing, or if the value has the wrong type."""
         self._known.add(key)
         if key not in self._tree:
             if required:
@@ -99,7 +99,8 @@ class Section:
         return None if value is None else Section(value, (*self.path, key), self._text, self._source)
 
     def sections(self, key: str, *, required: bool = False, fold: bool = False) -> list[tuple[str, Section]]:
-        """The named sub-tables of `key`, such as every [tables.<name>]. `fold`: the database ignores the case of the names."""
+        """The named sub-tables of `key`, such as every [tables.<name>]. Set `fold` if the database ignores the case of the
+        names."""
         group = self.section(key)
         form = f"[{key}.<name>]"
         if group is None and required:
@@ -134,7 +135,8 @@ class Section:
 
 
 def locate(text: str, path: tuple[str, ...]) -> Span | None:
-    """The place of a key in TOML text: its line, or that of the nearest enclosing header or key, or else of one below it."""
+    """The position of a key in TOML text: its line, or that of the nearest enclosing header or key, or otherwise that of a key
+    below it."""
     header: tuple[str, ...] = ()
     best: tuple[int, Span] | None = None
     below: Span | None = None
@@ -156,7 +158,7 @@ def locate(text: str, path: tuple[str, ...]) -> Span | None:
 
 
 def suggest(name: str, known: Iterable[str]) -> str:
-    """A suggestion: the known name that is most similar, or else all of them."""
+    """A suggestion: the known name that is most similar, or otherwise all of them."""
     return closest(name, known) or "one of " + ", ".join(known)
 
 

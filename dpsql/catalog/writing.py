@@ -41,12 +41,12 @@ Take these from the codebook, the law or common sense, never from the rows: anal
 
 
 def key(name: str) -> str:
-    """A TOML key; quoted where it must be."""
+    """A TOML key, quoted if necessary."""
     return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _string(name)
 
 
 def column(table: str, name: str) -> str:
-    """A column as `values_from` and `column` name it."""
+    """A column as it is written in `values_from` and `column`."""
     return f"{table}.{name}" if "." not in table and '"' not in table else '"' + table.replace('"', '""') + f'".{name}'
 
 
@@ -98,7 +98,7 @@ def columns(lines: Iterable[tuple[str, Mapping[str, Value] | None, str]]) -> lis
 
 
 def budget(entity: str, *, name: str = "main", epsilon: str = EPSILON, per_statement: str = PER_STATEMENT) -> list[str]:
-    """A budget to start from. The amounts are written as they are given."""
+    """The lines of a budget section. The amounts are written as given."""
     return [
         *comment(f"What may be spent on one {entity}, by all statements together. Raise it only knowingly: epsilon bounds what "
                  "anybody can learn about one of them, delta the chance that more is learned."), "",

@@ -22,7 +22,7 @@ NAMED = re.compile(r"""\s*("[^"]*"|[^,=\[\]"]+?)\s*(?:=\s*(\[[^\]]*\]))?\s*(?:,|
 
 def agreed_columns(name: str, table: TableSchema, references: Sequence[ForeignKey], seen: Evidence,
                    ask: Asked) -> dict[str, Mapping[str, Value]]:
-    """What the owner takes over of what the values of columns suggest, perhaps corrected, by column."""
+    """By column, the declarations suggested by the values that the owner accepted or corrected."""
     tied = {column for key in (*table.foreign_keys, *references) for column in key.columns}
     columns = [(column, kind) for column, kind in table.columns if column not in tied and carried_as(kind) is not None]
     values_of = seen.values_of(name, [column for column, _ in columns])

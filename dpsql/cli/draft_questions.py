@@ -34,7 +34,8 @@ BY_ROW = "row"  # the name of a column that tells rows apart where none of the f
 
 
 def chosen_by(schema: Mapping[str, TableSchema], seen: Evidence | None = None) -> Chosen:
-    """What the owner answers. `seen` is what rows say, if they may be read. Raises OperationalError if there is no table."""
+    """The owner's answers to the questions. `seen` is evidence from the rows, if they may be read. Raises OperationalError if
+    there is no table."""
     tables = tables_of(schema)
     print_wrapped("A few questions; Enter takes the answer in brackets, and all of it can be changed in the file later.")
     guess = _entity(tables, seen)
@@ -66,8 +67,7 @@ def chosen_by(schema: Mapping[str, TableSchema], seen: Evidence | None = None) -
 
 
 def guessed(schema: Mapping[str, TableSchema], seen: Evidence | None = None) -> Chosen | None:
-    """The answers that Enter gives; None if it is not clear who is protected. Raises OperationalError if there is no
-    table."""
+    """The default answers; None if it is not clear who is protected. Raises OperationalError if there is no table."""
     tables = tables_of(schema)
     guess = guess_of(tables, seen)
     if guess is None:

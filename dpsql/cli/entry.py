@@ -51,8 +51,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def parsed(words: Sequence[str]) -> argparse.Namespace:
-    """The options, which may stand anywhere after the command; leaves with exit code 2 where one is unknown, and says which one
-    may be meant."""
+    """The options, which may be anywhere after the command. For an unknown option, exits with code 2 and suggests the most
+    similar one."""
     every, parsers = _parser(words[0])
     if words[0].startswith("-"):
         every.parse_known_args(words[:1])  # which leaves after --help and --version

@@ -84,7 +84,7 @@ class Accurate(Charged[Answers]):
         return Dear(steps=steps, cost=made.allotted, views=[group.view for group in made.groups], options=options, made=made)
 
     def too_dear(self, refused: Refused, due: Bill) -> BudgetExhausted:
-        """The refusal, with the accuracy that the remaining budget can buy."""
+        """The error, stating which accuracy the remaining budget can buy."""
         fault = refusal(refused, due.options, self.session)
         if isinstance(due, Dear):
             ledger, budget = self.session.ledger, self.session.budget.name
@@ -101,7 +101,7 @@ class Dear(Bill):
 
 def accurate(queries: Sequence[Query], questions: Sequence[Question], general: Goal | None, options: Options,
              given: Sequence[Option], session: Session) -> Accurate:
-    """The plan of statements with required accuracies; `general` is the one required of all of them, if any.
+    """The plan of statements with required accuracies; `general` is the accuracy required of all statements, if any.
 
     Raises a located error if one of them is wrong.
     """
@@ -143,8 +143,7 @@ def _account(given: Sequence[Option], session: Session) -> Price:
 
 def cheapest(queries: Sequence[Query], asked: Sequence[LinearStatement], goals: Goals, given: Sequence[Option],
              options: Options, session: Session) -> AccuracyPlan:
-    """The plan with the least price. Raises a located error if that is more than a price that is given, or no plan meets the
-    accuracy."""
+    """The cheapest plan. Raises a located error if it costs more than the given price, or if no plan meets the accuracy."""
     account = _account(given, session)
     unit = pure(Fraction(1)) if account.epsilon is not None and not account.delta else concentrated(Fraction(1))
     with located(queries[0].text), time_for(options):

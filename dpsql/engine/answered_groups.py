@@ -35,7 +35,7 @@ class AnsweredGroups(Frozen):
 
 
 def group_marginals(counted: CountedKeys, names: Mapping[str, str], session: Session) -> Iterator[MarginalMeasurement]:
-    """The marginals of these keys, under these names, that were counts by groups of the same rows."""
+    """The marginals of these keys, under these names, from earlier counts by groups of the same rows."""
     for text in session.ledger.texts(session.account, "GROUP", MOST_BOUND):
         found = _answered(text, session)
         marginal = _marginal(found, counted, names) if found is not None and found.keys.rows == counted.rows else None

@@ -65,14 +65,14 @@ def around_released(query: Query, session: Session, parameters: Parameters) -> A
 
 
 def released_first(scalars: tuple[Scalar, ...]) -> Question:
-    """A question that reads no rows of its own: it only has these released before it."""
+    """A question that reads no rows of its own, only values that are released first."""
     return Question(view=_NO_ROWS, keys=(), aggregates=(), scalars=scalars, outputs=(
         Output(name="one", expr=Literal(value=1, type=Type.BIGINT)),))
 
 
 def meant(around: AroundReleased) -> bool:
-    """Whether the aggregates over released rows mean what they say: these rows were not chosen by key selection, they are not
-    grouped by noisy numbers, and they are not merely counted, which would count all declared groups, with rows or without."""
+    """Whether aggregates over the released rows are meaningful. They are not if the rows were chosen by key selection, if they
+    are grouped by noisy numbers, or if they are only counted: that would count all declared groups, with or without rows."""
     selected = {name for name, table in around.tables.items() if any(key.domain is None for key in table.question.keys)}
     noisy = around.measured
     for node in bottom_up(around.rows.node):

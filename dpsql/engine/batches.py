@@ -42,7 +42,7 @@ LIMITS = "max_rows = 10, or rows_per_entity in the policy"
 
 def all_bound(queries: Sequence[Query], session: Session, options: Sequence[Option],
               parameters: Parameters) -> tuple[Options, list[Question]]:
-    """The options of a workload and the question of each statement. Raises a located error if one of them is wrong."""
+    """The options of a workload, and the question of each statement. Raises a located error if a statement is wrong."""
     chosen = read_options(options, default=session.price, confidence=session.confidence, known=(), strategies=strategies,
                           fits=fits)
     questions = []
@@ -68,7 +68,7 @@ def all_linear(queries: Sequence[Query], questions: Sequence[Question], options:
 
 
 def which(number: int, queries: Sequence[Query]) -> str:
-    """How errors name the text of a statement."""
+    """The name of a statement in errors."""
     return f"statement {number + 1}" if len(queries) > 1 else "SQL"
 
 
@@ -164,7 +164,8 @@ def answers_read(stored: str, asked: Sequence[LinearStatement]) -> Answers:
 
 
 def batch_steps(made: Batch, options: Options, session: Session) -> Generator[Request, Any, Answers]:
-    """The requests of a batch, and the answers made from them. What they leave out is determined at once, before any charge."""
+    """The requests of a batch, and the answers made from them. What the answers leave out is determined at once, before any
+    charge."""
     return _steps(made, options, session, left_out_of(made, session.catalog))
 
 

@@ -125,8 +125,8 @@ FORMS = ("outer-union", "window-here", "inner-limit", "scalar-subquery", "no-agg
 
 
 def clearer(alone: SqlError | Unsupported, around: SqlError | Unsupported) -> SqlError | Unsupported:
-    """The error to report for a statement that can be answered neither as one question nor as SQL over several: the latter's, if
-    no single question has its form."""
+    """The error to report for a statement that can be answered neither as one question nor as SQL over several. It is the
+    latter's if the statement does not have the form of a single question."""
     return around if alone.code in FORMS else alone
 
 

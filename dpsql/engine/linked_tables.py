@@ -44,7 +44,8 @@ class AskedTable(Frozen):
 
 
 def linked_tables(statement: SynthesizeTables, terms: SynthesisTerms, session: Session) -> LinkedTables:
-    """Raises a located error if a query is not of one table, or where the tables do not hang together."""
+    """The linked tables of a statement. Raises a located error if a query reads several tables, or if the tables are not
+    connected."""
     plain = [_plain(asked, session) for asked in statement.tables]
     for i, one in enumerate(plain):
         if one.asked.name.lower() in [other.asked.name.lower() for other in plain[:i]]:

@@ -56,7 +56,7 @@ FORM = "SELECT sex, COUNT(*) FROM people_model WHERE age > 40 GROUP BY sex"
 
 
 def asked_online(query: Query, names: Set[str], session: Session, parameters: Parameters) -> OnlineStatement | None:
-    """The plan of a query, if one of these names, which it has for tables, is that of an online model of the account; else None.
+    """The plan of a query that reads an online model of the account, given the names of its tables; None for other queries.
     Raises a located error."""
     model = next((made for name, made in models(session).items() if name.lower() in names), None)
     if model is None:

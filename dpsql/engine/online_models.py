@@ -32,7 +32,7 @@ MOST_CELLS = 2**20  # of the histogram of a model
 
 
 def opening(statement: OpenModel, session: Session) -> OpeningStatement:
-    """The plan of the statement; no private rows are read. Raises a located error if it is wrong."""
+    """The plan of a statement that opens an online model; no private rows are read. Raises a located error if it is wrong."""
     with located(statement.text):
         terms = read_online_terms(statement.options, default=session.price)
         price = priced(terms.options.price, session.budget, terms.options.span)
@@ -49,8 +49,8 @@ def opening(statement: OpenModel, session: Session) -> OpeningStatement:
 
 
 def coded_rows(statement: OpenModel, terms: OnlineTerms, session: Session) -> tuple[Question, CodedTable, tuple[Form, ...], bool]:
-    """The rows that a model is about: their query, the columns with their listed values, the forms of these, and whether an
-    entity only adds rows. Raises a located error."""
+    """The rows of a model: their query, the columns with their listed values, the forms of these, and whether an entity only adds
+    rows. Raises a located error."""
     place = span_of(statement.query.tree)
     if statement.query.parameters:
         raise Unsupported("an online model has no parameters, as its statement is planned again by each count", code="parameters",

@@ -66,7 +66,7 @@ def _counted(number: int, thing: str) -> str:
 
 
 def shared_out(parameters: Parameters, queries: Sequence[Query]) -> list[dict[str, ParameterValue]]:
-    """The values for each of several queries: by name, or one after the other. Raises ProgrammingError if they do not match."""
+    """The values for each of several queries: by name, or in order. Raises ProgrammingError if they do not match."""
     check_parameters(parameters)
     if isinstance(parameters, Mapping):
         wanted = dict.fromkeys(name for query in queries for name in query.parameters)

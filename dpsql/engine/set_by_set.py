@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 def set_by_set(question: Question, known: Stability, options: Options, text: str, span: Span | None,
                session: Session) -> SetBySet:
-    """The plan of a statement that is released set by set. Raises Unsupported or OptionError, with a span."""
+    """The plan of a statement whose grouping sets are released separately. Raises Unsupported or OptionError, with a span."""
     sets = dict.fromkeys(kept_keys(question))
     asked = released_first((*question.scalars, *(_one_of(question, kept, span) for kept in sets)))
     view, public = limited_view(asked, options, session.kernel, span)

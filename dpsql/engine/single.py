@@ -39,14 +39,14 @@ def strategies() -> Sequence[str]:
 
 
 def fits() -> Sequence[str]:
-    """The names of the methods by which tables are fitted to their numbers."""
+    """The names of the methods that fit tables to noisy answers."""
     from dpsql.microdata.all_fits import METHODS
 
     return tuple(METHODS)
 
 
 def bound_to(query: Query, session: Session, parameters: Parameters) -> tuple[Question, Options]:
-    """The question that a query asks, and its options, from the text, the policy and public tables.
+    """The question that a query asks, and its options, derived from the text, the policy and public tables.
 
     Raises a located error if the query is wrong.
     """
@@ -111,7 +111,8 @@ class SingleStatement(Charged[Answer]):
 
 
 def program_steps(program: Program, session: Session) -> Generator[Request, Any, Answer]:
-    """The requests of a program, and the answer made from them. What it leaves out is determined at once, before any charge."""
+    """The requests of a program, and the answer made from them. What the answer leaves out is determined at once, before any
+    charge."""
     return _steps(program, session, left_out(program, session.catalog, session.kernel))
 
 

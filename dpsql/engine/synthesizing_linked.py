@@ -52,8 +52,8 @@ FIRST = Fraction(3, 5)  # of the price, for the view that all tables begin with;
 
 
 def linked_statement_of(queries: Mapping[str, str], options: Sequence[Option]) -> SynthesizeTables:
-    """CREATE SYNTHETIC TABLES from its parts: queries by the names of the tables. Raises ProgrammingError, or a located error for
-    a wrong query."""
+    """A CREATE SYNTHETIC TABLES statement from its parts: queries by the names of the tables. Raises ProgrammingError, or a
+    located error for a wrong query."""
     if not queries:
         raise ProgrammingError("there is no query", code="synthesis",
                                try_='{"people_syn": "SELECT id, ...", "visits_syn": "SELECT id, ..."}')
@@ -62,7 +62,8 @@ def linked_statement_of(queries: Mapping[str, str], options: Sequence[Option]) -
 
 
 def linked_synthesis(statement: SynthesizeTables, session: Session, parameters: Parameters = ()) -> LinkedStatement:
-    """The plan of the statement; no private rows are read. Raises a located error if it is wrong."""
+    """The plan of a statement that makes linked synthetic tables; no private rows are read. Raises a located error if it is
+    wrong."""
     with located(statement.text):
         terms, (*_, allotted) = terms_and_price(statement.options, session, statement.span)
         if parameters or any(asked.query.parameters for asked in statement.tables):
@@ -93,7 +94,7 @@ def linked_synthesis(statement: SynthesizeTables, session: Session, parameters: 
 
 
 def part_named(name: str) -> Callable[[str], str]:
-    """What finds the stored form of the table of this name in that of all of them."""
+    """A function that finds the stored form of the table with this name in that of all tables."""
     return lambda stored: next(part for part in stored_parts(stored) if of_json(part).name == name)
 
 

@@ -28,8 +28,9 @@ from dpsql.validation.terms import read_terms
 @guarded
 def validate(statement: Validate, session: Session, parameters: Parameters = (),
              synthetic: Mapping[str | None, Any] | None = None) -> Validation:
-    """Whether synthetic tables answer queries as the private ones do. `synthetic` maps the names of private tables (None: the
-    only one) to the files or frames that stand for them; without it, the statement names public tables. Raises a located error.
+    """Decide whether synthetic tables answer queries like the private ones. `synthetic` maps the names of private tables
+    (None: the only one) to the files or frames that replace them; without it, the statement names public tables. Raises a
+    located error.
     """
     return Checks(plan=validation(statement, session, parameters, synthetic), text=statement.text, session=session).answer()
 

@@ -59,7 +59,7 @@ class Gaussian:
 
 
 def measured(tasks: Sequence[tuple[Linear, Noise]], setting: Setting) -> Script:
-    """One `NoisySums` request for each relation that is summed. Returns the estimates of each task, in the given order."""
+    """One `NoisySums` request for each relation to be summed. Returns the estimates of each task, in the given order."""
     groups: list[tuple[Node, list[int]]] = []
     for i, (task, _) in enumerate(tasks):
         known = next((places for node, places in groups if node == task.input), None)
@@ -87,7 +87,7 @@ def estimates(at: int, totals: Sequence[Sequence[int]], noise: Noise) -> Estimat
 
 
 def error_of(noise: Noise) -> NoiseTerm | None:
-    """The error term of a noise; None for zero noise, which only public relations get."""
+    """The error term of a noise; None for zero noise, which is only added to public relations."""
     match noise:
         case DiscreteLaplace(scale=scale):
             return NoiseTerm(kind="laplace", scale=scale) if scale > 0 else None
@@ -106,13 +106,13 @@ def bought(moved: int, allotted: Cost) -> Noise:
 
 
 def scale_of(exact: Fraction) -> float:
-    """The least float that is not below an exact scale, so that no more than the allotted cost is spent."""
+    """The least float that is not below an exact scale, so that the cost does not exceed the allotted one."""
     scale = float(exact)
     return scale if Fraction(scale) >= exact else math.nextafter(scale, math.inf)
 
 
 def sigma_of(variance: Fraction) -> float:
-    """The least float near the square root of a variance whose own square is not below that variance."""
+    """The least float near the square root of a variance whose square is not below that variance."""
     sigma = math.sqrt(variance)
     while Fraction(sigma) ** 2 < variance:
         sigma = math.nextafter(sigma, math.inf)

@@ -81,7 +81,7 @@ class Shared(Frozen):
 
     @property
     def width(self) -> int:
-        """The most names that a set of this task has."""
+        """The largest number of names in a set of this task."""
         return len(self.owners) + (self.once is not None)
 
 
@@ -153,9 +153,10 @@ class Mechanism(Protocol):
         ...
 
     def judge(self, task: Task, allotted: Cost, cells: int) -> Verdict:
-        """Whether it can answer the task at this cost over so many cells, and with what error; from public facts only."""
+        """Decide whether the mechanism can answer the task at this cost over this many cells, and with what error, from public
+        facts only."""
         ...
 
     def run(self, tasks: Sequence[tuple[Task, Cost]], setting: Setting) -> Script:
-        """Yields the requests that the tasks need; returns the estimates of each task, in order."""
+        """Yield the requests that the tasks need; returns the estimates of each task, in order."""
         ...

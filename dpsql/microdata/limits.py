@@ -10,8 +10,8 @@ HOLDING = ("max_fit", "sequential")
 
 
 def refusal(method: str, *, cells: int, sums: int, entries: int) -> str | None:
-    """Why a table is too large for a method; None if it is not. `sums` are queries about several cells, and `entries` the cells
-    that all queries count, each as often as it is counted."""
+    """Why a table is too large for a method; None if it is not. `sums` are queries about several cells; `entries` is the number
+    of cells that all queries count, with repetitions."""
     if cells > MOST_CELLS:
         return f"it fits {MOST_CELLS:,} cells at most, and here are {cells:,}"
     if entries > MOST_ENTRIES:

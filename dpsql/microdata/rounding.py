@@ -32,7 +32,7 @@ ANSWERS, TOTAL = "answers", "total"  # what rounding keeps
 
 
 def rounded(noisy: NoisyAnswers, found: FittedTable) -> FittedTable:
-    """The fitted table in whole numbers. `kept` says what is promised: with "answers", no cell and no answer changes by 1 or
+    """The fitted table in whole numbers. `kept` says what is guaranteed: with "answers", no cell and no answer changes by 1 or
     more; with "total", no cell does, and exact answers and the rounded total are kept.
 
     Answers are only bounded for queries with whole coefficients. Raises DataError if an exact answer is not whole, or if no such

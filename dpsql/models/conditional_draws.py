@@ -43,7 +43,7 @@ NOTHING_MORE: Mapping[str, Allowed] = {}
 
 
 def grouped(domain: TableDomain, rows: int, given: Mapping[str, Places], allowed: Mapping[str, Allowed]) -> tuple[Places, Places]:
-    """The rows that stand for each group of rows with the same values and patterns, and the group of each row.
+    """A representative of each group of rows with the same values and patterns, and the group of each row.
 
     Raises ValueError if a column is unknown, has another number of rows or values that are not of the domain, or where all
     values of a row are forbidden.
@@ -70,7 +70,7 @@ class CliqueConditionals(Frozen, eq=False):
     tables: Sequence[Array]
 
     def draw(self, rows: int, given: Mapping[str, Places], generator: UniformDraws, allowed: Mapping[str, Allowed]) -> Places:
-        """Rows with the given values: see `table_model.TableModel.draw_given`."""
+        """Rows with the given values; see `table_model.TableModel.draw_given`."""
         first, group = grouped(self.domain, rows, given, allowed)
         places = np.zeros((rows, len(self.domain.columns)), dtype=np.int64)
         for column, values in given.items():

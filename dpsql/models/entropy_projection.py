@@ -90,7 +90,7 @@ class _Fitted:
 
 def projected(start: Tilted, measurements: Sequence[MarginalMeasurement | CellMeasurement], *, worth: float,
               total: float) -> Tilted:
-    """The distribution of so many rows; `start` is worth so many. Raises ValueError unless both are positive."""
+    """The distribution with `total` rows; `start` counts as `worth` rows. Raises ValueError unless both are positive."""
     if not (0 < worth < math.inf and 0 < total < math.inf):
         raise ValueError("a distribution has rows, and is worth a number of rows")
     parts = [_part(start, each) for each in measurements]

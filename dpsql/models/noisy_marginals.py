@@ -28,7 +28,7 @@ class MarginalMeasurement(Frozen):
 
 
 def combined(domain: TableDomain, measurements: Iterable[MarginalMeasurement]) -> list[MarginalMeasurement]:
-    """At most one measurement for each set of columns: the mean of those given, weighted by their inverse variances.
+    """At most one measurement for each set of columns: the mean of the given ones, weighted by their inverse variances.
 
     Columns come in the order of the table. Raises ValueError if an array does not have the shape of its marginal.
     """

@@ -79,7 +79,7 @@ def _expected_size(program: Program, choices: Sequence[Choice | None]) -> float:
 
 
 def expected(program: Program, public: PublicFacts) -> list[Choice | None]:
-    """The expected choices for the parts that are measured; what is learned first may change them."""
+    """The expected choices for the parts that are measured; limits that are learned first may change them."""
     return _assigned(program, _expected_tasks(program, public))
 
 

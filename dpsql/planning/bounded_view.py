@@ -26,7 +26,7 @@ FREQUENCY = "OPTIONS (bound = 'frequency', max_frequency = 10) where no value ha
 
 
 def limited_view(question: Question, options: Options, public: PublicFacts, span: Span | None) -> tuple[Node, Stability]:
-    """The rows a statement asks about, with every limit enforced, and their stability. A limit still to be learned is 1 here.
+    """The rows that a statement reads, with every limit enforced, and their stability. A limit still to be learned is 1 here.
 
     Raises Unsupported, located at `span` or at the operator responsible, if there is no bound, and OptionError where an
     option asks for a limit that cannot be enforced.
@@ -182,7 +182,8 @@ def _in_place_of(node: Window) -> str:
 
 
 def for_subquery(node: Join) -> bool:
-    """Whether the join stands for a correlated subquery of aggregates: then both have the same place in the text."""
+    """Whether the join implements a correlated subquery of aggregates; then join and subquery have the same position in the
+    text."""
     return isinstance(node.right, GroupBy) and node.span is not None and node.right.span == node.span
 
 

@@ -33,7 +33,7 @@ class Choice(Frozen):
 
     @property
     def verdicts(self) -> Mapping[str, Verdict]:
-        """The verdict of each mechanism on the task, by the name that people know it by."""
+        """The verdict of each mechanism on the task, by its public name."""
         return {mechanism.name: self.asked.get(mechanism.name) or mechanism.judge(self.task, self.allotted, self.cells)
                 for mechanism in MECHANISMS}
 
@@ -50,7 +50,8 @@ def choose(task: Task, allotted: Cost, cells: int, named: Sequence[str]) -> Choi
 
 
 def split_budget(weights: Sequence[float], *, pure: bool) -> list[Fraction]:
-    """Shares of a price that minimise the weighted sum of variances, each falling as 1 / epsilon^2 or as 1 / rho.
+    """Shares of a price that minimise the weighted sum of variances, where each variance is proportional to 1 / epsilon^2, or
+    to 1 / rho.
 
     The minimum of sum w_i / e_i^2 over sum e_i = 1 has e_i proportional to w_i^(1/3); of sum w_i / r_i to w_i^(1/2).
     Rounded down, so that they add up to one at most.
@@ -84,7 +85,7 @@ def shares_of_averages(averages: Sequence[tuple[int, int, float]], uses: Sequenc
 
 
 def allotted_budget(price: Price, *, concentrated: bool) -> Cost:
-    """What a statement of this price may spend: a pure epsilon, or rho; and the delta of key selection.
+    """The cost that a statement of this price may spend: a pure epsilon, or rho; and the delta of key selection.
 
     A price of (epsilon, delta) allows what a budget of (epsilon, delta) allows, so one such statement exhausts one such budget
     exactly: both are rounded down to the units of the ledger.
@@ -99,8 +100,8 @@ def allotted_budget(price: Price, *, concentrated: bool) -> Cost:
 
 
 def budgets_by_account(price: Price) -> list[Cost]:
-    """What a statement of this price may spend in each account it can be charged in, a pure epsilon first. Amounts of zero are
-    left out."""
+    """The cost that a statement of this price may spend in each account it can be charged to, a pure epsilon first. Amounts of
+    zero are left out."""
     accounts = (True,) if price.rho is not None else (False, True) if price.delta else (False,)
     found = [allotted_budget(price, concentrated=account) for account in accounts]
     return [given for given in found if given.epsilon or given.rho]

@@ -46,7 +46,7 @@ USUAL_GROUPS = 4  # in how many undeclared groups an entity counts, if neither i
 
 def compile_question(question: Question, options: Options, budget: Budget, public: PublicTables, view: Node,
                      known: Stability, first: Sequence[tuple[Scalar, Node, Stability]] = ()) -> Program:
-    """Decide all that can be decided about a private view of known stability.
+    """Make all decisions about a private view of known stability.
 
     `first` are its scalar subqueries, each with its view and stability; if there are any, the outer view may be public. Raises
     Unsupported or OptionError, located, for what cannot be answered.
@@ -123,8 +123,9 @@ def _of_degrees(question: Question, options: Options, known: Stability, degrees:
 
 def parts_of(asked: BoundedQuestion, bounds: Mapping[str, Interval],
              centres: Mapping[str, float] = MappingProxyType({})) -> Decomposition:
-    """The parts that a bound can limit. A given clip is a number of rows for averages, so these are computed from moments
-    then. Distinct values that are not tested one by one are matched with entities if these may vouch for them."""
+    """The parts whose contributions a bound can limit. If a clip is given, it is a number of rows for averages, so these are
+    computed from moments. Distinct values that are not tested one by one are matched with entities, if entities may vouch for
+    them."""
     bound, owner = asked.bound, asked.known.owner
     clips = bound.name == "clip"
     found = decompose(asked.question, owner=owner, bounds=dict(bounds), each=bound.each, apart=clips,

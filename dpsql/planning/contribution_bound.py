@@ -67,7 +67,7 @@ class BoundedQuestion(Frozen):
 
 
 def decided(question: Question, options: Options, known: Stability, searched: Sequence[str], cells: int) -> ContributionBound:
-    """The bound for the sums over a private view. Raises OptionError, located, if the one that was named cannot be used."""
+    """The bound for the sums over a private view. Raises OptionError, located, if the named bound cannot be used."""
     if options.bound == "auto":
         found = _automatic(question, options, known, searched)
     else:
@@ -209,7 +209,8 @@ def _ways(*, one: bool) -> str:
 
 
 def check_options(bound: Bound, options: Options, met: Sequence[str] = ()) -> None:
-    """Raises OptionError if an option is missing that the policy has not `met`, or one is given that the bound does not use."""
+    """Raises OptionError if a required option is missing that the policy has not `met`, or if one is given that the bound does
+    not use."""
     missing = [name for name in bound.needs if getattr(options, name) is None and name not in met]
     if missing:
         raise _fail(options, "bound", f"bound = '{bound.name}' needs {' and '.join(missing)}",

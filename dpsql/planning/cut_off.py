@@ -37,7 +37,7 @@ EITHER = (math.inf, math.inf)
 
 
 def open_ends(program: Program, call: AggregateCall) -> tuple[float, float]:
-    """How far the truth of an aggregate may lie below and above that of the rows kept: 0 or infinity each."""
+    """How far the true value of an aggregate may be below and above its value over the rows kept; each is 0 or infinity."""
     if program.degrees is not None:
         return _of_degrees(program.degrees, program, call)
     kind = call.aggregate.kind
@@ -63,7 +63,7 @@ def _all_ranked(program: Program, call: AggregateCall) -> bool:
 
 
 def beyond_kept(question: Question, call: AggregateCall) -> tuple[float, float]:
-    """How far the truth of an aggregate may lie below and above that of the rows kept, if rows are left out."""
+    """How far the true value of an aggregate may be below and above its value over the rows kept, if rows are left out."""
     match _sign(question, call):
         case 1:
             return 0.0, math.inf
@@ -99,7 +99,7 @@ def _of_degrees(degrees: DegreeQuestion, program: Program, call: AggregateCall) 
 
 
 def uncovered(program: Program) -> str:
-    """What the note about a limit adds for numbers that it may move either way."""
+    """The text added to the note about a limit for numbers that the limit may move in either direction."""
     if not cuts_off(program) or program.degrees is not None:
         return ""
     names = dict.fromkeys(told(call) for call in program.question.aggregates
@@ -123,7 +123,7 @@ def _nodes(node: Node, end: Node | None = None) -> Iterator[Node]:
 
 
 def cuts_off(program: Program) -> bool:
-    """Whether an unknown part is cut off, by a limit that the policy does not declare."""
+    """Whether a limit that the policy does not declare cuts off an unknown amount."""
     options, bound = program.options, program.bound
     if program.known.public:
         return False

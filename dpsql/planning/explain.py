@@ -97,7 +97,7 @@ class Explanation(Frozen):
         return asdict(self)
 
     def as_table(self) -> Listing:
-        """Its lines."""
+        """The lines of the explanation."""
         return Listing(columns=OF_EXPLANATION, rows=tuple((line,) for line in str(self).splitlines()))
 
     def __str__(self) -> str:
@@ -313,7 +313,7 @@ def _groups(program: Program) -> str:
 
 
 def withheld(questions: Sequence[Question]) -> str:
-    """The rules of the policy for small groups, to be appended to the line about groups."""
+    """The policy's rules for small groups, to be appended to the line about groups."""
     return "".join(f"; {rule}" for rule in dict.fromkeys(question.minimum for question in questions) if rule is not None)
 
 

@@ -75,15 +75,15 @@ class MatchingsKind(PartKind[Matchings]):
 
 
 def vouched_task(at: int, part: Matchings, view: Node, owner: str, most: int) -> Shared:
-    """The task of counting the values for which entities vouch, each for at most a number that is chosen privately, up to `most`
-    rounded up to a power of two."""
+    """The task of counting the values for which entities vouch. Each entity vouches for at most a number that is chosen
+    privately, up to `most` rounded up to a power of two."""
     present = _present(view, part.column, part.when)
     return Shared(at=at, input=present, owners=(owner,), once=part.column, summand=Count(), bound="balance",
                   most=1 << (most - 1).bit_length())
 
 
 def matching_task(at: int, part: Matchings, view: Node, owners: Sequence[str]) -> Shared:
-    """The task of counting the rows that are matched, or the values for which entities vouch, each for one."""
+    """The task of counting the rows that are matched, or the values for which entities vouch, one each."""
     return Shared(at=at, input=_present(view, part.column, part.when), owners=tuple(owners), once=part.column, summand=Count(),
                   bound="extension", most=1, level=1)
 
@@ -95,7 +95,7 @@ def _present(view: Node, column: str | None, when: str | None) -> Node:
 
 
 def check_matchings(question: Question, parts: Decomposition, owners: Sequence[str]) -> None:
-    """Raise Unsupported, located, where the values are names of entities, which are bounded as such."""
+    """Raise Unsupported, located, if the values are names of entities, which are bounded in another way."""
     for call in question.aggregates:
         for part in (parts.parts[at] for at in parts.uses[call.id]):
             if isinstance(part, Matchings) and part.column is not None and part.column in owners:

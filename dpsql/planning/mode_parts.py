@@ -35,13 +35,13 @@ class ModesKind(PartKind[Modes]):
         return "the value with the most rows, by noisy counts"
 
     def setting(self, part: Modes, setting: Setting) -> Setting:
-        """Each cell of the answer with each of the values."""
+        """The setting with each cell of the answer combined with each of the values."""
         return replace(setting, keys=(*setting.keys, part.column), cells=tuple(
             (*cell, value) for cell in setting.cells for value in part.values))
 
     def notes(self, asked: BoundedQuestion, parts: Decomposition, view: Node, estimates: Mapping[int, Estimates], *,
               kept: bool) -> Iterator[str]:
-        """On the confidence of most frequent values, which have no standard error."""
+        """Notes on the confidence of most frequent values, which have no standard error."""
         confidence = float(asked.options.confidence)
         for call in asked.question.aggregates:
             for at in parts.uses[call.id]:

@@ -65,7 +65,8 @@ class Program(BoundedQuestion):
 
     @property
     def learn_share(self) -> Fraction:
-        """The share of the price for learning limits. Limits on keys may be several, and the rows of all entities depend on them.
+        """The share of the price for learning limits. There may be several limits on keys, and they affect the rows of all
+        entities.
 
         Totals may have heavy tails, where a limit depends on few entities. So they get a larger share, unless the noise of many
         groups would hide these entities anyway (simulated for the data sets of `tests/bench/clips.py`, and for counts of rows
@@ -82,15 +83,15 @@ class Program(BoundedQuestion):
 
     @property
     def counted(self) -> frozenset[int]:
-        """The positions of the parts that are answered by the counts by which undeclared groups are selected: the number of
-        entities of each group, if all keys are undeclared and no entity is left out of a group that it is in."""
+        """The positions of the parts that follow from the counts which select undeclared groups: the number of entities of each
+        group, if all keys are undeclared and no entity is omitted from any of its groups."""
         rows, entities = self.keys_tell_rows, self._keys_tell_entities
         return frozenset(i for i, part in enumerate(self.decomposition.parts)
                          if KINDS[type(part)].told_by_keys(part, rows=rows, entities=entities))
 
     @property
     def keys_tell_rows(self) -> bool:
-        """Whether the counts by which undeclared groups are selected are numbers of rows."""
+        """Whether the counts that select undeclared groups are numbers of rows."""
         owner, rows = self.known.owner, self.known.rows
         alone = rows == 1 or (owner is not None and self.view.max_frequency((owner, *self.keys)) == 1)
         return (self._keys_are_counted and owner is None) or (self._keys_tell_entities and alone)
@@ -110,7 +111,7 @@ class Program(BoundedQuestion):
 
     @property
     def keys_share(self) -> Fraction:
-        """The share of the price for selecting undeclared keys: all that is left, if nothing else is measured."""
+        """The share of the price for selecting undeclared keys: everything that is left if nothing else is measured."""
         if not self.hidden:
             return Fraction(0)
         if len(self.counted) == len(self.decomposition.parts):
@@ -136,7 +137,7 @@ class Program(BoundedQuestion):
 
     @property
     def reserve(self) -> Cost:
-        """The part of this that may be spent on a limit that must be drawn."""
+        """The reserve within this cost that may be spent on drawing a limit."""
         return self.allotted.part(self._left * RESERVE_SHARE)
 
     @property
@@ -145,7 +146,7 @@ class Program(BoundedQuestion):
 
     @property
     def may_fail(self) -> int:
-        """How many stages or tasks need a part of the delta."""
+        """The number of stages or tasks that need a share of the delta."""
         smooth = "smooth_sensitivity" in self.options.mechanisms
         return smooth * sum(KINDS[type(part)].ranked for part in self.decomposition.parts) + bool(self.hidden)
 
@@ -155,12 +156,12 @@ class Program(BoundedQuestion):
 
     @property
     def idle(self) -> bool:
-        """Whether nothing private is measured: the question shows only declared groups, without aggregates, or public tables."""
+        """Whether nothing private is measured: the question only shows declared groups without aggregates, or public tables."""
         return not self.decomposition.parts and not self.hidden
 
     @property
     def cost(self) -> Cost:
-        """What is charged: exactly the price, but delta only if something uses it."""
+        """The cost that is charged: exactly the price, but with delta only if something uses it."""
         hidden = bool(self.hidden) or any(below.hidden for _, below in self.first)
         uses_delta = hidden or "smooth_sensitivity" in self.options.mechanisms
         return replace(self.whole, delta=self.whole.delta if uses_delta else Fraction(0))
@@ -172,8 +173,8 @@ def questions(program: Program) -> tuple[Program, ...]:
 
 
 def priced(price: Price | None, budget: Budget, span: Mapping[str, Span] = MappingProxyType({})) -> Price:
-    """The price, if there is one that fits the budget; OptionError otherwise. `span` has the places in the text of its
-    options."""
+    """The price. Raises OptionError if there is none, or if it does not fit the budget. `span` has the positions of its options
+    in the text."""
     if price is None:
         raise OptionError("no price is given", code="no-price",
                           try_="SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.5) ..., epsilon=0.5 where you connect, or "

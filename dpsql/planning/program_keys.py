@@ -12,7 +12,7 @@ from dpsql.types import Type
 
 
 def with_rules(program: Program) -> Program:
-    """The program with the rules that select undeclared keys, its own and those of its scalar subqueries."""
+    """The program with the rules that select undeclared keys, both its own and those of its scalar subqueries."""
     return replace(_with_rule(program), first=tuple((scalar, _with_rule(below)) for scalar, below in program.first))
 
 

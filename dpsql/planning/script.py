@@ -85,7 +85,7 @@ def script(program: Program, public: PublicTables, scratch: Scratch) -> Generato
 
 def parts_released(program: Program, parts: Collection[str], public: PublicTables,
                    scratch: Scratch) -> Generator[Request, Any, Mapping[str, Released]]:
-    """A generator of the requests of the released parts of a statement, named by the ids of their placeholders, and of the scalar
+    """A generator of the requests of a statement's released parts, named by the ids of their placeholders, and of the scalar
     subqueries that these need; returns what was released for each part."""
     singles: dict[str, Single] = {}
     found: dict[str, Released] = {}

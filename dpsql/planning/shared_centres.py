@@ -54,14 +54,14 @@ def to_centre(question: Question, parts: Decomposition) -> list[Average]:
 
 
 def columns_to_centre(question: Question, bound: Bound) -> dict[str, str | None]:
-    """The columns that can be measured from a centre because their squares or products are needed, each with a condition. None
-    with a declared level: this assumes rows at their bounds, and then squares need the least noise from the midpoint."""
+    """The columns that can be measured from a centre because their squares or products are needed, each with a condition. There
+    are none with a declared level: it assumes rows at their bounds, for which squares need the least noise from the midpoint."""
     return measured_columns(question) if bound.name != "extension" else {}
 
 
 def searched_centres(question: Question, parts: Decomposition, bound: Bound, view: Node, owners: tuple[str, ...],
                      price: Cost) -> Generator[Request, Any, Centres]:
-    """Search for a centre for each of these averages and columns, at an equal share of the price."""
+    """Search for a centre for each average and column, with equal shares of the price."""
     averages, measured = to_centre(question, parts), columns_to_centre(question, bound)
     price = price.part(Fraction(1, len(averages) + len(measured)))
     found, columns = [], {}
@@ -88,7 +88,7 @@ def _searched(at: int, column: str, when: str | None, grid: Quantizer, view: Nod
 
 
 def weights_of(question: Question, parts: Decomposition, bound: Bound) -> list[float]:
-    """The weight of each part in splitting the price, where averages and squares are measured from centres."""
+    """The weight of each part in splitting the price, if averages and squares are measured from centres."""
     averages, measured = to_centre(question, parts), columns_to_centre(question, bound)
     counts, centred = {average.count for average in averages}, {average.call.id for average in averages}
     centred |= {call.id for call in question.aggregates if call.columns and call.columns[0] in measured}

@@ -14,7 +14,7 @@ from dpsql.questions.parts import Part
 
 
 def check_mechanisms(program: Program) -> None:
-    """Raises OptionError if a mechanism that was named has nothing to do."""
+    """Raises OptionError if a named mechanism is not used."""
     idle = unused(program)
     if idle:
         name, reason = next(iter(idle.items()))
@@ -23,7 +23,7 @@ def check_mechanisms(program: Program) -> None:
 
 
 def unused(program: Program) -> dict[str, str]:
-    """The mechanisms that were named but can do nothing in any question of the statement, each with a reason."""
+    """The mechanisms that were named but can answer no question of the statement, each with a reason."""
     found = _unused_in(program)
     others = [_unused_in(below) for _, below in program.first]
     return {name: reason for name, reason in found.items() if all(name in other for other in others)}

@@ -156,7 +156,7 @@ def as_floats(values: Sequence[Value]) -> Numbers:
 
 
 def as_values(numbers: NDArray[np.float64], kind: Type) -> list[Value]:
-    """Numbers as values of a column's type."""
+    """Numbers converted to values of a column's type."""
     if kind is Type.BIGINT:
         return [None if number != number else int(number) for number in numbers.tolist()]
     if kind is Type.DATE:

@@ -39,8 +39,8 @@ class ReleasedPart(Frozen):
 
 
 def cut(tree: exp.Expr, context: BindingContext) -> tuple[exp.Expr, tuple[ReleasedPart, ...]]:
-    """The statement with tables in place of its released parts. Raises NotAround if it is one such part as a whole, or
-    reads private rows beside them."""
+    """The statement with tables instead of its released parts. Raises NotAround if the whole statement is one such part, or if it
+    also reads private rows elsewhere."""
     cutting = _Cutting(context)
     around, kind = cutting.query(tree.copy(), Names(), shown=True)
     if kind == PRIVATE or _is_part(around):

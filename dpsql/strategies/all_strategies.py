@@ -104,8 +104,8 @@ class Verdict(Frozen):
 
 def best(workload: Workload, targets: Array | None = None,
          plans: dict[str, Plan] | None = None, admit: Admit | None = None) -> tuple[Strategy, list[Verdict]]:
-    """The strategy of the least value at the unit price, and the verdicts on all plans. A single plan was requested by name.
-    `admit` raises Unsupported for a strategy that cannot be taken."""
+    """The strategy with the least value at the unit price, and the verdicts on all plans. A single plan means that it was
+    requested by name. `admit` raises Unsupported for a strategy that cannot be used."""
     verdicts: list[Verdict] = []
     found: Strategy | None = None
     certificate: OptimalityBound | None = None
@@ -139,7 +139,7 @@ class NoStrategy(ValueError):
 
 
 def attempted(search: Callable[[], Strategy | Refusal], admit: Admit | None = None) -> Strategy | Refusal:
-    """The result of a search, or a refusal if it would need too large an array or too much memory, or if its result does not
+    """The result of a search; a refusal if the search would need too large an array or too much memory, or if its result does not
     answer the workload."""
     try:
         found = search()

@@ -24,7 +24,7 @@ SOLVED = 1024  # most cells for which noisy queries are made consistent
 
 
 def plan_cells(workload: Workload, targets: Array | None = None, *, noise: Noise = "gaussian") -> Strategy | Refusal:
-    """Noise on every cell; queries add up noisy cells. Best where the workload is little more than the cells."""
+    """Noise on every cell; queries add up noisy cells. Best if the workload is little more than the cells."""
     if workload.domain.size > LARGE:
         return Refusal(f"noise on the cells is limited to {LARGE} cells")
     block = one_block(*(Identity(size) for size in workload.domain.shape))

@@ -123,7 +123,7 @@ def shares_of(task: Occurrences, keys: tuple[str, ...], *, order: int) -> Groupe
 
 
 def noise_of(task: Occurrences, allotted: Cost) -> Noise:
-    """The noise of shares: those of an entity have an l1 norm of one UNIT, or at rho an l2 norm."""
+    """The noise of shares. The shares of an entity have an l1 norm of one UNIT, or for rho an l2 norm of one UNIT."""
     return bought(UNIT, allotted)
 
 
@@ -139,7 +139,7 @@ def _told_of_total(total: Linear, allotted: Cost) -> str:
 
 
 def hidden(seen: Sequence[Reals], noises: Sequence[Noise], setting: Setting) -> Reals:
-    """The number of values of each cell that do not stand out; the error of the answer is about half of it."""
+    """The number of values of each cell that are not significant; the error of the answer is about half of it."""
     weights, shares = _combined(seen, noises)
     return np.asarray((shares <= _margin(noises, weights, shares.shape[1], float(setting.confidence))).sum(axis=1))
 
@@ -158,7 +158,7 @@ def told(task: Occurrences, seen: Sequence[Reals], noises: Sequence[Noise]) -> E
 
 
 def misjudged(seen: Sequence[Reals], noises: Sequence[Noise]) -> Reals:
-    """For each cell, the sum of the probabilities that a value is misclassified: errors near 0 are far from independent."""
+    """For each cell, the sum of the probabilities that a value is misclassified; errors near 0 are far from independent."""
     chances = occurring(seen, noises)
     return np.asarray(np.minimum(chances, 1 - chances).sum(axis=1), dtype=np.float64)
 

@@ -73,7 +73,8 @@ APART = 2  # up to so many quantiles are chosen one by one
 
 
 def exponential_scale(rows: int) -> ScaleOf:
-    """The scale of the exponential mechanism for scores in which a row counts `apart`; its cost: `measurements.select.Select`."""
+    """The scale of the exponential mechanism for scores in which a row counts `apart`; for its cost see
+    `measurements.select.Select`."""
 
     def scale(allotted: Cost, apart: int) -> float:
         if rows == 0:
@@ -86,7 +87,7 @@ def exponential_scale(rows: int) -> ScaleOf:
 
 
 def flip_scale(rows: int) -> ScaleOf:
-    """The same for permute-and-flip, for which no bounded range is proved: its epsilon counts in full."""
+    """The same for permute-and-flip. No bounded range is proved for it, so its epsilon counts in full."""
 
     def scale(allotted: Cost, apart: int) -> float:
         return 1e-9 if rows == 0 else math.nextafter(float(Fraction(rows * apart) / allotted.as_epsilon), math.inf)
@@ -106,7 +107,7 @@ class QuantileStep(Frozen):
 
 
 def order(quantiles: int) -> tuple[tuple[QuantileStep, ...], ...]:
-    """The choices for so many quantiles, level by level."""
+    """The order in which this many quantiles are chosen, level by level."""
     if quantiles <= APART:
         return tuple((QuantileStep(at=i),) for i in range(quantiles))
     levels: list[tuple[QuantileStep, ...]] = []
@@ -145,13 +146,13 @@ class QuantileSearch(Frozen):
         return order(len(self.fractions))
 
     def fraction(self, step: QuantileStep) -> Fraction:
-        """The quantile among the rows between its neighbours."""
+        """The quantile of a step, relative to the rows between its neighbours."""
         low = self.fractions[step.below] if step.below is not None else Fraction(0)
         high = self.fractions[step.above] if step.above is not None else Fraction(1)
         return (self.fractions[step.at] - low) / (high - low)
 
     def target(self, step: QuantileStep) -> Target:
-        """The target of a step. MIN and MAX aim inside the data; the targets of quantiles beside them are corrected for that."""
+        """The target of a step. MIN and MAX aim inside the data; the targets of quantiles next to them are corrected for that."""
         fraction = self.fraction(step)
         rows = Fraction(self.aims[step.at])
         for place, weight in ((step.below, 1 - fraction), (step.above, fraction)):
@@ -160,7 +161,7 @@ class QuantileSearch(Frozen):
 
     @cached_property
     def aims(self) -> tuple[int, ...]:
-        """The number of rows above its rank at which each quantile aims."""
+        """For each quantile, the number of rows above its rank at which it aims."""
         signs = {Fraction(0): 1, Fraction(1): -1}
         return tuple(signs.get(p, 0) * math.ceil(EXTREME * errors[-1])
                      for p, errors in zip(self.fractions, self.errors, strict=True))
@@ -174,7 +175,7 @@ class QuantileSearch(Frozen):
 
     @cached_property
     def errors(self) -> tuple[tuple[float, ...], ...]:
-        """For each quantile the scales of the independent errors in its rank, its own last.
+        """For each quantile, the scales of the independent errors in its rank, with its own last.
 
         P(error > x) falls as exp(-x / scale). The segment in which a quantile is chosen moves with the errors of its neighbours.
         """
@@ -204,13 +205,15 @@ class QuantileSearch(Frozen):
 
     @cached_property
     def end_scale(self) -> float:
-        """The scale of the scores of ends. The lower and the upper ends of several quantiles are two separate choices."""
+        """The scale of the scores of interval ends. The lower and the upper ends of several quantiles are two separate
+        choices."""
         share = self.ends_share * (1 - COUNTED * self.counts) / min(2, len(self.fractions))
         return exponential_scale(self.task.rows)(self.price.part(share), WEIGHTS)
 
     @property
     def counts(self) -> bool:
-        """Whether there are ends between two quantiles; MIN and MAX do not count, as they take the ends of the next quantile."""
+        """Whether the rows between two quantiles must be counted to place an end. MIN and MAX are not included, as they take the
+        end of the next quantile."""
         return sum(fraction not in (0, 1) for fraction in self.fractions) + (len(self.fractions) > 2) > 1
 
     @property
@@ -219,14 +222,14 @@ class QuantileSearch(Frozen):
 
     @property
     def affordable(self) -> bool:
-        """Whether the price of each choice exceeds the rounding error of its draw."""
+        """Whether the price of each choice is large enough, compared with the rounding error of its draw."""
         try:
             return min(*self.scales, self.end_scale) > 0
         except ArithmeticError:
             return False
 
     def end(self, i: int, confidence: Fraction) -> EndChoice:
-        """How the ends of the interval of a quantile are chosen: with the weights whose ends are nearest on average."""
+        """How the ends of a quantile's interval are chosen: with the weights whose ends are nearest on average."""
         miss = 1 - float(confidence)
         tried = [EndChoice(inside=inside, scale=self.end_scale) for inside in range(1, WEIGHTS)]
         if self.fractions[i] in (0, 1):
@@ -236,13 +239,14 @@ class QuantileSearch(Frozen):
         return min(found, key=lambda one: one.usual)
 
     def beyond(self, confidence: Fraction) -> int:
-        """The number of places beyond the range, which ends take if there are few rows."""
+        """The number of places added beyond the range; ends are put there if there are few rows."""
         wanted = Fraction(self.most + 1, 2) / (1 - confidence)
         return min(math.ceil(wanted), 1 << MOST_BITS)
 
     @property
     def ties(self) -> int:
-        """The number of bits that break ties between rows of one value, which quantiles chosen jointly may have to split."""
+        """The number of bits that break ties between rows with the same value, which quantiles chosen jointly may have to
+        split."""
         return min(MOST_TIES, MOST_BITS - self.most.bit_length()) if len(self.fractions) > APART else 0
 
 
@@ -267,7 +271,7 @@ class EndChoice(Frozen):
         return replace(self, rows=rows)
 
     def beyond_error(self, error: float, chance: float) -> EndChoice:
-        """The same choice with the fewest rows at which q is missed with this probability at most, up to an eighth of a scale."""
+        """The same choice with the fewest rows at which q is missed with at most this probability, up to an eighth of a scale."""
         low, high = 0.0, self.inner + error
         while self.away(high).missed(error) > chance:
             low, high = high, 2 * high
@@ -277,7 +281,7 @@ class EndChoice(Frozen):
         return self.away(high)
 
     def missed(self, error: float) -> float:
-        """The probability that the end lies fewer rows from v than the error of v, if v is off to that side: the mean of
+        """The probability that the end is fewer rows away from v than the error of v, if v is off to that side: the mean of
         exp(-x / error) for x > 0 with a density proportional to exp(-(rows - x) / inner) inside, exp(-(x - rows) / outer)
         beyond."""
         away, gap = math.exp(-self.rows / self.inner), 1 / error - 1 / self.inner
@@ -295,7 +299,7 @@ class EndChoice(Frozen):
 
 
 def searched(search: QuantileSearch, setting: Setting) -> Generator[Request, Any, Estimates]:
-    """Chooses all quantiles of a task, and the ends of their intervals."""
+    """Choose all quantiles of a task, and the ends of their intervals."""
     if not setting.cells:  # no group was selected
         return tuple(constant(np.zeros(0)) for _ in search.fractions)
     chosen = np.sort((yield from _chosen(search, setting)), axis=1)
@@ -349,12 +353,12 @@ class EndSide(Frozen):
 
     @cached_property
     def last(self) -> int:
-        """The place at which the range ends on this side."""
+        """The last place of the range on this side."""
         return 0 if self.sign < 0 else self.search.most
 
     @cached_property
     def outermost(self) -> int:
-        """The last place beyond the range."""
+        """The last place that was added beyond the range on this side."""
         return self.last + self.sign * self.search.beyond(self.confidence)
 
     @cached_property
@@ -372,12 +376,13 @@ class EndSide(Frozen):
 
     @cached_property
     def order(self) -> tuple[int, ...]:
-        """The quantiles whose end is chosen, outermost first. The end of an extreme is that of the range."""
+        """The quantiles whose end is chosen, outermost first. For an extreme it is the end of the range."""
         extreme = 0 if self.sign < 0 else 1
         return tuple(i for i, fraction in enumerate(self.search.fractions) if fraction != extreme)[:: -self.sign]
 
     def segments(self, chosen: Sequence[int]) -> dict[int, Segment]:
-        """The segments in which ends are chosen, next to the quantiles chosen in a cell; none where there is no place left."""
+        """The segments from which ends are chosen, next to the quantiles chosen in a cell; a quantile has none if no place is
+        left."""
         found = {}
         for at, i in enumerate(self.order):
             if at and self.search.fractions[i] in (0, 1):

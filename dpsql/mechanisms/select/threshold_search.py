@@ -78,7 +78,7 @@ class Belief:
         self._edges, self._logs = np.array([0.0, top + 1.0]), np.zeros(1)
 
     def middle(self) -> int:
-        """The median place, 1 at least."""
+        """The median place, at least 1."""
         widths = np.diff(self._edges)
         mass = np.cumsum(widths * np.exp(self._logs - self._logs.max()))
         at = int(np.searchsorted(mass, mass[-1] / 2))
@@ -87,8 +87,8 @@ class Belief:
         return max(1, round(float(self._edges[at] + part * widths[at])))
 
     def learn(self, place: int, told: float) -> None:
-        """Updates the density with a comparison, in standard errors of its noise, which is treated as Laplace noise: below 0, the
-        places from this one upwards become likelier."""
+        """Update the density with a comparison, given in standard errors of its noise, which is treated as Laplace noise. If it
+        is below 0, the places from this one upwards become likelier."""
         if place not in self._edges:
             at = int(np.searchsorted(self._edges, place))
             self._edges, self._logs = np.insert(self._edges, at, place), np.insert(self._logs, at, self._logs[at - 1])

@@ -65,7 +65,7 @@ class Bands(SharedMechanism):
 
 
 def totals(task: Shared, keys: tuple[str, ...]) -> Node:
-    """The total of each entity in each cell, for as many cells as an entity may contribute to."""
+    """The total of each entity in each cell, for at most the number of cells that an entity may contribute to."""
     owner, = task.owners
     given = Contributions(input=task.input, owner=owner, keys=keys, summands=(task.summand,))
     if not keys:
@@ -75,7 +75,7 @@ def totals(task: Shared, keys: tuple[str, ...]) -> Node:
 
 
 def added(task: Shared, sums: Reals, signs: Sequence[int], noise: Noise) -> Estimate:
-    """The bands of each cell and sign, added up to the highest significant one."""
+    """For each cell and sign, the sum of its bands up to the highest significant one."""
     usual, step, powers = (task.summand.l1 - 1).bit_length(), float(SHARE.step), 2.0 ** np.arange(TOP + 1)
     hidden = float(exceeded(noise, np.array([ALARM]))[0]) * step  # what the next band may hold without being significant
     values, deviations = np.zeros(len(sums)), np.zeros(len(sums))
@@ -89,7 +89,8 @@ def added(task: Shared, sums: Reals, signs: Sequence[int], noise: Noise) -> Esti
 
 
 def in_bands(given: Node, keys: Sequence[str]) -> Node:
-    """Each total of an entity with its band, 1 + j with the sign of the total (0 for a total of 0), and its share of 2^j."""
+    """Each total of an entity with its band, which is 1 + j with the sign of the total (0 for a total of 0), and its share of
+    2^j."""
     total = given.field("e0_0").ref
     size = Call(function="abs", args=(total,), type=Type.BIGINT)
 

@@ -43,7 +43,7 @@ class SharedMechanism(abc.ABC):
         """The verdict on a task with this bound."""
 
     def run(self, tasks: Sequence[tuple[Task, Cost]], setting: Setting) -> Script:
-        """Requests nothing if there are no cells."""
+        """Make the requests of all tasks; none if there are no cells."""
         found: list[Estimates] = []
         for task, allotted in tasks:
             assert isinstance(task, Shared)
@@ -58,7 +58,7 @@ class SharedMechanism(abc.ABC):
 
 
 def shares(task: Shared, setting: Setting) -> OwnerSets:
-    """The sets of entities of every cell, in one relation."""
+    """The sets of entities of all cells, in one relation."""
     if not setting.keys:
         return OwnerSets(input=task.input, owners=task.owners, summand=task.summand, once=task.once)
     return OwnerSets(input=numbered(task, setting), owners=task.owners, summand=task.summand, once=task.once, cell=CELL)
@@ -90,7 +90,7 @@ def _place(below: Node, setting: Setting) -> Expr:
 
 
 def estimate(task: Shared, released: ExtensionSums, noises: Sequence[Noise]) -> Estimate:
-    """The sums of the cells, released with these noises. What is cut off is not in their error; see `planning.cut_off`."""
+    """The sums of the cells, released with these noises. Their errors do not include what is cut off; see `planning.cut_off`."""
     slopes: dict[tuple[int, ...], tuple[NoiseTerm, Numbers]] = {}
     for i, noise in enumerate(dict.fromkeys(noises)):
         error = error_of(noise)

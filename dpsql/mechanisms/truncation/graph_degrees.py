@@ -64,7 +64,7 @@ class DegreeCounts:
                    f"degree up to {task.most}, less where few entities have it")
 
     def run(self, tasks: Sequence[tuple[Task, Cost]], setting: Setting) -> Script:
-        """All tasks of a statement share one release, at the sum of their prices."""
+        """Answer all tasks of a statement by one release, at the sum of their prices."""
         given = [task for task, _ in tasks if isinstance(task, DegreeSums)]
         if not setting.cells:
             return [(Estimate(values=np.zeros(0)),) for _ in given]
@@ -79,7 +79,7 @@ def _noise(task: DegreeSums, allotted: Cost) -> Noise:
 
 
 def risen(counts: Sequence[int]) -> Reals:
-    """The non-decreasing cumulative counts nearest to the noisy ones in least squares, as counts."""
+    """The counts whose cumulative sums do not decrease and are nearest to the noisy ones in least squares."""
     from scipy.optimize import isotonic_regression
 
     return np.diff(isotonic_regression(np.concatenate(([0.0], np.cumsum(np.array(counts, dtype=np.float64))))).x)

@@ -44,7 +44,8 @@ class SumsAtLevel(AbstractFrozen):
 
     @cached_property
     def levels(self) -> tuple[int, ...]:
-        """Powers of two, from a small fraction of what one row can add: lower ones would only make the right one less likely."""
+        """Powers of two, from a small fraction of what one row can add; lower levels would only make the right one less
+        likely."""
         end = max(1, self.task.most.bit_length())
         return bearable((2**j for j in range(min(end, max(1, self.task.summand.l1.bit_length() - LOWER)) - 1, end)), self.noise)
 
@@ -67,7 +68,7 @@ class SumsAtLevel(AbstractFrozen):
         return self.price.part((1 - self.choice) / self.cells)
 
     def deviation(self, level: int) -> float:
-        """The approximate error of a sum, with what is cut off, if this is the level that is drawn."""
+        """The approximate error of a sum, including truncation, if this level is drawn."""
         return self.cut * math.sqrt(self.noise(level).variance) / UNIT
 
     @abc.abstractmethod

@@ -45,8 +45,8 @@ class Graph(Frozen):
     read: frozenset[str]
 
     def over(self, most: int) -> Node:
-        """The columns that are read of the view, computed over the degrees 1 .. `most`, each once, in place of the private ones.
-        The degree itself is added as the first column.
+        """The columns of the view that are read, computed over the degrees 1 .. `most`, each once, instead of the private
+        ones. The degree itself is added as the first column.
         """
         fields = tuple(Field(id=name, name=name, facts=Facts(
             type=Type.BIGINT, nullable=False, physical=Interval(1, most), declared=Interval(1, most), whole=True))
@@ -76,7 +76,7 @@ def _put(node: Node, needed: frozenset[str], numbers: Node) -> Node:
 
 
 def degrees_of(view: Node, read: frozenset[str], public: PublicFacts) -> Graph | None:
-    """The graph whose degrees a view shows, if a question reads only these columns of it; None if it is about something else.
+    """The graph whose degrees a view shows, if a question reads only these columns; None for other views.
 
     Raises NearlyDegrees if a view of rows that belong to two entities each has groups that are not degrees.
     """

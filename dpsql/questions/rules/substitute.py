@@ -31,7 +31,7 @@ def substitute(tree: Tree, values: Mapping[str, Value]) -> Tree:
 
 
 def as_columns(tree: Tree) -> Tree:
-    """The same with placeholders turned into columns, for expressions over rows that have their values."""
+    """The same, with placeholders turned into columns, for expressions over rows that contain their values."""
     return _changed(tree, lambda part: Ref(column=part.id, type=part.type, span=part.span))  # type: ignore[no-any-return]
 
 
@@ -48,7 +48,7 @@ def has_placeholders(tree: object) -> dict[str, Placeholder]:
 
 
 def held(awaited: Placeholder, value: Value) -> Value:
-    """A released value, clamped to the ranges that its placeholder declares; None for numbers that are not finite."""
+    """A released value, clamped to the ranges that its placeholder declares; None for NaN and infinities."""
     if isinstance(value, bool | str) or value is None:
         return value
     for ends in (awaited.declared, awaited.physical):

@@ -74,8 +74,8 @@ Ready = Callable[..., None]
 def serve(policy: Path, listen: str, *, http: str | None = None, http_names: Sequence[str] = (), tls: TlsFiles | None = None,
           without_tls: bool = False, front_user: str | None = None, limits: ServerLimits | None = None,
           ready: Ready = lambda *addresses: None) -> int:
-    """Serve until SIGTERM or SIGINT; for the main thread. `ready` is called with the addresses, that of HTTP last, when clients
-    can connect. Returns the exit code.
+    """Serve until SIGTERM or SIGINT; must run in the main thread. `ready` is called with the addresses, the HTTP address last,
+    when clients can connect. Returns the exit code.
 
     Passwords are proven without being sent, but answers are read by whoever listens: so an address that is reached from elsewhere
     needs TLS, unless the owner says `without_tls`. Raises PolicyError, LedgerError or OperationalError.

@@ -39,7 +39,7 @@ class Aggregated(Frozen):
 
     @property
     def aggregate(self) -> Aggregate:
-        """The row of the table."""
+        """The entry of this function in the table of aggregates."""
         return AGGREGATES[self.function]
 
     def same(self, other: Aggregated) -> bool:
@@ -54,7 +54,7 @@ class AggregateReader:
         self._rows, self._id, self._exact = rows, identifier, exact
 
     def read(self, node: exp.Expr) -> Aggregated:
-        """Raises SqlError or Unsupported, located."""
+        """Read an aggregate. Raises SqlError or Unsupported, located."""
         span, when = span_of(node), None
         if isinstance(node, exp.Filter):
             inner = node.this

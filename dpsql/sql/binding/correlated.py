@@ -32,7 +32,7 @@ Link = tuple[Expr, Expr]  # an expression over the rows around, and one over the
 
 
 def total(host: SelectHost, select: exp.Select, names: Names, span: Span | None) -> AddedColumns:
-    """The value of a subquery of aggregates, for each row around it."""
+    """The value of a subquery of aggregates, for each outer row."""
     inner = host.inside(select, names)
     links = _links(host, inner, select, span)
     _check_limit(select)

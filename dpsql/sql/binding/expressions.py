@@ -78,7 +78,7 @@ class Binder(abc.ABC):
         """Whether the engine accepts a regular expression."""
 
     def condition(self, node: exp.Expr, what: str) -> Expr:
-        """An expression that must be a truth value."""
+        """An expression that must be boolean."""
         expr = self.bind(node)
         if typing.is_null(expr):
             return Literal(value=None, type=Type.BOOLEAN, span=expr.span)
@@ -88,7 +88,7 @@ class Binder(abc.ABC):
         return expr
 
     def bind(self, node: exp.Expr) -> Expr:
-        """The expression a node stands for. Raises SqlError or Unsupported, located."""
+        """The bound expression of a node. Raises SqlError or Unsupported, located."""
         if self._depth >= MOST_NESTING:
             raise SqlError("this expression is nested too deeply", code="too-deep", span=span_of(node),
                            try_="a subquery that computes a part of it")

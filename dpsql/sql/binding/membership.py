@@ -102,7 +102,7 @@ def _same_types(subjects: Sequence[Expr], relation: BoundRelation, context: Bind
 
 
 def exists(host: SelectHost, inner: SelectHost, select: exp.Select, span: Span | None) -> AddedColumns:
-    """EXISTS (SELECT ...), alone or linked to the query around it by its WHERE.
+    """EXISTS (SELECT ...), uncorrelated or correlated through its WHERE.
 
     `inner` is the host of the subquery, whose names may also be those of `host`.
     """
@@ -153,7 +153,7 @@ def _sides(part: Expr, inner: Node) -> tuple[Expr, Expr] | None:
 
 def half_join(left: Node, right: Node, condition: Expr, origins: Origins, context: BindingContext, *, keep: bool,
               span: Span | None) -> Node:
-    """The left rows that match some right row, or those that match none."""
+    """The left rows that match some right row, or those that match no right row."""
     links = []
     for part in conjuncts(condition):
         if columns(part) <= set(right.env):

@@ -31,8 +31,8 @@ _INNER = ("distinct", "order", "limit", "offset", "qualify", "windows")
 
 
 def released_inside(select: exp.Select, names: Names) -> tuple[exp.Select, Names, list[exp.Expr]] | None:
-    """The released query that a SELECT reads, the CTEs visible to it, and its aliases from the inside out (a CTE and its use may
-    both name columns); None if a SELECT does not have this form."""
+    """The released query that a SELECT reads, the CTEs visible to it, and its aliases from the inside out (both a CTE and its use
+    may name columns); None if a SELECT does not have this form."""
     clause = select.args.get("from_")
     if clause is None or any(select.args.get(key) for key in _ALONE) or any(map(has_aggregate, select.expressions)):
         return None
@@ -105,7 +105,7 @@ class ReleasedRows(Binder):
         return found
 
     def term(self, node: exp.Expr) -> Expr:
-        """A term of ORDER BY, where an alias of the SELECT list has precedence over a column."""
+        """A term of ORDER BY, where an alias of the SELECT list takes precedence over a column."""
         named = isinstance(node, exp.Column) and node.args.get("table") is None and self._items.get(str(node.name).lower())
         return named or self.bind(node)
 

@@ -36,7 +36,8 @@ def inner_of_over(node: exp.Expr) -> exp.Expr:
 
 
 def read_over(node: exp.Expr, key_of: KeyOf, constant: Callable[[exp.Expr], Expr], others: int) -> OverGroups:
-    """What OVER asks for. `others` is how many keys GROUP BY has; `constant` binds a number. Raises SqlError or Unsupported."""
+    """The contents of OVER. `others` is the number of keys in GROUP BY; `constant` binds a number. Raises SqlError or
+    Unsupported."""
     if node.args.get("alias") is not None:
         raise Unsupported("WINDOW is answered only in a subquery of rows", code="window-here", span=span_of(node.args["alias"]),
                           try_=FORM)

@@ -35,7 +35,7 @@ _PRIVILEGES = (
 
 
 def macros() -> dict[str, list[str]]:
-    """The ways to call each function, as DuckDB's CREATE MACRO takes them."""
+    """The signatures and bodies of each function, as DuckDB's CREATE MACRO takes them."""
     found: dict[str, list[str]] = {}
     for body, names in _CONSTANT.items():
         for name, count in (each.split("/") for each in names.split()):

@@ -49,14 +49,14 @@ HEADERS: Mapping[str, str] = {
 
 
 def cookie_of(scope: Scope) -> str:
-    """The name of the cookie. A browser sends cookies to all ports of a host, so it has that of the server; with TLS, the browser
-    takes it from nobody else (`__Host-`)."""
+    """The name of the cookie. Browsers send cookies to all ports of a host, so the name contains the server's port. With TLS,
+    browsers accept the cookie from no other host (`__Host-`)."""
     _, port = scope["server"] or ("", None)
     return f"{'__Host-' if scope['scheme'] == 'https' else ''}dpsql-{port}"
 
 
 def protecting(scheme: str) -> Mapping[str, str]:
-    """The headers of every answer by HTTP or HTTPS."""
+    """The security headers of every response over HTTP or HTTPS."""
     return {**HEADERS, **ENCRYPTED} if scheme == "https" else HEADERS
 
 
@@ -206,7 +206,7 @@ async def _body(receive: Receive, headers: Headers, most: int) -> bytes:
 
 
 def check_json(body: bytes) -> None:
-    """Raises HttpRefusal for what is not strict JSON in UTF-8, or nested deeply."""
+    """Raises HttpRefusal unless the body is strict JSON in UTF-8 that is not nested deeply."""
     try:
         _check_value(json.loads(body.decode("utf-8"), parse_constant=_none_such, object_pairs_hook=_once), DEPTH)
     except (ValueError, RecursionError):

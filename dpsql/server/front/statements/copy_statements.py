@@ -41,12 +41,12 @@ class CopyStatement(Frozen):
     most: int | None = None
 
     def place(self, position: int) -> int:
-        """The place in the text of COPY, of one in the query; both are counted from 1."""
+        """The position in the text of COPY of a position in the query; both are counted from 1."""
         return self.start + (1 if self.of_table else position)
 
 
 def read_copy(text: str) -> CopyStatement | None:
-    """What COPY asks for; None for any other statement. Raises RefusedOnWire, with places in the text."""
+    """The contents of a COPY statement; None for other statements. Raises RefusedOnWire, with positions in the text."""
     if first_word(text) != "COPY":
         return None
     tokens: list[Token] | None = None

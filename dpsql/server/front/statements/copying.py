@@ -15,13 +15,14 @@ from dpsql.server.front.terms.copied_rows import Row, copied
 
 
 def described_copy(statement: CopyStatement, describe: Callable[[str], Described]) -> Described:
-    """COPY has the parameters of its query, and no columns, as its rows come otherwise. `describe` is for the query."""
+    """The description of COPY: the parameters of its query, and no columns, as its rows are sent differently. `describe` is
+    called for the query."""
     with _located(statement):
         return Described(parameters=describe(statement.query).parameters, columns=None)
 
 
 def copied_outcome(statement: CopyStatement, describe: Callable[[str], Described], execute: Callable[[str], Outcome]) -> Outcome:
-    """The outcome of COPY, from what describes and executes its query."""
+    """The outcome of COPY. `describe` and `execute` are called for its query."""
     with _located(statement):
         _check_names(statement, describe)
         outcome = execute(statement.query)

@@ -26,8 +26,7 @@ class Door(Protocol):
     """Runs in threads."""
 
     def enter(self, name: str, database: str, startup: Mapping[str, str], first: FirstProof, say: Say) -> Seat:
-        """The seat of a user who has proved to know the password. Raises NotProven, and RefusedOnWire if there is no seat for
-        them."""
+        """The seat of a user who has proven to know the password. Raises NotProven, and RefusedOnWire if no seat is available."""
 
 
 class VaultDoor:
@@ -51,7 +50,7 @@ class VaultDoor:
         raise told(fault, "")
 
     def connect(self, name: str, database: str, first: FirstProof, say: Say) -> Connection:
-        """The connection of a user who has proved to know the password. Raises NotProven and errors.Error."""
+        """The connection of a user who has proven to know the password. Raises NotProven and errors.Error."""
         asked = iter((lambda message: first.as_bytes(), say, say))
         channel = self._new_channel()
         try:

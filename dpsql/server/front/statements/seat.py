@@ -70,14 +70,14 @@ class ConnectionSeat:
         return split(text)
 
     async def described_lately(self, text: str, given: Sequence[str | None]) -> Described | None:
-        """What `describe` would tell, if it was told lately."""
+        """The description that `describe` would give, if it was given recently."""
         if self._shown is None:
             return None
         with self._told(text, timed=False) as text:
             return await current(self._shown.columns, self._connection.session, text, given)
 
     async def shown_lately(self, text: str, parameters: Sequence[object]) -> OutcomeOnWire | None:
-        """What `execute` would give, if it was shown lately; nothing is planned then."""
+        """The outcome that `execute` would give, if it was shown recently; nothing is planned then."""
         if self._shown is None:
             return None
         with self._told(text, timed=False) as text:
@@ -95,13 +95,13 @@ class ConnectionSeat:
             return self._executed(text, parameters)
 
     def cancel(self) -> None:
-        """Interrupt the statement that runs, if one does."""
+        """Interrupt the running statement, if there is one."""
         if self._busy.locked():
             self._was_cancelled.set()
             threading.Thread(target=self._connection.interrupting(), daemon=True).start()  # it waits until the statement is over
 
     def close(self) -> None:
-        """Give back what the connection holds."""
+        """Release the resources of the connection."""
         if self._catalogue is not None:
             self._catalogue[1].close()
         self._connection.close()
@@ -354,18 +354,19 @@ _NAMING_NOTHING = parse("DESCRIBE \"no table has this name\"")  # so that the ta
 
 
 def names_policy_alone(statement: Statement, catalog: Catalog) -> bool:
-    """Whether a query names tables of the policy, and no others."""
+    """Whether a query names only tables of the policy, at least one."""
     named = tables_named(statement) if isinstance(statement, Query) else []
     return bool(named) and all(catalog.table(name) is not None for name in named)
 
 
 def is_probe(statement: Statement) -> TypeGuard[Query]:
-    """Whether this is a query that cannot have a row, as its text says: tools ask so for the columns of a table or a query."""
+    """Whether the text of a query shows that it cannot return rows. Tools send such queries to learn the columns of a table or a
+    query."""
     return isinstance(statement, Query) and has_no_row(statement.tree)
 
 
 def has_no_row(tree: exp.Query) -> bool:
-    """Whether LIMIT 0, or a condition that is never true on a query without aggregates of its own, says that there is no row."""
+    """Whether the query has LIMIT 0, or a condition that is never true and no aggregates of its own."""
     limit = tree.args.get("limit")
     if isinstance(limit, exp.Limit) and isinstance(limit.expression, exp.Literal) and limit.expression.name == "0":
         return True
@@ -409,7 +410,7 @@ def _notices(texts: Iterable[str]) -> tuple[Notice, ...]:
 
 
 def seats(connected: Callable[[str, str], Connection]) -> Callable[[str, str, Mapping[str, str]], ConnectionSeat]:
-    """How seats are opened, given what opens a connection for a user to a database. The result raises RefusedOnWire."""
+    """A function that opens seats, given one that opens a connection for a user to a database. It raises RefusedOnWire."""
     def open_seat(user: str, database: str, startup: Mapping[str, str]) -> ConnectionSeat:
         fault: Error | None = None
         try:

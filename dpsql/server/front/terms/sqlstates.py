@@ -40,12 +40,12 @@ def told(fault: Error, text: str) -> RefusedOnWire:
 
 
 def state_of(fault: Error) -> str:
-    """The SQLSTATE of an error: by its code, and else by its class."""
+    """The SQLSTATE of an error: by its code, or otherwise by its class."""
     return BY_CODE.get(fault.code) or next((state for kind, state in BY_CLASS if isinstance(fault, kind)), "XX000")
 
 
 def cancelled(*, late: bool = False, charged: str | None = None) -> RefusedOnWire:
-    """What a statement ends with that was cancelled, or was `late`; after its charge, if that is given."""
+    """The error of a statement that was cancelled, or was `late`; after its charge, if `charged` is given."""
     why = "statement timeout" if late else "user request"
     if charged is None:
         return RefusedOnWire(f"canceling statement due to {why}", sqlstate="57014", detail="Nothing was charged.")

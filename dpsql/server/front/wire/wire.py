@@ -115,12 +115,13 @@ class Client:
     # -- from other tasks
 
     def cancel(self) -> None:
-        """Interrupt the statement that runs, if one does. It may end by itself before; the next one is never meant."""
+        """Interrupt the running statement, if there is one. The statement may end by itself first; the next one is never
+        affected."""
         if self._working and self._seat is not None:
             _quietly(self._seat.cancel)
 
     def stop(self) -> None:
-        """Tell the client that the server stops: now, or when its statement is answered."""
+        """Tell the client that the server is stopping: now, or when its statement is answered."""
         self._stopping = True
         if self._idle and self._task is not None:
             self._task.cancel()
@@ -128,7 +129,7 @@ class Client:
     # -- the connection
 
     async def serve(self) -> None:
-        """All of it. Raises nothing but what cancels the task."""
+        """Serve the client from login to end. Only a cancellation of the task raises."""
         try:
             with contextlib.ExitStack() as counted:
                 async with asyncio.timeout(self._limits.authentication_seconds):
