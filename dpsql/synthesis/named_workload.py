@@ -29,7 +29,7 @@ NOT_PLAIN = (exp.Join, exp.Subquery, exp.Window, exp.With, exp.SetOperation, exp
 
 
 def read_workload(option: Option | None, name: str, domain: TableDomain) -> tuple[Columns, ...]:
-    """The marginals of a workload for the table of this name; those of `marginals_of` where none is named.
+    """The marginals of a workload for the table with this name; those of `marginals_of` if none is named.
 
     Raises OptionError, located at the option, for what is no workload or a too large one; and SqlError or Unsupported, located
     in its own text, for a statement that is wrong, reads unknown columns, or does more than count and add up.

@@ -85,7 +85,7 @@ def _column(column: SyntheticColumn, found: MarginalComparison) -> str:
 
 
 def labelled(column: SyntheticColumn) -> list[str]:
-    """The entries that were counted, in words; NULL is one of them."""
+    """The entries that were counted, as text; NULL is one of them."""
     if column.counted is None:
         return []
     bins = [_bin_text(low, high, column.type) for low, high in pairwise(column.counted.edges)]

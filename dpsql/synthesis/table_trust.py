@@ -13,7 +13,7 @@ MOST_NAMED = 12  # pairs in a sentence
 
 
 def trust(compared: TableComparison) -> Iterator[tuple[str, str]]:
-    """Sentences, each with a word or two about what it is of."""
+    """Sentences, each with a short heading."""
     table, columns = compared.table, compared.columns
     if not table.marginals:
         yield "Nothing measured", "no counts were released, so it is unknown how close the table is to the private rows."
@@ -32,7 +32,7 @@ def trust(compared: TableComparison) -> Iterator[tuple[str, str]]:
 
 
 def of_noise(found: MarginalComparison) -> str:
-    """The distance of the rows drawn from the counts measured, and how much of it may be noise."""
+    """The distance of the drawn rows from the measured counts, and how much of it may be noise, in words."""
     return (f"{share(found.distance)} of its rows would have to change to agree with them; the noise of the counts alone makes "
             f"about {share(found.noise)}")
 

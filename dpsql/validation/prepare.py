@@ -55,8 +55,8 @@ class Side(Frozen):
 
 def prepared(checks: Sequence[CheckedQuery], side: Side, stand: Callable[[Sequence[Query]], Substitution],
              parameters: Sequence[Mapping[str, ParameterValue]]) -> list[PreparedCheck]:
-    """The checks, ready to be decided. `stand` puts synthetic tables in the place of private ones, once the queries are known
-    to be right.
+    """The checks, ready to be decided. `stand` replaces private tables by synthetic ones, after the queries are known to be
+    right.
 
     Raises a located Error if a query, its aggregate or its tolerance is wrong; nothing is spent then.
     """
@@ -74,7 +74,7 @@ def prepared(checks: Sequence[CheckedQuery], side: Side, stand: Callable[[Sequen
 
 @contextlib.contextmanager
 def located(query: Query) -> Iterator[None]:
-    """Errors point into the text of their query."""
+    """A context that locates errors in the text of their query."""
     try:
         yield
     except Error as fault:

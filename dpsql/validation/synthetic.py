@@ -46,7 +46,7 @@ def private_tables(queries: Iterable[Query], catalog: Catalog) -> tuple[str, ...
 
 
 def declared(standing: Sequence[Standing], queries: Sequence[Query], catalog: Catalog, public: PublicTables) -> Substitution:
-    """Tables that the policy declares public stand for private ones. Raises SqlError or OptionError, located."""
+    """Replace private tables by tables that the policy declares public. Raises SqlError or OptionError, located."""
     private = private_tables(queries, catalog)
     tables: dict[str, Table] = {}
     for stand in standing:
@@ -66,7 +66,8 @@ def declared(standing: Sequence[Standing], queries: Sequence[Query], catalog: Ca
 
 def brought(sources: Mapping[str | None, Any], queries: Sequence[Query], catalog: Catalog, public: PublicTables,
             uploads: Uploads) -> Substitution:
-    """Files (paths of uploads) or frames stand for private tables, by the names of these; None for the only one.
+    """Replace private tables by files (paths of uploads) or frames, given by the names of the private tables; None for the
+    only one.
 
     Raises OptionError or OperationalError if one cannot be read as that table.
     """

@@ -35,7 +35,7 @@ class ValidationTerms(Frozen):
 
 def read_terms(given: Sequence[Option], *, default: Price | None, deciders: Sequence[str],
                suites: Sequence[str]) -> ValidationTerms:
-    """Raises OptionError, located, for an unknown name, a repeated one, or an impossible value."""
+    """Read the options of VALIDATE. Raises OptionError, located, for an unknown name, a repeated one, or an impossible value."""
     own = own_options(given, OWN, SHARED, "VALIDATE")
     options = read_options([option for option in given if option.name in SHARED], default=default,
                            confidence=Fraction(19, 20), known=())

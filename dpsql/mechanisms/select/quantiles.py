@@ -212,8 +212,8 @@ class QuantileSearch(Frozen):
 
     @property
     def counts(self) -> bool:
-        """Whether the rows between two quantiles must be counted to place an end. MIN and MAX are not included, as they take the
-        end of the next quantile."""
+        """Whether some interval end is between two quantiles, so that rows must be counted. MIN and MAX do not matter here, as
+        they take the end of the next quantile."""
         return sum(fraction not in (0, 1) for fraction in self.fractions) + (len(self.fractions) > 2) > 1
 
     @property

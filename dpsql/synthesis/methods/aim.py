@@ -77,7 +77,7 @@ class AdaptiveMarginals(AbstractFrozen, Method):
         return 2 * len(task.columns)  # rounds become dearer
 
     def measure(self, task: SynthesisTask) -> Measuring:
-        """The single columns, then what the model describes worst, until the price is spent."""
+        """Measure the single columns, then repeatedly the marginal that the model describes worst, until the price is spent."""
         table, price = task.table, task.price
         domain, possible = table.domain, candidates(task, self.cells)
         if not _dependent(possible):

@@ -56,7 +56,7 @@ class SpanningTree(Method):
         return 2 * len(task.columns)
 
     def measure(self, task: SynthesisTask) -> Measuring:
-        """The single columns, then the pairs of a spanning tree."""
+        """Measure the single columns, then the pairs of a spanning tree."""
         table, price, possible = task.table, task.price, pairs(task)
         edges = len(_links(task, possible))
         if not edges:

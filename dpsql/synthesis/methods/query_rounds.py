@@ -60,7 +60,7 @@ class QueryRounds(Frozen, Generic[Tilted]):
     single: bool = False
 
     def measure(self, task: SynthesisTask) -> Measuring:
-        """The single columns, and then what the workload asks of columns together."""
+        """Measure the single columns, and then the workload's marginals of several columns."""
         table, price, wanted = task.table, task.price, wanted_marginals(task)
         columns = table.domain.columns
         first = SINGLES if wanted else Fraction(1)
@@ -112,7 +112,7 @@ class QueryRounds(Frozen, Generic[Tilted]):
         return cells
 
     def told(self, task: SynthesisTask) -> tuple[str, ...]:
-        """The stages, from public facts."""
+        """The stages, as lines for EXPLAIN, from public facts."""
         table, price, wanted = task.table, task.price, wanted_marginals(task)
         first, number = SINGLES if wanted else Fraction(1), len(table.columns)
         told = [singles_stage(table, table.domain.columns, price.part(first / number))]
@@ -134,14 +134,14 @@ class QueryRounds(Frozen, Generic[Tilted]):
 
 
 def wanted_marginals(task: SynthesisTask) -> tuple[Columns, ...]:
-    """The marginals of the workload with columns together, each once."""
+    """The marginals of the workload with several columns, each once."""
     return tuple(dict.fromkeys(columns for columns in map(task.table.domain.ordered, task.workload) if len(columns) > 1))
 
 
 
 
 def too_many_counts(task: SynthesisTask) -> Impossible | None:
-    """Why the counts of the workload's marginals, which are all looked at in every round, are too many; None if they are not."""
+    """Why the workload's marginals have too many counts, all of which are computed in every round; None if they do not."""
     domain = task.table.domain
     counts = [domain.cells(columns) for columns in wanted_marginals(task)]
     if sum(counts) <= MOST_COUNTS and max(counts, default=0) <= most_numbers():

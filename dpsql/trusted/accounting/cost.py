@@ -129,7 +129,7 @@ def _renyi(epsilon: int | None, rho: int) -> tuple[int, ...]:
 
 
 def _below(epsilon: int, order: int) -> int:
-    """By how much the Renyi divergence of a pure release stays below epsilon, in billionths, rounded down.
+    """The amount by which the Renyi divergence of a pure release stays below epsilon, in billionths, rounded down.
 
     It is at most log(2) / (a - 1), so the rounding error of floats is less than a millionth of the one billionth that is
     subtracted to cover it.

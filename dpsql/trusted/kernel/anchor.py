@@ -41,11 +41,11 @@ TAIL = 1 << 16  # bytes: hundreds of records, so hundreds of processes that writ
 
 
 class Unreadable(Exception):
-    """The anchor is no list of heads; the words say why."""
+    """The anchor is not a list of heads; the message says why."""
 
 
 class Anchor:
-    """The anchor as one process sees it. Threads may share it; a forked child needs its own."""
+    """The anchor as one process uses it. Threads may share it; a forked child needs its own."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -55,7 +55,7 @@ class Anchor:
         self.failed = False  # whether a sync failed, so that nothing is known of what was written before
 
     def create(self, head: Head) -> None:
-        """A new anchor with its first record. Raises OSError if one exists, or none can be made."""
+        """Create an anchor with its first record. Raises OSError if one exists, or if it cannot be created."""
         self._append(head, os.O_CREAT | os.O_EXCL)
         self._sync()
 
@@ -84,7 +84,7 @@ class Anchor:
         return self._written
 
     def doubt(self) -> None:
-        """Take nothing that was read for written: the newest head is recorded again before anything is settled."""
+        """Assume that nothing read from the file is on disk: the newest head is recorded again before anything is settled."""
         self._written = 0
 
     def check(self) -> None:
@@ -103,8 +103,8 @@ class Anchor:
         return seq <= self._settled and not self.failed
 
     def settle(self, seq: int, head: Head) -> None:
-        """Wait until a head at or after this event is on disk; `head` is one whose events are in the ledger's file for good.
-        Threads that wait together share one sync.
+        """Wait until a head at or after this event is on disk; `head` must be one whose events are permanently in the ledger's
+        file. Threads that wait at the same time share one sync.
 
         Raises OSError, and does so from then on: a system may say once that what was written is lost, and then no more.
         """
@@ -120,8 +120,8 @@ class Anchor:
             self._sync()
 
     def settle_soon(self, seq: int, head: Head) -> None:
-        """Begin to settle while the caller does something else: once for all events that were recorded together. It helps, and
-        nothing relies on it."""
+        """Begin to settle in the background: once for all events that were recorded together. This only saves time; nothing
+        relies on it."""
         if seq <= self._soon or self._settling.locked():
             return
         self._soon = self._written
@@ -147,7 +147,7 @@ class Anchor:
         self._settled = max(self._settled, written)
 
     def _append(self, head: Head, flags: int = 0) -> None:
-        """The leading newline separates the record from one that a crash cut off."""
+        """Append a record. Its leading newline separates it from a record that a crash cut off."""
         handle = os.open(self.path, os.O_WRONLY | os.O_APPEND | flags, 0o600)
         try:
             record = f"\n{head[0]} {head[1]}\n".encode("ascii")

@@ -123,7 +123,7 @@ class Refused(Exception):
 
 
 class Closed(Exception):
-    """Too many charges of an account failed, so it is closed. `failed` holds their numbers."""
+    """Too many charges of an account have failed, so it is closed. `failed` contains their numbers."""
 
     def __init__(self, failed: Sequence[int]) -> None:
         super().__init__("closed")
@@ -131,7 +131,7 @@ class Closed(Exception):
 
 
 class Busy(Exception):
-    """So many statements of an account are running that it would be closed if all of them failed."""
+    """So many statements of an account are running that it would have to be closed if all of them failed."""
 
     def __init__(self, running: int) -> None:
         super().__init__("busy")
@@ -143,11 +143,11 @@ class Outdated(Exception):
 
 
 class Broken(Exception):
-    """An event is not the next one of the chain."""
+    """An event is not the expected next event of the chain."""
 
 
 class Hashes:
-    """The hashes of events that follow each other, from one on. A server may accept millions, so each takes no more than its 32
+    """The hashes of consecutive events, from some event on. A server may accept millions, so each hash takes only its 32
     bytes."""
 
     def __init__(self, seq: int, link: str) -> None:
@@ -198,16 +198,16 @@ class Chain:
         return self.sums.late.get(account.named, Counter()).total()
 
     def kept(self, digest: str) -> int | None:
-        """The newest charge of this name with which the kernel keeps something."""
+        """The newest charge with this digest for which the kernel keeps data."""
         return self.sums.kept.get(digest)
 
     # -- the next event
 
     def charge(self, account: Account, charge: Charge, *, digest: str, data: str, sql: str, allows: Mapping[str | None, Limit],
                incidents: int | None, body: str | None, promise: int | None = None) -> Event:
-        """The event of a charge, if it is allowed; `body` is what the kernel keeps with it, and `promise` the change of the
-        promise that whoever asks relies on. Raises Outdated if there is a newer one, Closed or Busy where too many charges of
-        its account failed or are running, Refused where a limit would be exceeded."""
+        """The event of a charge, if it is allowed; `body` is the data that the kernel keeps with it, and `promise` the event of
+        the promise that the session relies on. Raises Outdated if there is a newer promise, Closed or Busy if too many charges of
+        the account failed or are running, Refused if a limit would be exceeded."""
         if promise is not None and promise != self.promised[account.budget][0]:
             raise Outdated
         if incidents is not None:
@@ -219,7 +219,7 @@ class Chain:
         return self._next("charge", account, digest=digest, data=data, sql=sql, charge=charge, body=body)
 
     def following(self, charged: Event, kind: str, body: str | None) -> Event:
-        """The event of a charge's answer or incident, or that one of them is late."""
+        """The event of a charge's answer or incident, or the event that says that one of these is late."""
         return self._next(kind, charged.account, digest=charged.digest, data=charged.data, sql=charged.sql, answers=charged.seq,
                           body=body)
 
@@ -232,19 +232,20 @@ class Chain:
         return self._next("late", account)
 
     def promise(self, budget: str, text: str, *, changed: bool) -> Event:
-        """The event that states what charges of a budget promise from here on, and whether that changed or was only extended."""
+        """The event that states what charges of a budget promise from now on, and whether the promise was changed or only
+        extended."""
         return self._next("promise", Account(budget=budget, analyst=""), digest=CHANGED if changed else EXTENDED, body=text,
                           data=str(self.promised.get(budget, (0, 0))[1]))
 
     def checkpoint_due(self) -> Event | None:
-        """A checkpoint, if enough events were written since the last one that it costs little beside them."""
+        """A checkpoint, if so many events were written since the last one that its cost is comparatively small."""
         if self.head[0] - self._resumable < EVERY + self.sums.size:
             return None
         told = {"ledger": self.genesis, **self._waypoint().as_values(), **self.sums.as_values()}
         return self._next("checkpoint", Account(budget="", analyst=""), body=json.dumps(told))
 
     def _waypoint(self) -> Waypoint:
-        """The statements of a checkpoint besides the sums, if it is the next event."""
+        """The statements of a checkpoint besides the sums, as they are if it is the next event."""
         return Waypoint(number=self._checkpoints + 1, before=self.checkpoint, skips=self._skips,
                         between=self._between.hexdigest())
 
@@ -278,7 +279,8 @@ class Chain:
             self._pass(waypoint)
 
     def _agreed(self, checkpoint: Event) -> Waypoint:
-        """All statements of a checkpoint besides the sums. Raises Broken if it, or a sum, is not as it is here."""
+        """All statements of a checkpoint besides the sums. Raises Broken if one of them, or a sum, differs from the one computed
+        here."""
         (told, sums), own = self._read(checkpoint), self._waypoint()
         same = told == own if told.between is not None else told.before == own.before
         if not same or not self.sums.agree(sums, checkpoint.seq):
@@ -286,8 +288,8 @@ class Chain:
         return own if told.between is not None else replace(own, between=None)
 
     def resume(self, event: Event, link: str, previous: str) -> None:
-        """Begin at a checkpoint that is in the file, after the hash before it, and which counts once a later head has proved to
-        be known. Raises Broken if it is not one of this ledger that states everything."""
+        """Begin at a checkpoint in the file, given the hash before it. It counts only after a later head has proved to be known.
+        Raises Broken unless it is a complete checkpoint of this ledger."""
         if event.kind != "checkpoint" or event.link(previous) != link:
             raise Broken
         waypoint, self.sums = self._read(event)
@@ -298,8 +300,8 @@ class Chain:
         self._pass(waypoint)
 
     def _read(self, checkpoint: Event) -> tuple[Waypoint, ChainSums]:
-        """The statements of a checkpoint; one of an earlier version lacks the reports, which are taken from here.
-        Raises Broken if it is one of another ledger, or none."""
+        """The statements of a checkpoint. One of an earlier version lacks the reports, which are taken from this chain. Raises
+        Broken if it is not a checkpoint of this ledger."""
         try:
             told = json.loads(checkpoint.body or "")
             if told["ledger"] == self.genesis:
@@ -311,7 +313,7 @@ class Chain:
         raise Broken
 
     def _pass(self, waypoint: Waypoint) -> None:
-        """Go on after a checkpoint, which is the head."""
+        """Continue after a checkpoint, which is the head."""
         self.checkpoint = self.head
         if waypoint.between is not None:
             self._resumable = self.head[0]
@@ -328,7 +330,7 @@ class Chain:
                 sums.spent[key] = sums.spent.get(key, NOTHING) + charge
 
     def _follow(self, event: Event, pending: set[int], failed: set[int]) -> None:
-        """Update which charges of an account have no answer yet, and which have failed."""
+        """Update the charges of an account that have no answer yet, and those that have failed."""
         match event.kind, event.answers:
             case "charge", None:
                 pending.add(event.seq)

@@ -72,8 +72,8 @@ UNWRITABLE = "permission to write to it, room on its disk, and no other program 
 
 
 class Promised(Frozen):
-    """A recorded promise: what charges promise from some event on. `changed`: it did not only extend what was promised `before`,
-    in the event of that number (0 for none)."""
+    """A recorded promise of charges, from some event on. `changed`: it did not merely extend the promise in event `before` (0 for
+    none)."""
 
     at: str
     text: str
@@ -86,7 +86,7 @@ class Ledger:
 
     def __init__(self, path: str | Path, anchor: str | Path | None = None, store: EventStore | None = None, *,
                  whole: bool = False) -> None:
-        """Open the ledger in a file or, if one is given, in a `store`; its other files are beside `path` all the same.
+        """Open the ledger in a file or, if one is given, in a `store`; its other files are next to `path` in both cases.
 
         Open and verify: from the newest checkpoint on that the anchor vouches for or, with `whole`, from the beginning, every
         page of the file and every record of the anchor. Raises LedgerError if the ledger is missing, damaged or older than its
@@ -102,7 +102,7 @@ class Ledger:
 
     @classmethod
     def create(cls, path: str | Path, anchor: str | Path | None = None, store: EventStore | None = None) -> Self:
-        """A new, empty ledger: an explicit act of the owner. Raises LedgerError if one, or its anchor, exists."""
+        """Create an empty ledger; only the owner does this, explicitly. Raises LedgerError if the ledger or its anchor exists."""
         path, anchor = Path(path), Path(anchor) if anchor is not None else anchor_beside(Path(path))
         store = store or SqliteStore(path)
         for place, exists in ((store.place, store.exists), (anchor, anchor.exists)):
@@ -167,9 +167,9 @@ class Ledger:
                                    code="promise-outdated", subject=account.budget, try_="connecting again") from None
 
     def rely_on(self, budget: str, decide: Callable[[Mapping[str, Promised]], Mapping[str, tuple[str, bool]]]) -> None:
-        """Rely on the promise of a budget from here on, and record first what `decide` says: by budget, a text, and whether it
-        changes the promise. It is given the newest promise of each budget, more than once: at last in the turn in which this is
-        recorded. If it raises an exception, that is raised and nothing is recorded."""
+        """Rely on the promise of a budget from now on, after recording what `decide` returns: by budget, a text, and whether it
+        changes the promise. `decide` gets the newest promise of each budget. It is called more than once, the last time in the
+        turn that records the result. If it raises an exception, nothing is recorded."""
         def step(leader: Ledger) -> int:
             for name, (text, changed) in decide(leader._promised(leader._verified)).items():
                 leader._store.make_room()
@@ -200,15 +200,15 @@ class Ledger:
         raise self._damaged(f" at event {seq}")
 
     def answer(self, charged: int, body: str, late: int = 0) -> None:
-        """Record the answer to a charged statement, durably; and the step at which it leaves, if that is a `late` one."""
+        """Record the answer to a charged statement durably, and the step at which it leaves if that is a `late` one."""
         self._follow_up(charged, "answer", body, late)
 
     def incident(self, charged: int, late: int = 0) -> None:
-        """Record that a charged statement failed, and when. If that cannot be recorded, it counts as failed all the same."""
+        """Record that a charged statement failed, and when. If that cannot be recorded, it still counts as failed."""
         self._follow_up(charged, "incident", None, late)
 
     def first_step(self, account: Account, late: int) -> int:
-        """The first step at which the outcome of the statement that this ledger charged last may leave, where so many may be
+        """The first step at which the outcome of the statement charged last by this ledger may leave, if `late` outcomes may be
         late (`chain`)."""
         with self._reading() as chain:
             return chain.first_step(account, late)
@@ -219,7 +219,8 @@ class Ledger:
             return chain.failed(account)
 
     def reopen(self, account: Account) -> int:
-        """Forgive the failed charges and the late outcomes of an account: an explicit act of the owner. Returns their number."""
+        """Forgive the failed charges and the late outcomes of an account; only the owner does this, explicitly. Returns their
+        number."""
         self._check_anchor()
         return self._take(lambda leader: leader._reopen(account))
 
@@ -229,12 +230,12 @@ class Ledger:
         return found.body if found else None
 
     def answered(self, account: Account, digest: str, data: str) -> tuple[int, str | None] | None:
-        """The newest answered charge of a statement, by its number, and what the kernel keeps with it."""
+        """The number of the newest answered charge of a statement, and the data that the kernel keeps with it."""
         found = self._newest("answers", account, digest, data)
         return (found.seq, found.body) if found else None
 
     def newest(self, digest: str) -> tuple[str | None, str | None]:
-        """The kernel's data stored with the newest charge of this name, and its answer; None for what there is not."""
+        """The data that the kernel stored with the newest charge of this name, and its answer; each is None if there is none."""
         self.refresh()
         with self._reading() as chain:
             seq = chain.kept(digest)
@@ -248,8 +249,8 @@ class Ledger:
 
     @contextlib.contextmanager
     def alone(self, name: str, seconds: float = math.inf) -> Iterator[None]:
-        """A context that one process, and one thread, is in at a time: others wait. Raises LedgerError if that cannot be, and
-        TimeoutError where others are in it for more than some seconds.
+        """A context that only one thread of one process can be in at a time; others wait. Raises LedgerError if that is
+        impossible, and TimeoutError if others stay in it for more than `seconds`.
 
         What is charged inside is committed by the session that keeps others out, or not at all: so it is there before another one
         gets in, also where the session ends in between.
@@ -299,7 +300,7 @@ class Ledger:
         self._join(genesis(meta), whole)
 
     def _join(self, first: str, whole: bool) -> None:
-        """Verify the chain, and share it from then on with other open ledgers of this process that agree with it."""
+        """Verify the chain, and share it from now on with the other open ledgers of this process that agree with it."""
         key, anchor = (os.getpid(), self._store.mark, first, self.anchor.absolute()), Anchor(self.anchor)
         known = _SHARED.get(key)
         recorded = 0 if known is None else known.anchor.newest
@@ -318,8 +319,8 @@ class Ledger:
         self._settle(chain.head[0])
 
     def _begun(self, first: str, vouched: int, asked: AskedLocks) -> tuple[Chain, Past]:
-        """A chain that begins at the newest checkpoint from which one can and that is no later than an event that is known to be
-        right, or at the first event; then every page of the file is checked too."""
+        """A chain that begins at the newest usable checkpoint not after an event that is known to be right; otherwise at the
+        first event, and then every page of the file is checked too."""
         chain = Chain(first, asked.is_running)
         resumable = f"kind = 'checkpoint' AND seq <= $1 AND {self._store.contains('body', '$2')} ORDER BY seq DESC LIMIT 1"
         found = self._store.rows(f"SELECT {LINKED} FROM events WHERE {resumable}", vouched, RESUMABLE) if vouched else []
@@ -356,7 +357,8 @@ class Ledger:
 
     @contextlib.contextmanager
     def _asking(self) -> Iterator[None]:
-        """A context in which the chain asks this ledger's store who runs. Hold the lock on the shared state."""
+        """A context in which the chain uses this ledger's store to find out which statements are running. The caller holds the
+        lock on the shared state."""
         before, self._shared.asked.running = self._shared.asked.running, self._running
         try:
             yield
@@ -386,8 +388,8 @@ class Ledger:
         return self._store
 
     def _reconnect(self) -> None:
-        """Go on over another connection, on which all that was accepted here, and all that the anchor has seen, is found again.
-        Raises LedgerError if it is not, or in the middle of something that rests on the connection that was lost."""
+        """Continue on a new connection, after finding again everything that was accepted here and everything that the anchor has
+        seen. Raises LedgerError if something is missing, or in the middle of work that depends on the lost connection."""
         if self._held:
             raise self._unreachable()
         try:
@@ -434,7 +436,8 @@ class Ledger:
             store.rollback()
 
     def _in_turn(self, attempt: Callable[[], int]) -> int:
-        """Retry until running statements of the account leave room, or this one is to stop; between attempts, no lock is held."""
+        """Retry until the running statements of the account leave room, or until this statement must stop; no lock is held
+        between attempts."""
         deadline, pause = time.monotonic() + PATIENCE, 0.005
         while True:
             go_on()
@@ -471,7 +474,7 @@ class Ledger:
         return seq
 
     def _take(self, step: Step) -> int:
-        """The outcome of a step that writes, in a turn that is shared with other threads."""
+        """The outcome of a step that writes, executed in a turn that is shared with other threads."""
         self._ready()
         mine = Waiting(step)
         with self._shared.turns.turn(mine, alone=self._alone > 0) as waiting:
@@ -480,7 +483,7 @@ class Ledger:
         return mine.outcome.result()
 
     def _lead(self, waiting: Sequence[Waiting]) -> None:
-        """Run the steps of all threads that wait, in one transaction, and write its head to the anchor."""
+        """Run the steps of all waiting threads in one transaction, and write its head to the anchor."""
         made: list[tuple[Waiting, int]] = []
         fault: BaseException | None = None
         try:
@@ -504,8 +507,9 @@ class Ledger:
 
     @contextlib.contextmanager
     def _own_faults(self, one: Waiting, store: EventStore) -> Iterator[None]:
-        """A context whose faults concern one step, as long as the transaction goes on. Each writes one event, or none; or a late
-        one first, which may stay without the other: then more is counted as late than was."""
+        """A context in which an error concerns only one step, as long as the transaction continues. Each step writes one event,
+        or none; or it first writes a late event, which may stay without the other one: then more outcomes are counted as late
+        than were."""
         try:
             yield
         except Exception as fault:
@@ -562,8 +566,8 @@ class Ledger:
         self._settle(charged)
 
     def _newest(self, column: str, account: Account, digest: str, data: str) -> Event | None:
-        """The event with the largest number in a column of a statement's answers. A row is found by an index, which may be
-        damaged, and so is looked at again."""
+        """The event with the largest number in a column of a statement's answers. The row is found through an index, which may be
+        damaged, so the row itself is checked again."""
         whose = self._store.whose("$1", "$2", found=True)
         found = self._events(f"seq = (SELECT MAX({column}) FROM events WHERE kind = 'answer' AND digest = $3 AND {whose} AND "
                              "data = $4)", account.budget, account.named.analyst, digest, data)
@@ -575,14 +579,14 @@ class Ledger:
         return [event.body or "" for event in self._events(where, *values)]
 
     def _events(self, where: str, *values: str | int) -> list[Event]:
-        """The events for which a condition holds, in a verified state of the ledger. Before answers are given away, the anchor
-        has their charges on disk."""
+        """The events that satisfy a condition, in a verified state of the ledger. Before answers are returned, the anchor has
+        their charges on disk."""
         self._ready()
         self._catch_up()
         return self._verified(where, *values)
 
     def _verified(self, where: str, *values: str | int) -> list[Event]:
-        """The same where nothing was written since this was caught up, as in a turn."""
+        """The same, if nothing was written since the chain was caught up, as in a turn."""
         store = self._store
         try:
             rows = [(Event(*row), link, previous) for *row, link, previous in store.rows(
@@ -629,7 +633,7 @@ class Ledger:
                 raise self._damaged(f" at event {row[0]}") from None
 
     def _forget_uncommitted(self) -> None:
-        """After a turn that failed, compute the sums again from the store: from a head on that was verified."""
+        """After a turn that failed, compute the sums again from the store, starting from a verified head."""
         before = self._shared.certain
         self._shared.chain, self._shared.past = self._begun(self._chain.genesis, before[0], self._shared.asked)
         self._read_on()
@@ -637,14 +641,14 @@ class Ledger:
         self._shared.uncertain = None
 
     def _publish(self) -> None:
-        """Write the newest event to the anchor, before anyone hears of it."""
+        """Write the newest event to the anchor before anyone learns of it."""
         try:
             self._shared.anchor.record(self._chain.head)
         except OSError:
             raise self._not_anchored() from None
 
     def _settle(self, seq: int) -> None:
-        """Wait until the anchor has an event on disk, before anything is shown that was paid for with it."""
+        """Wait until the anchor has an event on disk, before anything is shown that the event paid for."""
         if self._shared.anchor.has_settled(seq):
             return
         with self._shared.lock:
@@ -708,7 +712,7 @@ class Ledger:
 
 
 class AskedLocks:
-    """The locks as whoever reads the shared chain can look at them: each open ledger has a connection of its own."""
+    """The locks, as seen by the ledger that is reading the shared chain: each open ledger has its own connection."""
 
     def __init__(self, running: StatementLocks) -> None:
         self.running = running
@@ -736,7 +740,7 @@ class OpenTogether:
             return self.uncertain or self.chain.head
 
     def agrees(self, chain: Chain) -> bool:
-        """Whether a chain that was just verified is the same up to where one of them ends."""
+        """Whether a newly verified chain is the same as this one, up to the end of the shorter one."""
         with self.lock:
             (ours, link), (seq, other) = self.chain.head, chain.head
             same = self.chain.hashes.get(seq) == other or chain.hashes.get(ours) == link
@@ -756,7 +760,7 @@ _OPENED: weakref.WeakSet[Ledger] = weakref.WeakSet()
 
 
 def _let_go_of_inherited() -> None:
-    """After a fork, leave every connection that the parent opened: a child that went on with it would disturb its parent."""
+    """After a fork, abandon every connection that the parent opened; a child that used one would disturb its parent."""
     for ledger in list(_OPENED):
         if ledger._pid != os.getpid():
             ledger._store.let_go_of_inherited()

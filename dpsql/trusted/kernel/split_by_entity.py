@@ -1,4 +1,4 @@
-"""Whether a relation may be read in buckets of entities, derived a second time from what the checker knows of it."""
+"""Whether a relation may be read in buckets of entities, derived a second time from the checker's facts."""
 
 from __future__ import annotations
 

@@ -51,7 +51,8 @@ UNFINISHED = object()
 
 
 def taken(value: Any_, held: Held | None = None) -> Any_:
-    """The copy. Raises TypeError for values that cannot be part of a request, ValueError for values that are not as described.
+    """A copy of a value. Raises TypeError for values that cannot be part of a request, ValueError for values outside their
+    description.
 
     `held` maps the ids of copied values to the values and their copies: while a value is held, no other object gets its id.
     """
@@ -124,14 +125,15 @@ def _as_it_is(value: Any, held: Held) -> Any:
 
 
 def _exact(value: int, held: Held) -> int:
-    """Raises ValueError for a whole number that a float may round: the scale of the noise would differ from the one paid for."""
+    """Raises ValueError for a whole number that a float could round: the scale of the noise would then differ from the one paid
+    for."""
     if abs(value) > 2**53:
         raise ValueError("a whole number given for a float must lie between -2^53 and 2^53")
     return value
 
 
 def _text(value: str, held: Held) -> str:
-    """Raises UnicodeEncodeError, which is a ValueError, for half a character: no engine can read it."""
+    """Raises UnicodeEncodeError, which is a ValueError, for an unpaired surrogate, which no engine can read."""
     value.encode()
     return value
 
@@ -162,7 +164,7 @@ def _one_of(values: tuple[Any, ...], what: str) -> Take:
 
 
 class InRange(Frozen, kw_only=False):
-    """Takes a number as `take` does, if it is in a range."""
+    """Takes a number as `take` does, if it is in the range."""
 
     take: Take
     numbers: NumberRange
@@ -198,7 +200,7 @@ def _all_like(form: Form) -> Take:
 
 
 def resumed(script: Script, begun: Request | StopIteration) -> Script:
-    """A script resumed after its first step: a request as the kernel copied it, or its end."""
+    """A script resumed after its first step: `begun` is the request as the kernel copied it, or the end of the script."""
     while not isinstance(begun, StopIteration):
         answer = yield begun
         try:

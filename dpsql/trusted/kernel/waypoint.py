@@ -30,7 +30,7 @@ class Waypoint(Frozen):
     between: str | None
 
     def as_values(self) -> dict[str, Any]:
-        """The same in values of JSON."""
+        """The same as JSON values."""
         return {"number": self.number, "before": list(self.before), "skips": [list(skip) for skip in self.skips],
                 "between": self.between}
 
@@ -44,7 +44,7 @@ class Waypoint(Frozen):
         return cls(number=int(told["number"]), before=before, skips=skips, between=str(told["between"]))
 
     def skips_after(self, own: Head) -> tuple[Head, ...]:
-        """What the next checkpoint states, where this one is at `own`."""
+        """The skips that the next checkpoint states, if this one is at `own`."""
         found = [own if self.number % 2**power == 0 else skip for power, skip in enumerate(self.skips, 1)]
         return (*found, own) if self.number == 2 ** (len(found) + 1) else tuple(found)
 

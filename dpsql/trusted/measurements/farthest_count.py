@@ -1,4 +1,4 @@
-"""The counts of a table that are farthest from what a model expects of them: the choice of single queries."""
+"""The choice of single queries: the counts of a table that are farthest from a model's expectation."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MOST_DRAWS = 1000
 
 
 class FarthestCount(Frozen, OfCells):
-    """Cells of several marginals, likely ones whose counts are far from the expected ones: the exponential mechanism.
+    """Cells of several marginals whose counts are likely to be far from the expected ones: the exponential mechanism.
 
     marginals   for each marginal the places of its axes
     expected    for each marginal a public number for each cell, the last axis changing first
@@ -88,7 +88,7 @@ class FarthestCount(Frozen, OfCells):
         return FarthestCounts(cells=tuple(found))
 
     def _above(self, counted: MarginalTables) -> Exact:
-        """By how much every count, multiplied, is above the expected number: exact integers, in 64 bits where they fit."""
+        """The amount by which every multiplied count exceeds the expected number: exact integers, in 64 bits if they fit."""
         most = max(max(map(abs, numbers)) for numbers in self.expected)
         kind = np.int64 if self.multiplier * counted.filled.total + most < WORDS else object
         return np.concatenate([self.multiplier * counted.table(places).astype(kind, copy=False) - np.array(numbers, dtype=kind)
@@ -96,7 +96,7 @@ class FarthestCount(Frozen, OfCells):
 
 
 class FarCell(Frozen):
-    """A chosen cell: the place of its marginal, its own place in it, and the sign of the score, which is 1 or -1."""
+    """A chosen cell: the index of its marginal, its own index in it, and the sign of the score, which is 1 or -1."""
 
     marginal: int
     cell: int
@@ -104,6 +104,6 @@ class FarCell(Frozen):
 
 
 class FarthestCounts(Frozen):
-    """The chosen cells, one for each draw."""
+    """The chosen cells, one per draw."""
 
     cells: tuple[FarCell, ...]

@@ -1,4 +1,4 @@
-"""The marginal of a table that is farthest from what a model expects of it: the choice of what to measure next."""
+"""The choice of the next marginal to measure: the one that is farthest from a model's expectation."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from dpsql.trusted.plan.node import Node
 
 
 class FarthestMarginal(Frozen, OfCells):
-    """The place of one of several marginals, likely one whose counts are far from the expected ones: the exponential mechanism.
+    """The index of one of several marginals whose counts are likely to be far from the expected ones: the exponential
+    mechanism.
 
     marginals  for each candidate the places of its axes
     expected   for each candidate the expected count of each cell, the last axis changing first; in units of 1 / grain rows
@@ -72,7 +73,7 @@ class FarthestMarginal(Frozen, OfCells):
 
 
 class Farthest(Frozen):
-    """The place of the chosen marginal among the candidates."""
+    """The index of the chosen marginal among the candidates."""
 
     place: int
 

@@ -18,20 +18,20 @@ Places = tuple[Natural, ...]  # of the axes of a marginal, in the order of its o
 
 
 class MarginalTables(Frozen, kw_only=False):
-    """The cells that have rows, and the marginals that were asked for so far."""
+    """The non-empty cells, and the marginals requested so far."""
 
     filled: Filled
     tables: dict[Places, Exact] = field(default_factory=dict)
 
     def table(self, places: Places) -> Exact:
-        """The counts of a marginal, as a vector; the last axis changes first."""
+        """The counts of a marginal as a vector, with the last axis changing fastest."""
         if places not in self.tables:
             self.tables[places] = self.filled.marginal(places).reshape(-1)
         return self.tables[places]
 
 
 def marginal_tables(plan: GroupedSums, axes: tuple[Axis, ...], context: Context) -> MarginalTables:
-    """The exact counts, read anew only where another view or other axes were asked for last."""
+    """The exact counts; they are read again only if another view or other axes were used last."""
     asked = (plan, axes)
     if context.last.asked != asked:
         context.last.found = MarginalTables(occupied(plan, axes, context))

@@ -24,14 +24,14 @@ MOST_FLIPPED = 2**17  # values of a segment that permute-and-flip tries one by o
 
 
 class Target(Frozen):
-    """A rank sought among the n values of a segment: `fraction` * n + `offset` values lie below it."""
+    """A target rank among the n values of a segment: `fraction` * n + `offset` values are below it."""
 
     fraction: Annotated[Fraction, NumberRange(least=0, most=1)]
     offset: Word = 0
 
 
 class Segment(Frozen):
-    """Grid values low <= v <= high of one cell, and the rank sought among the values there.
+    """Grid values low <= v <= high of one cell, and the target rank among the values there.
 
     below, above  the penalty for each row too many below a value, and for each row too many above it
     """
@@ -105,7 +105,7 @@ def apart(target: Target, below: int = 1, above: int = 1) -> int:
 
 
 class Selected(Frozen):
-    """For each cell the chosen grid value of each segment."""
+    """For each cell, the chosen grid value of each segment."""
 
     values: tuple[tuple[int, ...], ...]
 
@@ -148,7 +148,7 @@ def cap_of(segment: Segment, scale: float) -> int:
 
 
 def excess(distance: Integers, segment: Segment, scale: float) -> tuple[Integers, int]:
-    """By how much the distance of each value exceeds the least one, capped; and the cap.
+    """The amount by which the distance of each value exceeds the least one, capped; and the cap.
 
     All values beyond the cap together have a probability below 2^-60. The cap is the least distance plus a public number, and
     the least distance moves no more than any distance does; so capped distances move no more either. Subtracting the same

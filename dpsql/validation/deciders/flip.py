@@ -42,7 +42,7 @@ class FlipDistance:
 
 
 def outcome(slack: int, noise: Noise, held: Fraction | None = None) -> Outcome:
-    """The decision that a noisy slack stands for.
+    """The decision that follows from a noisy slack.
 
     If the truth is "outside" the slack is 0 or less, so P(noise >= slack) bounds the chance of a result as good; if it is
     "within", the slack is 1 or more, and P(1 + noise <= slack) that of one as bad. Both hold for any slack there.

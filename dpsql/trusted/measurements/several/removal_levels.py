@@ -1,4 +1,4 @@
-"""Sums over rows of several entities each, at a level chosen by the number of entities to remove until none exceeds it."""
+"""Sums over rows that name several entities each, at a level chosen by the number of entities to remove until none exceeds it."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class RecursiveSums(Frozen, OfOnePlan):
 
 
 def levels_of(request: Removed | RecursiveSums, context: Context) -> tuple[Columns | None, RemovalDistances]:
-    """The sets of a request's plan, None if they do not fit into memory, and the removal distances."""
+    """The sets of a request's plan (None if they do not fit into memory), and the removal distances."""
     plan, columns = request.plan, columns_of(request.plan, context)
     if columns is None:
         cells = range(request.cells) if plan.cell is not None else (None,)

@@ -28,7 +28,7 @@ Sums: TypeAlias = LipschitzExtension | Streamed
 
 
 def read(plan: OwnerSets, levels: tuple[int, ...], cells: int, context: Context) -> Sequence[tuple[Sums, ...]]:
-    """For each cell the extensions at the levels: of the positive weights and, where the plan is signed, of the negative ones."""
+    """For each cell, the extensions at the levels: of the positive weights and, if the plan is signed, of the negative ones."""
     columns = columns_of(plan, context)
     if columns is not None:
         return held(columns, plan, levels, cells, context.solvers)
@@ -37,7 +37,7 @@ def read(plan: OwnerSets, levels: tuple[int, ...], cells: int, context: Context)
 
 
 def columns_of(plan: OwnerSets, context: Context) -> Columns | None:
-    """The printed sets; None if there are more than fit into memory, here or in the engine."""
+    """The sets as arrays; None if there are more than fit into memory, here or in the engine."""
     text, parts = context.query(plan)
     try:
         found = context.reader.arrays(f"SELECT * FROM ({text}) AS t LIMIT {MOST_ROWS + 1}", parts)
@@ -47,7 +47,7 @@ def columns_of(plan: OwnerSets, context: Context) -> Columns | None:
 
 
 def held(columns: Columns, plan: OwnerSets, levels: tuple[int, ...], cells: int, solvers: Solvers) -> list[tuple[Sums, ...]]:
-    """See `read`."""
+    """The extensions that `read` returns, for sets in memory."""
     found: list[tuple[Sums, ...]] = []
     for names, weights in by_cell(columns, cells, told=plan.cell is not None):
         once = plan.once is not None
@@ -60,7 +60,7 @@ def held(columns: Columns, plan: OwnerSets, levels: tuple[int, ...], cells: int,
 
 
 def released(cells: Sequence[tuple[Sums, ...]], at: int, place: int, noise: Noise, source: Source) -> ExtensionSums:
-    """For each cell the extension at one level of its positive weights less that of the negative ones, with fresh noise.
+    """For each cell, the extension at one level of its positive weights minus that of the negative ones, with fresh noise.
 
     `at` is the index of the level in the sums, `place` that in the request.
     """
@@ -80,7 +80,8 @@ def in_cells(columns: Columns, plan: OwnerSets, cells: int) -> Sets:
 
 
 def by_cell(columns: Sequence[NDArray[Any]], cells: int, *, told: bool) -> Iterator[tuple[list[NDArray[Any]], NDArray[np.int64]]]:
-    """Names and weights of the sets of each cell 0 .. `cells` - 1, which the first column gives if `told`; others are dropped."""
+    """Names and weights of the sets of each cell 0 .. `cells` - 1. If `told`, the first column gives the cell; other cells are
+    dropped."""
     if not told:
         *names, weights = columns
         yield names, np.asarray(weights, dtype=np.int64)

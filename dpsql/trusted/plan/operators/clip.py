@@ -87,7 +87,7 @@ class Clip(Node):
         return f"abs({wide})" if self.order == 1 else f"({wide} * {wide})"
 
     def _scaled(self) -> str:
-        """Whether to scale is decided on the exact integer |v|^order; only the factor is rounded."""
+        """The SQL that scales vectors. Whether to scale is decided on the exact integer |v|^order; only the factor is rounded."""
         size = "CAST(t1.\"#\" AS DOUBLE)" if self.order == 1 else "sqrt(CAST(t1.\"#\" AS DOUBLE))"
         parts = []
         for field in self.fields:
@@ -101,7 +101,7 @@ class Clip(Node):
         return ", ".join(parts)
 
     def _clamped(self, below: str) -> str:
-        """One number for each entity: scaling it to the bound is clamping it."""
+        """The SQL for vectors with one number, where scaling to the bound is clamping."""
         parts = []
         for field in self.fields:
             name = f"t0.{quote(field.id)}"

@@ -48,7 +48,7 @@ class Constants(Node):
 
 
 def _keeps(value: Value, known: Facts) -> bool:
-    """Whether a constant is one of the values that facts speak of; whether it is of their type, `kernel.shapes` looks."""
+    """Whether a constant is one of the values that the facts allow; `kernel.shapes` checks its type."""
     own = facts(Literal(value=value, type=known.type), {})
     return known.nullable if value is None else isinstance(value, bool | str) or (
         own.physical.inside(known.physical) and own.physical.inside(known.kept))

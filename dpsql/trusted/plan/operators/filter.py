@@ -63,7 +63,7 @@ class Filter(Node):
 
     @property
     def _values(self) -> Mapping[str, int]:
-        """How many values the condition leaves of the whole numbers that it limits, where these are few."""
+        """How many values of whole numbers the condition allows, if they are few."""
         limits, env = _limits(self.condition), self.env
         sizes = {column: (env[column].returned.low, env[column].returned.high) if has_ends(self.input, column)
                  else _ends(column, limits) for column in dict.fromkeys(limit.column for limit in limits)}
@@ -85,7 +85,7 @@ class Filter(Node):
 
 
 def without_null(node: Node, columns: Iterable[str]) -> Node:
-    """The rows in which none of some columns is NULL: those that can meet others by `=`."""
+    """The rows in which none of some columns is NULL: only those can match others by `=`."""
     for column in dict.fromkeys(columns):
         node = Filter(input=node, condition=predicate("is not null", node.field(column).ref))
     return node
@@ -96,7 +96,7 @@ def _limits(condition: Expr) -> list[WholeRange]:
 
 
 def _compared(known: Facts, low: float, high: float) -> Facts:
-    """What is known of a value that is there and between two numbers; of its range as before where no number is."""
+    """Facts about a value that is not NULL and is between two numbers; its range is unchanged if no number is."""
     if low > high:
         return replace(known, nullable=False)
     ends = Interval(low, high)
@@ -104,8 +104,8 @@ def _compared(known: Facts, low: float, high: float) -> Facts:
 
 
 def has_ends(node: Node, column: str) -> bool:
-    """Whether the ends of a column are those of a table's or of a count, which the kernel knows too, and not those of an
-    expression or of a number of parts, which it does not derive."""
+    """Whether the range of a column is that of a table or a count, which the kernel knows too, and not that of an expression or a
+    number of parts, which it does not derive."""
     match node:
         case Scan():
             return True
@@ -128,7 +128,7 @@ def has_ends(node: Node, column: str) -> bool:
 
 
 def _ends(column: str, limits: Sequence[WholeRange]) -> tuple[float, float]:
-    """What is left of the whole numbers of a column; from above to below where none is."""
+    """The remaining range of a column of whole numbers; its lower end exceeds its upper end if nothing remains."""
     mine = [limit for limit in limits if limit.column == column]
     return (max((limit.low for limit in mine if limit.low is not None), default=-math.inf),
             min((limit.high for limit in mine if limit.high is not None), default=math.inf))

@@ -34,7 +34,7 @@ class Fold(Frozen):
 
 
 def fold_facts(part: Fold, below: Facts | None, *, most: int | None, empty: bool) -> Facts:
-    """Facts about an aggregate of a column (None: of rows) over at most `most` rows; over no rows, too, if `empty`."""
+    """Facts about an aggregate of a column (None: of rows) over at most `most` rows, and also over no rows if `empty`."""
     if part.function == "count" or (part.function == "count_distinct" and below is not None):
         return Facts(type=Type.BIGINT, nullable=False, physical=Interval(0, MOST_ROWS), whole=True,
                      declared=Interval(0, most if most is not None else math.inf))
@@ -59,7 +59,7 @@ def fold_facts(part: Fold, below: Facts | None, *, most: int | None, empty: bool
 
 
 def fold_sql(part: Fold, name: str, kind: Type, over: str = "") -> str:
-    """An aggregate over the printed column `name` (* for rows); `over` is written after each call, if it is one of a window."""
+    """An aggregate over the printed column `name` (* for rows). `over` is written after each call if it is a window function."""
     if part.function in ("min", "max"):
         return f"{part.function.upper()}({value_or_null(name, kind, settled(name, kind))}){over}"
     if part.function in ("count", "count_distinct"):

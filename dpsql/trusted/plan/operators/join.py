@@ -19,7 +19,7 @@ EQUALITIES = ("=", "is not distinct from")
 
 
 class Merged(Frozen):
-    """One column out of two that a full join equates: the left one, or the right one where no left row stands there."""
+    """One column made from two that a full join equates: the left one, or the right one if there is no left row."""
 
     id: str
     name: str
@@ -28,7 +28,7 @@ class Merged(Frozen):
 
 
 class Join(Node):
-    """Pairs of rows on which the condition is true; rows of a side that is kept without a partner too, NULL-padded.
+    """Pairs of rows that satisfy the condition, and NULL-padded rows without a partner of a side that is kept.
 
     Write a, b for the rows that one entity can change left and right; m, n for the most right rows that meet one left row, and
     the most left rows that meet one right row, in every database: by frequencies of the columns that the condition equates, or,
@@ -131,17 +131,17 @@ class Join(Node):
 
     @property
     def right_of_left(self) -> int | None:
-        """m: the most right rows that meet one left row, in every database."""
+        """m: the largest number of right rows that match one left row, in every database."""
         return self.right.max_frequency([pair[1] for pair in self.equated])
 
     @property
     def left_of_right(self) -> int | None:
-        """n: the most left rows that meet one right row, in every database."""
+        """n: the largest number of left rows that match one right row, in every database."""
         return self.left.max_frequency([pair[0] for pair in self.equated])
 
     @cached_property
     def max_frequencies(self) -> Mapping[frozenset[str], int]:  # cached, as it is asked for again and again in a chain of joins
-        """Each row of a side stands in as many pairs as it has partners; without one, in one row if it is kept.
+        """Each row of a side is in as many pairs as it has partners; without a partner, in one row if it is kept.
 
         Nothing is known of columns that are padded, as any number of rows may be. Rows that agree on merged columns: with x of
         the left and y of the right side they are at most xy pairs, or rows that are padded, x + y in all.
@@ -181,7 +181,7 @@ class Join(Node):
         return right if left is SplitBy.PUBLIC else left
 
     def _with_public(self, cap: int | None, side: Node, position: int, public: PublicFacts) -> int:
-        """The most public rows that one row meets: by the structure of the plan, or as the rows are."""
+        """The largest number of public rows that match one row: from the structure of the plan, or from the actual rows."""
         if cap is not None and cap <= 1:
             return cap
         meeting = without_null(side, (pair[position] for pair in self._pairs("=")))
@@ -212,13 +212,13 @@ class Join(Node):
         return () if theirs and self.keep_left else (*left.owners, *theirs)
 
     def _merged_owners(self, left: Stability, right: Stability) -> tuple[str, ...]:
-        """The merged columns of owners, if every owner of both sides is in one of them; none otherwise."""
+        """The merged columns of owners, if every owner of both sides is in one of them; otherwise none."""
         made = [merged for merged in self.merged if merged.left in left.owners and merged.right in right.owners]
         whole = {merged.left for merged in made} == set(left.owners) and {merged.right for merged in made} == set(right.owners)
         return tuple(merged.id for merged in made) if whole else ()
 
     def _one_entity(self, left: Stability, right: Stability) -> bool:
-        """Whether the rows that meet belong to one and the same entity."""
+        """Whether rows that match belong to the same entity."""
         return left.owner is not None and right.owner is not None and (left.owner, right.owner) in self.equated
 
     def _own_rows(self, left: Stability, right: Stability, m: int | None, n: int | None) -> list[int]:
@@ -266,7 +266,7 @@ def _padded(fields: tuple[Field, ...]) -> tuple[Field, ...]:
 
 
 def _least(*numbers: int | None) -> int | None:
-    """The smallest of the numbers that are known."""
+    """The smallest of the known numbers; None if none is known."""
     return min((number for number in numbers if number is not None), default=None)
 
 

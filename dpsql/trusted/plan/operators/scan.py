@@ -66,12 +66,12 @@ class Scan(Node):
 
     @property
     def _followed(self) -> frozenset[str]:
-        """The columns in which the path to an owner starts. Rows where one is NULL have no parent and are dropped."""
+        """The columns in which the path to an owner starts. Rows with NULL in one of them have no parent and are dropped."""
         return frozenset(column for way in self.table.owners for step in way.steps[:1] for column in step.columns)
 
     @property
     def _unseen(self) -> tuple[tuple[str, OwnerPath], ...]:
-        """The owners, which are read along with the declared columns, and their paths."""
+        """The owners that are read in addition to the declared columns, and their paths."""
         if len(self.owners) != len(self.table.owners):
             raise InvalidPlan(f"table {self.table.name} is read without its owners")
         return tuple((owner, way) for owner, way in zip(self.owners, self.table.owners, strict=True)
@@ -107,12 +107,12 @@ class Scan(Node):
 
     @property
     def one_row(self) -> bool:
-        """Whether the database guarantees that an entity has one row at most."""
+        """Whether the database guarantees that an entity has at most one row."""
         return self.owner is not None and any(key == {self.owner} for key in self.unique)
 
     @property
     def owner_in_row(self) -> bool:
-        """Whether the owner is read in the row itself."""
+        """Whether the owner is in the row itself."""
         return self.table.owner is not None and not self.table.owner.steps
 
     def render(self, below: tuple[str, ...], printing: Printing) -> str:
@@ -120,8 +120,8 @@ class Scan(Node):
 
     def rows_where(self, condition: Expr | None, printing: Printing, *, beside: Mapping[str, str] = NONE,
                    tested: Sequence[str] = ()) -> str:
-        """The SELECT statement of the rows on which a condition is true, and some that are `tested`, as SQL; `beside` are
-        columns, as SQL, that are shown too. In SQL, `t0` is the table."""
+        """The SELECT statement of the rows that satisfy a condition, and further conditions `tested`, given as SQL. `beside` are
+        additional columns, as SQL. In the SQL, `t0` is the table."""
         carried = {column: self._carried(name) for column, name in self.columns}
         source, tests = self._stored(carried, printing) if self.table.name in printing.stored else self._found(carried)
         tests += [*([to_sql(condition, carried)] if condition is not None else []), *tested]
@@ -130,7 +130,7 @@ class Scan(Node):
         return f"SELECT {shown} FROM {source}{where}"
 
     def _stored(self, carried: dict[str, str], printing: Printing) -> tuple[str, list[str]]:
-        """Where rows are read in a store, in which all have an owner; how owners are printed is put into `carried`."""
+        """The source of rows in a store, where all rows have an owner; the printed owners are added to `carried`."""
         carried.update({owner: _widened(f"t0.{quote(OWNER)}", way.type) for owner, way in self._unseen})
         name, number = self.table.name, printing.bucket
         if number is not None:
@@ -139,8 +139,8 @@ class Scan(Node):
         return f"({' UNION ALL '.join(parts)}) AS t0", []
 
     def _found(self, carried: dict[str, str]) -> tuple[str, list[str]]:
-        """Where rows are read, with those in which their owners are named, and the tests that they have owners; how owners are
-        printed is put into `carried`."""
+        """The source of rows, joined with the tables that name their owners, and the tests that they have owners; the printed
+        owners are added to `carried`."""
         source, tables, tests = f"{quote(self.table.name)} AS t0", 1, []
         for owner, way in zip(self.owners, self.table.owners, strict=True):
             at = 0
@@ -167,7 +167,7 @@ class Scan(Node):
 
 
 def _named(printed: str, way: OwnerPath) -> str:
-    """The name of an entity, with the number of its kind where there are several."""
+    """The name of an entity, with the number of its kind if there are several kinds."""
     name = _widened(printed, way.type)
     if way.kinds == 1:
         return name
@@ -175,7 +175,8 @@ def _named(printed: str, way: OwnerPath) -> str:
 
 
 def _widened(printed: str, kind: Type) -> str:
-    """A column as the type that carries it; text by its letters, as a collation would make names of two entities equal.
+    """A column cast to the type that carries it. Text is compared by binary collation; otherwise names of two entities could
+    be equal.
 
     A second or a millisecond of 64 bits may lie too far for microseconds.
     """

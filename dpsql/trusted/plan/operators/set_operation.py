@@ -12,7 +12,8 @@ from dpsql.trusted.plan.node import Field, InvalidPlan, Node, Printing, PublicFa
 
 
 class SetOperation(Node):
-    """The rows of the left side that are (INTERSECT) or are not (EXCEPT) on the right side; `all` counts how often.
+    """The rows of the left side that are (INTERSECT) or are not (EXCEPT) on the right side; with `all`, the number of copies
+    counts.
 
     `columns` are the new (identifier, name) pairs, by position. NULLs count as equal here, and so do NaN, and -0.0 and 0.0, which
     are shown as one value (`settled`). It is the equality of frequencies, so those that hold of a side hold of what is left of

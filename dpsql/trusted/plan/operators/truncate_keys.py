@@ -12,7 +12,8 @@ from dpsql.trusted.plan.operators.ranking import Ranking
 
 
 class TruncateKeys(Node):
-    """Keep at most `rows` rows of each value of `keys` (of no keys: in all), whoever they belong to. NULL is a value.
+    """Keep at most `rows` rows of each value of `keys` (without keys: in total), whichever entities they belong to. NULL
+    counts as a value.
 
     `order` are the columns that tell rows apart, as in `Truncate`; with `first` the first rows by these terms are kept, and
     the secret only breaks ties.

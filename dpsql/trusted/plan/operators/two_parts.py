@@ -1,4 +1,4 @@
-"""Clipped sums by keys, printed in two parts: entities whose rows are small in all are added up row by row.
+"""Clipped sums by keys, printed in two parts: rows of entities with a small total are added up row by row.
 
 Clipping groups rows by entity and cell, and joins the groups with the norms of their entities. Most entities are far below the
 bound, and grouping their rows by entity alone, which takes a fraction of the time, is enough to show that.
@@ -19,8 +19,8 @@ from dpsql.trusted.plan.operators.truncate import Truncate, cheap
 
 
 def clipped(plan: GroupedSums, idle: Callable[[Truncate], bool]) -> Contributions | None:
-    """What a tally by keys adds up after clipping it, where its rows can be read twice; None for other plans. `idle` tells of
-    which truncations the text is that of the rows below, as they keep every row."""
+    """The contributions that a tally by keys clips and adds up, if its rows can be read twice; None for other plans. `idle` says
+    which truncations keep every row, so that their text is that of their input."""
     clip = plan.input
     if not isinstance(clip, Clip) or not isinstance(given := clip.input, Contributions):
         return None
@@ -29,7 +29,7 @@ def clipped(plan: GroupedSums, idle: Callable[[Truncate], bool]) -> Contribution
 
 
 def in_two_parts(plan: GroupedSums, rows: str, printing: Printing) -> str:
-    """The statement of such a tally over the statement `rows` of what is added up; `printing` is for these rows.
+    """The statement of such a tally over the statement `rows` of its contributions; `printing` is for these rows.
 
     Proof that it gives the same sums. Let s be the sum of the l1 norms of all rows' vectors of an entity. Its contributions, as
     one vector over all cells, have an l1 norm of at most s (triangle inequality), and an l2 norm that is no larger. Where s is
@@ -51,7 +51,7 @@ def in_two_parts(plan: GroupedSums, rows: str, printing: Printing) -> str:
 
 
 def _part(clip: Clip, given: Contributions, rows: str, test: str, printing: Printing) -> str:
-    """The rows of entities of which the norms of all rows add up to so much."""
+    """The rows of those entities for which the sum of all rows' norms passes a test."""
     names, kinds, owner = columns_of("t0", given.input), printing.seen(given.input), quote(given.owner)
     inner, sizes = [f"{names[given.owner]} AS \"@\""], []
     for i, summand in enumerate(given.summands):

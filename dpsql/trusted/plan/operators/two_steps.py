@@ -82,7 +82,7 @@ class _Keys:
     tests: int = 0
 
     def truth(self, condition: Expr) -> str:
-        """A condition for a group."""
+        """A condition, for a group."""
         return self._worked(self._condition(condition))
 
     def _condition(self, condition: Expr) -> str:
@@ -109,7 +109,7 @@ class _Keys:
         return f"t3.{quote(self.worked.setdefault(text, f'#w{len(self.worked)}'))}"
 
     def groups(self, below: str) -> str:
-        """The statement of the groups: what is worked out of their keys, their sums, and their numbers of rows."""
+        """The statement of the groups: the values computed from their keys, their sums, and their numbers of rows."""
         values = {name: cell for cell, name in self.sums.items()}
         inner = ", ".join(f"{text} AS {quote(name)}" for name, text in (self.printed | values).items())
         keys = ", ".join(f"t1.{quote(name)}" for name in self.printed)
@@ -124,7 +124,7 @@ class _Keys:
 
 
 def _keys(source: Node, exprs: Sequence[Expr]) -> _Keys:
-    """The columns that are keys as they are, or as numbers of constants."""
+    """The columns that are used as keys unchanged, or as numbers of constants."""
     found = _Keys(source, columns_of("t0", source))
     parts = [part for expr in exprs for part in walk(expr)]
     equalities = [equal for part in parts if (equal := _equality(part)) is not None]
