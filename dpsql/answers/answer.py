@@ -368,7 +368,7 @@ def told_withheld(question: Question, few: int, cells: int) -> Iterator[str]:
     """The note on groups that a minimum frequency withholds."""
     if question.minimum is not None:
         here = f"{few} of {cells} here" if question.keys else "this one is" if few else "this one is not"
-        yield (f"{question.minimum}: {here}, as far as the noise tells; a smaller group is shown with a probability of at most "
+        yield (f"{question.minimum}: {here}, as far as the noise shows; a smaller group is shown with a probability of at most "
                f"{CHANCE:g}")
 
 

@@ -195,21 +195,23 @@ def exhausted(account: BudgetLine, price: Price | None, span: Span | None = None
     whose = f"the budget of {account.whose}" if account.whose is not None else "the budget"
     return BudgetExhausted(f"the statement costs {price}, and {whose} has left: {account.left()}", span=span,
                            subject=account.whose or "all", try_=affordable((account, *others), price)
-                           + "a statement that was answered before: those are free")
+                           + "a statement that was answered before, which is free")
 
 
 def closed(budget: str, analyst: str, failed: int) -> BudgetExhausted:
     """The error for a statement of a closed account."""
     many = f"{failed} statements of {analyst} have" if failed != 1 else f"a statement of {analyst} has"
     return BudgetExhausted(f"{many} failed after the charge, so this account is closed",
-                           code="account-closed", subject=analyst, try_="the owner of the data, who can open it by dpsql budget "
+                           code="account-closed", subject=analyst, try_="the owner of the data, who can reopen it with dpsql "
+                                                                        "budget "
                            f"--budget {budget} --reopen {analyst}; statements that were answered before stay free, and EXPLAIN "
                            "PRIVACY too")
 
 
 def busy(analyst: str, running: int) -> BudgetExhausted:
     """The error for a statement that waited too long for other statements of its account."""
-    return BudgetExhausted(f"of {analyst}, as many statements still run ({running}) as may fail before the account is closed",
+    return BudgetExhausted(f"of {analyst}, {running} statements are still running, as many as may fail before the account is "
+                           "closed",
                            code="account-busy", subject=analyst,
                            try_="again when one of them has ended; `incidents` in the policy limits how many may run at a time")
 

@@ -134,7 +134,7 @@ def _over_time(book: BudgetBook) -> Chart:
     """The share of the whole budget that was spent, by time: in all, and by those who spent most."""
     most = sorted(book.analysts, key=lambda name: -book.share(name))[:MOST_DRAWN]
     lines = [("all", book.entries), *((name, book.asked[name]) for name in most if name in book.asked)]
-    notes = [f"those of the {MOST_DRAWN} who spent most, and the sum of all"] if len(book.analysts) > MOST_DRAWN else []
+    notes = [f"the {MOST_DRAWN} who spent most, and the sum of all"] if len(book.analysts) > MOST_DRAWN else []
     return Chart(name="% of the whole budget", key="time (UTC)", second="spent by", lines=True, whole=False,
                  series=tuple(_line(book, name, entries) for name, entries in lines), intervals="", notes=tuple(notes))
 
@@ -179,8 +179,8 @@ def _failed(book: BudgetBook) -> Iterator[str]:
         yield paragraph("No statement failed after its charge.")
         return
     yield paragraph(f"The charge is kept. An account is closed after {book.budget.incidents} of them that count; "
-                    "dpsql budget --reopen forgives them. Look at what these statements have in common: an analyst may provoke "
-                    "failures in order to learn something.")
+                    "dpsql budget --reopen forgives them. Check what these statements have in common: an analyst may provoke "
+                    "failures to learn something.")
     yield _listing(listed_failures(book.failures))
 
 

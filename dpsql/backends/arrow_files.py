@@ -77,7 +77,7 @@ def _source(file: ForeignFile, pa: Any) -> Any:
     begins = mapped.read(6)
     mapped.seek(0)
     if begins.startswith(b"FEA1"):
-        raise not_a_file(file, KIND, "it has the first form of Feather, which is not read", "the same data, written again")
+        raise not_a_file(file, KIND, "it has the format Feather V1, which is not supported", "the same data, written again")
     return pa.ipc.open_file(mapped) if begins == b"ARROW1" else pa.ipc.open_stream(mapped)
 
 

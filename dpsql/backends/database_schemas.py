@@ -34,7 +34,7 @@ def database_schema(uri: str) -> DatabaseSchema:
     with opened(uri, None, "") as source:
         if not source.dialect.listed:
             raise OperationalError("dpsql cannot draft a policy for this kind of database", code="no-draft",
-                                   try_="a policy by hand: dpsql help owner shows one")
+                                   try_="a policy written by hand: dpsql help owner shows one")
         try:
             columns, keys = source.rows(source.dialect.listed), source.rows(source.dialect.keys)
         except DriverFault:

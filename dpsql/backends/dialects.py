@@ -326,7 +326,7 @@ def _snowflake_unlike(rows: Rows, name: tuple[str, ...]) -> Mapping[str, str]:
 
 
 def _collated(found: Iterable[tuple[Any, ...]]) -> Mapping[str, str]:
-    return {column: f"its collation {name} takes different texts for equal" for column, name in found if name}
+    return {column: f"its collation {name} treats different texts as equal" for column, name in found if name}
 
 
 _SNOWFLAKE_UTC = "CAST(CONVERT_TIMEZONE('UTC', {0}) AS TIMESTAMP_NTZ)"

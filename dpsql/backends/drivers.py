@@ -137,7 +137,7 @@ def connection(dialect: Dialect, uri: str, password: str | None, subject: str) -
         return AdbcConnection(AdbcDatabase(driver=driver, **dialect.options(uri, password)))
     except Error as fault:
         told = str(fault)
-    unknown = "", "no connection is made", "the same URI in a tool of that database"
+    unknown = "", "the connection failed", "the same URI in a client of that database"
     _, reason, try_ = next((one for one in WRONG if re.search(one[0], told)), unknown)
     raise OperationalError(f"{place_of(uri)} cannot be opened: {reason}", code="no-database", subject=subject, try_=try_)
 

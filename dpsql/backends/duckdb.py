@@ -276,7 +276,7 @@ def unreadable_database(path: Path, subject: str = "") -> OperationalError:
 
 
 def redefining(path: Path, own: Sequence[str], subject: str = "") -> OperationalError:
-    return OperationalError(f"{path} defines {', '.join(own)} anew, but dpsql knows only DuckDB's own definitions",
+    return OperationalError(f"{path} defines {', '.join(own)} itself, but dpsql only knows DuckDB's own definitions",
                             code="own-functions", subject=subject, try_="other names for its macros")
 
 

@@ -207,8 +207,8 @@ def load_csv(connection: duckdb.DuckDBPyConnection, table: FileTable, *, empty: 
         held = {spelled[name.lower()]: how for name, how in table.cells.items() if name.lower() in spelled}
         untyped = next((name for name, how in held.items() if how.type is None), None)
         if untyped is not None:
-            raise OperationalError(f"column {untyped} of {path} has no type, and it must not depend on the rows", code="no-type",
-                                   subject=f"{table.name}.{untyped}",
+            raise OperationalError(f"column {untyped} of {path} has no type, and the type must not depend on the rows",
+                                   code="no-type", subject=f"{table.name}.{untyped}",
                                    try_='type = "VARCHAR", or another; dpsql init drafts the types')
         if path == first:
             types = {**held, **{name: table.cells[name] for name in folders}}
@@ -252,7 +252,7 @@ def _put(connection: duckdb.DuckDBPyConnection, table: FileTable, path: Path, na
         lacking = f"SELECT COUNT(*) FROM ({shown}) AS s WHERE NOT ({has_key(table.key)})"
         without = connection.execute(lacking).fetchall()[0][0] if table.key else 0
         if put + without != rows:
-            fault = InternalError(f"{rows - put - without} rows of {path} were lost while they were read", code="rows-lost")
+            fault = InternalError(f"{rows - put - without} rows of {path} were lost during reading", code="rows-lost")
         connection.execute(f"DROP TABLE {quote(TEXTS)}")
     except duckdb.ConstraintException:
         fault = shared_key(table.name, _where(table), table.key)

@@ -39,7 +39,7 @@ ENCODINGS = USUAL_CSV.encoding, "cp1252", "latin-1"  # that of the file, and tho
 PERIODS = {"w": "weeks since 1960; Stata counts 52 weeks a year", "C": "with leap seconds, which are not removed"}
 LARGEST_WHOLE = 2**53
 FROM_FILE = "the labels of the file"
-CATEGORIES = "the file has categories, which programs take from rows: list those that are public"
+CATEGORIES = "the file has categories, which programs derive from rows: list only those that are public"
 
 
 def tables_in(file: ForeignFile) -> tuple[list[ForeignFile], dict[str, str]]:

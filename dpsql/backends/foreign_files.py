@@ -62,7 +62,7 @@ def copy_rows(file: ForeignFile, columns: Sequence[str] | None, path: Path, *, r
     target = path if row_key is None else path.with_name(f"{path.name}.{UNNAMED}")
     rows = _written(file, found, named, target)
     if found.rows is not None and rows != found.rows:
-        raise InternalError(f"{found.rows - rows} rows of {file.path} were lost while they were read", code="rows-lost")
+        raise InternalError(f"{found.rows - rows} rows of {file.path} were lost during reading", code="rows-lost")
     if not state.stands():
         raise OperationalError(f"{file.path} was changed while it was read", code="data-changed", subject=file.table,
                                try_="the same again")

@@ -29,7 +29,7 @@ def check_key(place: str, column: str, reading: Reading, unlike: Mapping[str, st
     own = dialect.canonical.format(column)
     if not reading.equality:
         fits = " or ".join(f'type = "{kind}"' for kind in dialect.fitting_keys(reading.of))
-        raise OperationalError(f"{place} links rows to entities, and its type in the database is {reading.of or 'of no name'}: "
+        raise OperationalError(f"{place} links rows to entities, and its type in the database is {reading.of or 'unnamed'}: "
                                f"read as {reading.target}, equal values could become different names, or different ones the same",
                                code=CODE, subject=place,
                                try_=fits or f"a key of whole numbers or text, here and where it is referenced, such as {own}")

@@ -34,10 +34,10 @@ _UNLIKE = f"""SELECT a.attname::text, CASE
   FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace
   WHERE a.attnum > 0 AND NOT a.attisdropped"""
 REASONS = {
-    "collation": "its collation {0} takes different texts for equal",
+    "collation": "its collation {0} treats different texts as equal",
     "encoding": "different texts in {0} may become the same one in UTF-8",
-    "another": "a unique index compares it otherwise, by an expression, a collation or operators of its own",
-    "operators": "a foreign key compares it by operators of your own",
+    "another": "a unique index compares it differently, by an expression, a collation or its own operators",
+    "operators": "a foreign key compares it by user-defined operators",
 }
 
 # `ev_action` is what the server executes in place of a view. Each relation in it, however deep, has its number there after

@@ -126,11 +126,12 @@ def files_of(table: str, source: Path, relation: tuple[str, ...] | None = None) 
         raise _wrong(f"{source} holds both CSV and Parquet files", table, "a pattern that ends in .csv or .parquet")
     for path in named:
         if set(str(path)) & WILD:
-            raise _wrong(f"the engine takes {path} for a pattern, of other files too", table, "a path without * ? and [")
+            raise _wrong(f"the engine would read {path} as a pattern, which may match other files", table, "a path without * ? "
+                                                                                                           "and [")
     try:
         states = tuple({(state.device, state.number): state for state in map(FileState.of, reversed(named))}.values())[::-1]
     except OSError:
-        raise _wrong(f"a file of {source} went away while it was opened", table, "opening the data again") from None
+        raise _wrong(f"a file of {source} disappeared while it was opened", table, "opening the data again") from None
     return SourceFiles(table=table, reader=readers.pop(), files=states, root=root)
 
 
@@ -157,7 +158,7 @@ def _named(table: str, source: Path) -> tuple[list[Path], Path | None]:
     if source.is_file() or not (source.is_dir() or set(str(source)) & WILD):
         if not is_of_rows(source.name):
             raise _wrong(f"{source} is neither CSV nor Parquet", table, "a file that ends in .csv, .tsv, .txt, .dat or .parquet; "
-                         "those of texts may be compressed, as .csv.gz or .csv.zst")
+                         "text files may be compressed, as .csv.gz or .csv.zst")
         if not source.is_file():
             raise _wrong(f"there is no file {source}", table, "its path")
         return [Path(os.path.realpath(source))], None
@@ -167,7 +168,8 @@ def _named(table: str, source: Path) -> tuple[list[Path], Path | None]:
         found = {Path(os.path.realpath(path)) for path in root.glob(pattern)  # follows no links to folders
                  if is_of_rows(path.name) and path.is_file() and not _is_aside(path.relative_to(root))}
     except ValueError:
-        raise _wrong(f"{source} is no pattern: ** is the whole name of a folder", table, "visits/**/*.parquet") from None
+        raise _wrong(f"{source} is not a valid pattern: ** must be the whole name of a folder", table,
+                     "visits/**/*.parquet") from None
     if not found:
         raise _wrong(f"no CSV or Parquet file {'is in' if source.is_dir() else 'fits'} {source}", table,
                      "the path of a file, a folder with files, or a pattern such as visits/*.parquet")

@@ -105,7 +105,7 @@ class SparkBuckets:
 
     def check(self) -> None:
         if not self._manifest.is_file() or self._manifest.read_text(encoding="utf-8") != self._text:
-            raise OperationalError("the data were prepared again after they were opened", code="data-changed",
+            raise OperationalError("the data were prepared again since they were opened", code="data-changed",
                                    try_="dpsql.connect(...) again; what was charged stays charged")
         self._cluster.check()
 

@@ -112,7 +112,7 @@ class SparkCluster:
             raise OperationalError(
                 f"the Spark cluster {self._master} does not answer ({type(fault).__name__})", code="spark",
                 try_=
-                'master = "local[2]", "spark://host:7077" or "sc://host:15002" in [spark], of a cluster that runs; all but the '
+                'master = "local[2]", "spark://host:7077" or "sc://host:15002" in [spark], for a running cluster; all but the '
                 "last need Java 17 or newer on this machine, and executors need Python with pyarrow and duckdb") from None
         return found  # type: ignore[no-any-return]
 

@@ -31,7 +31,7 @@ def unlike(rows: Rows, name: tuple[str, ...]) -> Mapping[str, str]:
             if collation is None:
                 found[column] = "its definition cannot be read here, and so not its collation"
             elif collation.upper() != LETTER_BY_LETTER:
-                found[column] = f"its collation {collation} takes different texts for equal"
+                found[column] = f"its collation {collation} treats different texts as equal"
     indexed = rows(f"SELECT x.name, x.coll, m.sql FROM pragma_index_list({text_literal(table)}) AS l, pragma_index_xinfo(l.name) "
                    "AS x LEFT JOIN sqlite_master AS m ON m.type = 'index' AND m.name = l.name WHERE l.\"unique\" AND x.\"key\"")
     for column, collation, sql in indexed:

@@ -26,7 +26,7 @@ from dpsql.frozen import Frozen
 
 READERS = {".sav": "read_sav", ".zsav": "read_sav", ".por": "read_por", ".dta": "read_dta", ".sas7bdat": "read_sas7bdat",
            ".xpt": "read_xport"}
-ENCODED, DAMAGED = "its texts are in another encoding", "it is damaged, or of another kind"
+ENCODED, DAMAGED = "its texts have another encoding", "it is damaged, or of another kind"
 CARD = 80  # bytes, of which a transport file of SAS has whole ones: it does not say how many rows there are
 DAY = 86_400
 FIRST_DAY, LAST_DAY = -719_162, 2_932_896  # of the years 1 to 9999, counted from 1970

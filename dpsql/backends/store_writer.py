@@ -82,7 +82,7 @@ def storable(catalog: Catalog) -> list[Table]:
     name that a store reserves."""
     tables = [table for table in catalog.tables.values() if table.owner is not None and not table.content]
     if not tables:
-        raise OperationalError(f"no table has rows that belong to one {catalog.entity.name} each", code="store",
+        raise OperationalError(f"there is no table whose rows belong to one {catalog.entity.name} each", code="store",
                                try_="statements without a store, which read the data directly")
     for table in tables:
         if {OWNER, PLACE} & {name.lower() for name in table.columns}:

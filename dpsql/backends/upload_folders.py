@@ -44,7 +44,7 @@ class Uploads(Frozen):
             copy = Path(folder) / ("upload" + "".join(path.suffixes[-2:]).lower())
             if not self._copied(found, copy):
                 raise OperationalError(f"there is no CSV or Parquet file {path}", code="no-file", subject=str(path),
-                                       try_="the path of one, or the name of a public table")
+                                       try_="the path of such a file, or the name of a public table")
             yield copy
 
     def _place(self, path: Path) -> Path | None:

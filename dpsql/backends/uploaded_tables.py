@@ -87,7 +87,7 @@ def _relation(connection: duckdb.DuckDBPyConnection, source: Any, uploads: Uploa
             yield quote(TYPED)
             connection.execute(f"DROP TABLE {quote(TYPED)}")
         return
-    with _told("a synthetic table is a pandas frame, or the path of a CSV or Parquet file", ""):
+    with _told("a synthetic table must be a pandas frame, or the path of a CSV or Parquet file", ""):
         if not _is_frame(source):
             raise TypeError
         connection.register(FRAME, source)

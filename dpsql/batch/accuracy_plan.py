@@ -223,7 +223,7 @@ def _group(made: Batch, at: int, goals: Goals, records: Sequence[Record]) -> tup
     if found is None:
         without = [recipe.call for one, places, wanted in zip(made.asked, made.places, goals.each, strict=True)
                    for recipe in one.recipes if recipe.call.id not in wanted and any(places[i].group == at for i in recipe.sums)]
-        raise Unsupported("an aggregate without an accuracy does not follow from what is measured for the others",
+        raise Unsupported("an aggregate without an accuracy does not follow from the measurements for the others",
                           code="accuracy", span=without[0].span if without else None, subject=without[0].text if without else "",
                           try_="ERROR WITHIN 50 at the end of the statement, for all of its columns")
     return found

@@ -102,8 +102,9 @@ def _attribute(ref: Ref, known: Facts, name: str, exprs: Mapping[Expr, Sequence[
         cuts = _places(compared, known.type)
         if len(compared) == len(found) and cuts and len(cuts) < MOST_VALUES // 2:
             return _cut(name, ref, cuts)
-    why = f"the values of {name} are not declared, and a workload is over declared values" if known.domain is None else (
-        f"{name} has {len(known.domain):,} declared values, and a workload tells apart {MOST_VALUES:,} of a column at most")
+    why = f"the values of {name} are not declared, and a workload needs declared values" if known.domain is None else (
+        f"{name} has {len(known.domain):,} declared values, and a workload distinguishes at most {MOST_VALUES:,} of a "
+        "column")
     raise Unsupported(why, code="workload", span=next(iter(exprs)).span, subject=name, try_="values = [...] or range = [...] "
                       f"for {name} in the policy, or comparisons with constants")
 

@@ -30,7 +30,7 @@ from dpsql.workload.factors import Array
 
 TOTAL = "total"  # the group of the public number of rows
 LEAST_VARIANCE = 1e-12  # of noise so small that its variance is 0 in floats
-BIASED = "none is negative, so small numbers are too large on average, and errors are only a guide"
+BIASED = "no number is negative, so small numbers are too large on average, and the errors are only a guide"
 
 
 class Consistency(Frozen):
@@ -44,7 +44,7 @@ class Consistency(Frozen):
     def __str__(self) -> str:
         whole = ", in whole numbers" if self.whole else ""
         rows = f", of {self.total:,} rows as the statement says" if self.total is not None else ""
-        return f"a table is fitted to the numbers by {self.method}{whole}{rows}, and its answers are given"
+        return f"a table is fitted to the noisy numbers by {self.method}{whole}{rows}, and its answers are shown"
 
 
 def consistency_of(options: Options) -> Consistency | None:
@@ -92,7 +92,7 @@ def made_consistent(group: Group, plan: GroupPlan, price: Cost, told: Told, way:
         found = fit(noisy, way.method, whole=way.whole and counts)
         lines = after(noisy, found, _errors(group, plan, price, noisy), part_names(group))
     except FAILURES:
-        return replace(told, notes=(*told.notes, f"{way.method} found no table, so the numbers are shown as measured"))
+        return replace(told, notes=(*told.notes, f"{way.method} found no table, so the measured numbers are shown unchanged"))
     answers = found.answers[noisy.slices[TOTAL].stop:] if TOTAL in noisy.slices else found.answers
     kept = ("no table of whole numbers is close to all numbers; only its total is",) if found.kept == TOTAL else ()
     guide = "" if way.method == "ols" else f"; {BIASED}"

@@ -95,7 +95,7 @@ def plan(group: Group) -> Dawa | Refusal:
     if len(group.columns) != 1:
         return Refusal(f"it is over {len(group.columns)} columns, not one")
     if not 1 < group.smaller.workload.domain.size <= DENSE:
-        return Refusal(f"the number of values it distinguishes is {group.smaller.workload.domain.size}, not 2 to {DENSE}")
+        return Refusal(f"the number of values that it distinguishes is {group.smaller.workload.domain.size}, not 2 to {DENSE}")
     if group.workload.rows * group.smaller.workload.domain.size > LARGEST:
         return Refusal(f"the matrix of its {group.workload.rows} numbers is too large")
     return Dawa(group=group)

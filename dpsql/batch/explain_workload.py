@@ -33,7 +33,7 @@ def explained_batch(made: Batch, public: PublicFacts, *, entity: str, price: str
         rewrites.append(f"afterwards {made.consistency}")
     return Explanation(entity=entity, steps=tuple(_steps(made, public, entity)), rewrites=tuple(rewrites), stages=(),
                        measurements=tuple(found), expected=tuple(_expected(made)), left=tuple(left), cost=price,
-                       groups=f"{sum(cells)}, all that the policy declares; those without rows are shown too"
+                       groups=f"{sum(cells)}, all that the policy declares; groups without rows are shown too"
                               + withheld([one.question for one in made.asked]))
 
 

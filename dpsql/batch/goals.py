@@ -42,7 +42,7 @@ def read_goal(error_within: object, standard_error: object) -> Goal | None:
     if error_within is None and standard_error is None:
         return None
     if error_within is not None and standard_error is not None:
-        raise OptionError("an accuracy is either error_within or standard_error, not both", code="accuracy",
+        raise OptionError("give either error_within or standard_error, not both", code="accuracy",
                           subject="standard_error", try_="only one of them, or a clause in each statement")
     name, value = ("error_within", error_within) if standard_error is None else ("standard_error", standard_error)
     return Goal(kind="within" if standard_error is None else "standard",

@@ -49,8 +49,8 @@ class PrivTree(Frozen):
 
     @property
     def note(self) -> str:
-        return (f"{self.group.size} by the strategy '{NAME}': boxes are split where rows "
-                "are, privately, and cells share them by their size")
+        return (f"{self.group.size} by the strategy '{NAME}': boxes with many rows "
+                "are split privately, and cells share a box by size")
 
     def noise(self, price: Cost) -> str:
         request = self.request(price)

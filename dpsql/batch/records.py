@@ -126,7 +126,7 @@ def without_requests(steps: Generator[Request, Any, Any]) -> Any:
         next(steps)
     except StopIteration as done:
         return done.value
-    raise RuntimeError("something is asked that was not paid for")
+    raise RuntimeError("a request was made that was not paid for")
 
 
 # -- as text

@@ -294,7 +294,7 @@ def batch(asked: Sequence[LinearStatement], allotted_: Cost, public: PublicFacts
         check_values(one.question)
     _check_count(sum(cells_count(one.question) * max(1, len(one.sums)) for one in asked))  # without sums: only groups
     if not any(one.sums and cells_count(one.question) for one in asked):
-        raise Unsupported("these statements ask for no numbers", code="workload", try_="COUNT(*)")
+        raise Unsupported("these statements contain no aggregates", code="workload", try_="COUNT(*)")
     kinds: dict[object, list[NumberedSum]] = {}  # sums of one expression over one source
     _, places_of = different([one.source for one in asked])
     for number, (one, source) in enumerate(zip(asked, places_of, strict=True)):

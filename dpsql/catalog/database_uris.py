@@ -47,7 +47,7 @@ def fault_of_uri(source: str) -> tuple[str, str] | None:
     if scheme not in SCHEMES:
         return "databases of this kind cannot be read", "one of " + ", ".join(dict.fromkeys(SCHEMES.values()))
     if hidden(source) != source or _holds_password(source):
-        return ("the policy is public, and this holds a password",
+        return ("the policy is public, and this contains a password",
                 "the URI without it; the password in ~/.pgpass or PGPASSWORD, or in the variable of the environment that "
                 "[store.passwords] names")
     if _is_malformed(source, scheme):

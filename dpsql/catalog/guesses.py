@@ -137,7 +137,7 @@ def _of_one_table(tables: Mapping[str, TableSchema], keys: Mapping[str, str], ro
     if key is not None:
         return Guess(entity=Entity(name=singular(name), table=name, key=key), why="each of its rows has a key of its own")
     return Guess(entity=Entity(name=singular(name), table=name, key=free_column(table, "row")), by_row=True,
-                 why="each row is one, as no column tells them apart")
+                 why="each row is one, as no column distinguishes them")
 
 
 def person_in(column: str) -> str | None:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 HELP = """\
 SQL is answered when a line ends with a semicolon; it may go over several lines.
 
-\\d                 the tables that may be asked
+\\d                 the tables that can be queried
 \\d TABLE           the columns of a table, with what is declared of them
 \\budget            what was spent, and what is left
 \\explain SELECT    what a statement would do and cost; spends nothing

@@ -53,7 +53,7 @@ def coded_rows(statement: OpenModel, terms: OnlineTerms, session: Session) -> tu
     rows. Raises a located error."""
     place = span_of(statement.query.tree)
     if statement.query.parameters:
-        raise Unsupported("an online model has no parameters, as its statement is planned again by each count", code="parameters",
+        raise Unsupported("an online model cannot have parameters, as each count plans its statement again", code="parameters",
                           span=place, try_="the values themselves")
     question, forms = coded_question(statement.query, session, terms.bins, ())
     view, known = limited_rows(question, session, terms.options, place)

@@ -80,7 +80,7 @@ class ConnectionTerms(Frozen):
 def file_named(name: object) -> Path:
     """A path given by a person or a policy. Raises OperationalError if no file can have that name."""
     if not isinstance(name, str | Path):
-        raise OperationalError(f"the name of a file is a text or a path, not {type(name).__name__}", code="file",
+        raise OperationalError(f"a file name must be a text or a path, not {type(name).__name__}", code="file",
                                try_="the path of a file")
     if scheme_of(str(name)) is not None:  # it is not shown: it may hold a password
         raise OperationalError("a database with a URI is not a file; put it into the policy", code="file",
@@ -324,7 +324,7 @@ def public_values(reader: Reader) -> Values:
         days = [(quote(name), found[0]) for name in columns if (found := carried_as(kinds.get(name, ""))) is not None]
         unread = " OR ".join(f"NOT {test}" for printed, kind in days if (test := readable(printed, kind)))
         if unread and reader.rows(f"SELECT 1 FROM {quote(table)} WHERE {unread} LIMIT 1"):
-            raise ValueError("Python has no such day, and would read another one")
+            raise ValueError("Python cannot represent this day, and would read another one")
         return reader.rows(f"SELECT DISTINCT {', '.join(map(quote, columns))} FROM {quote(table)} LIMIT {most}")
 
     return values
@@ -476,7 +476,7 @@ def open_reader(policy: Policy, database: str | Path | None, facts: RememberedFa
     """
     folder, named = Path(policy.path).parent, database
     if _in_spark(policy) and database is not None:
-        raise OperationalError("the named database would have all tables, but the policy has some in Spark", code="no-database",
+        raise OperationalError("the database given contains all tables, but in the policy some are in Spark", code="no-database",
                                try_="leaving the database out")
     if database is not None and is_copied(str(database)):
         raise OperationalError(f"{Path(database).name} can only be read by dpsql refresh, as a source in the policy",
@@ -562,7 +562,7 @@ def _check_sources(policy: Policy, sources: Mapping[str, SourceFiles], database:
     state = FileState.of(database) if database is not None and database.is_file() else None
     for name, files in sources.items():
         if state is not None and any((file.device, file.number) == (state.device, state.number) for file in files.files):
-            raise OperationalError(f"the source of {name} is the database that other tables are in", code="policy-schema",
+            raise OperationalError(f"the source of {name} is the database of other tables", code="policy-schema",
                                    subject=name, try_="leaving this source out, or the same source for each table of that file")
     private = {at: name for name, files in sources.items() if not policy.tables[name].public for at in files.places}
     for name, files in sources.items():

@@ -39,7 +39,8 @@ def alone_in_spark(policy: Policy, folder: Path, entity: str, facts: RememberedF
         return None
     store = find_spark_store(folder, entity, origin_in_spark(tables_in_spark(policy).values()), facts)
     if store is None:
-        raise OperationalError(f"the data are only in Spark, and no store by {entity} was prepared with this version of DuckDB",
+        raise OperationalError(f"the data are only in Spark, and no store by {entity} has been prepared with this version of "
+                               "DuckDB",
                                code="spark", try_="dpsql prepare")
     return store
 

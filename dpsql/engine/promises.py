@@ -188,7 +188,7 @@ def compared_with(policy: Policy, budget: Budget, promise: str) -> str:
             for change in changes(other, now, of_another=True)]
     same = other.kinds == now.kinds
     told.insert(0, "what both reveal about one of them is bounded by the sum of both budgets" if same else
-                f"it protected {other.protected}, which bounds nothing for {now.protected}, nor the other way round")
+                f"it protected {other.protected}, which gives no bound for {now.protected}, nor the reverse")
     return "; ".join(told)
 
 
@@ -241,8 +241,8 @@ def meaning(one: Difference) -> str:
                     f"with the {entity} that they refer to by it")
         case "key":
             now = f"now has the key ({change.now})" if change.now else "now has no key"
-            return (f"{table} had the key ({change.before}), and {now}; the earlier charges rest on that key, and may reveal "
-                    "more where rows share a value of it")
+            return (f"{table} had the key ({change.before}), and {now}; the earlier charges depend on that key, and may reveal "
+                    "more if rows share a value of it")
         case "type":
             return (f"{table}.{change.before} says which {entity} a row belongs to, and now is {change.now}; rows may belong to "
                     f"another {entity} than when they were protected")
@@ -272,7 +272,7 @@ def _addition(change: Change, entity: str) -> str:
         case "opened":
             return f"table {change.table} could not be queried, and now it is {change.now}"
         case "moved":
-            return f"rows of {change.table} come from another place than before; earlier charges for them count, too"
+            return f"rows of {change.table} come from another place than before; earlier charges count for them too"
         case _:
             return f"delta is for {change.now}, and was for {change.before}"
 

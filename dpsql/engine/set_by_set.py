@@ -86,7 +86,7 @@ class SetBySet(Charged[Answer]):
         view, sets = self.program.first[-1][1].view, kept_keys(self.question)
         cost = told.cost if self.question.aggregates else "nothing: only declared groups are shown"
         return replace(told, steps=tuple(steps(view, stabilities(view, session.kernel), 0, entity)),
-                       groups=f"those of {len(sets)} grouping sets, each released by itself", notes=self._left_out(), cost=cost)
+                       groups=f"those of {len(sets)} grouping sets, each released separately", notes=self._left_out(), cost=cost)
 
     def _left_out(self) -> tuple[str, ...]:
         return left_out(self.program, self.session.catalog, self.session.kernel)

@@ -95,7 +95,7 @@ def synthesis(statement: Synthesize, session: Session, parameters: Parameters = 
         choice = chosen(task, terms.method, methods_for(terms))
         task = in_best_account(task, choice.method, accounts)
         check_method(choice.method, [task], statement.options, statement.span)
-        notes = tuple(f"{column.form.name} follows from {column.of}, as a public table says" for column in following)
+        notes = tuple(f"{column.form.name} is determined by {column.of}, according to a public table" for column in following)
         plan = TablePlan(name=statement.name, task=task, forms=forms, choice=choice, terms=terms, statement=statement.text,
                          following=following, combinations=question.combinations,
                          notes=(*notes, *rows_left_out(question, view, session)))
@@ -118,7 +118,7 @@ def terms_and_price(options: Sequence[Option], session: Session, span: Span | No
     terms = read_terms(options, default=session.price, methods=tuple(METHODS))
     price = priced(terms.options.price, session.budget, terms.options.span)
     if session.catalog.entity.minimum_frequency > 1:
-        raise Unsupported("the policy has a minimum frequency, and rows of a synthetic table could show one entity",
+        raise Unsupported("the policy has a minimum frequency, and rows of a synthetic table could reveal a single entity",
                           code="synthesis", span=span, try_="GROUP BY queries, whose small groups are withheld")
     accounts = [given.part(Fraction(1)) for given in budgets_by_account(price)]
     return replace(terms, options=replace(terms.options, price=price)), accounts

@@ -67,12 +67,12 @@ def linked_synthesis(statement: SynthesizeTables, session: Session, parameters: 
     with located(statement.text):
         terms, (*_, allotted) = terms_and_price(statement.options, session, statement.span)
         if parameters or any(asked.query.parameters for asked in statement.tables):
-            raise Unsupported("several synthetic tables have no parameters", code="parameters", span=statement.span,
-                              try_="the values themselves")
+            raise Unsupported("a statement for several synthetic tables cannot have parameters", code="parameters",
+                              span=statement.span, try_="the values themselves")
         if terms.workload is not None:
             place = next(option.span for option in statement.options if option.name == "workload")
-            raise OptionError("a workload is for one table, and these are several", span=place, subject="workload",
-                              try_="no workload: then all columns are measured, alone, in pairs, and from row to row")
+            raise OptionError("a workload is for a single table", span=place, subject="workload",
+                              try_="no workload: all columns are then measured, alone, in pairs, and from row to row")
         tables = linked_tables(statement, terms, session)
         asked = list(_views(tables, session))
         shares = [FIRST, *[(1 - FIRST) / (len(asked) - 1)] * (len(asked) - 1)] if len(asked) > 1 else [Fraction(1)]

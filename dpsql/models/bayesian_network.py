@@ -35,7 +35,7 @@ def of_conditionals(domain: TableDomain, total: float, nodes: Sequence[tuple[str
     before: list[str] = []
     for (column, parents), table in zip(nodes, counts, strict=True):
         if not {*parents} <= {*before} or len({*parents}) != len(parents) or column in before:
-            raise ValueError("the parents of a column come before it, and each column stands once")
+            raise ValueError("the parents of a column must come before it, and each column must occur once")
         if np.shape(table) != domain.shape((*parents, column)):
             raise ValueError(f"the counts of {column} do not have an axis for each parent and one for itself")
         before.append(column)

@@ -50,11 +50,11 @@ def grouped(domain: TableDomain, rows: int, given: Mapping[str, Places], allowed
     """
     for column, places in given.items():
         if len(places) != rows or (rows and not 0 <= places.min() <= places.max() < domain.cells([column])):
-            raise ValueError(f"{column} has a value of its domain for each row")
+            raise ValueError(f"{column} needs a value of its domain for each row")
     for column, each in allowed.items():
         if column in given or len(each.at) != rows or each.patterns.shape[1:] != domain.shape([column]) or (
                 not each.patterns.any(axis=1).all()):
-            raise ValueError(f"{column} is either given, or one of some values for each row")
+            raise ValueError(f"{column} must be either given, or restricted to some values, for each row")
     keys = np.zeros(rows, dtype=np.int64)
     for places in (*given.values(), *(each.at for each in allowed.values())):
         _, keys = np.unique(keys * (int(places.max(initial=0)) + 1) + places, return_inverse=True)

@@ -25,7 +25,7 @@ class TableDomain(Frozen, kw_only=False):
 
     def __post_init__(self) -> None:
         if not self.columns or len(set(self.columns)) != len(self.columns):
-            raise ValueError("a table has at least one column, and no name stands twice")
+            raise ValueError("a table has at least one column, and no name occurs twice")
         if len(self.sizes) != len(self.columns) or min(self.sizes) < 1:
             raise ValueError("every column has a size, which is at least 1")
 

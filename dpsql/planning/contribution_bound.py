@@ -84,7 +84,7 @@ def decided(question: Question, options: Options, known: Stability, searched: Se
     elif found.bound.name == "clip":
         _check_clip(question, known, searched)
     if found.bound.name in TOTALS and _of_one(question, known):
-        raise OptionError("each group is one entity here, so there is no total over groups to limit", code="bound",
+        raise OptionError("each group is one entity here, so an entity has no total over several groups to limit", code="bound",
                           subject="bound", span=question.keys[0].span, try_="bound = 'rows'")
     if found.bound.each and searched and known.rows is None:
         column = question.view.field(searched[0]).name
@@ -121,11 +121,11 @@ def _automatic(question: Question, options: Options, known: Stability, searched:
         return ContributionBound(bound=BY_NAME["rows"], because=f"one entity has at most {known.rows} of these rows")
     if known.owner is None and not question.keys and (rows := declared_rows(question.view)) is not None and not _summed(question):
         return ContributionBound(bound=BY_NAME["extension"],
-                                 because=f"the policy declares that {rows} rows at most name one entity")
+                                 because=f"the policy declares that at most {rows} rows name one entity")
     if known.owner is None:
         return ContributionBound(bound=BY_NAME["balance"],
-                                 because="a row belongs to several entities, so that no row can be left out for "
-                                 "one of them alone; of the ways to hold them to a level it errs least")
+                                 because="a row belongs to several entities, so no row can be left out for one of "
+                                 "them alone; of the ways to limit sums to a level, this has the smallest error")
     others = _others(question, known)
     if others or searched:
         what = told(others[0]) if others else "a search for bounds"
@@ -133,7 +133,7 @@ def _automatic(question: Question, options: Options, known: Stability, searched:
     if not any(call.aggregate.summed for call in question.aggregates):
         return ContributionBound(bound=BY_NAME["rows"], because="each entity counts once")
     if _of_one(question, known):
-        return ContributionBound(bound=BY_NAME["rows"], because="each group is one entity, whose total is what is asked for")
+        return ContributionBound(bound=BY_NAME["rows"], because="each group is one entity, whose total is the answer")
     return ContributionBound(bound=BY_NAME["clip"],
                              because="nothing limits an entity's rows here, and totals that are scaled down lose "
                              "less than rows that are left out")
@@ -232,7 +232,7 @@ def _check_aggregates(bound: Bound, calls: Sequence[AggregateCall], *, shared: b
         if not fits(call) and not entities:
             fine = list(dict.fromkeys(told(other) for other in calls if fits(other)))
             also = f"; it bounds {', '.join(fine)}" if fine else ""
-            kinds = "COUNT, SUM, AVG and what follows from them" if shared else "COUNT, SUM and AVG"
+            kinds = "COUNT, SUM, AVG and aggregates computed from them" if shared else "COUNT, SUM and AVG"
             raise OptionError(f"{told(call)} is not bounded by bound = '{bound.name}', which is for {kinds}{also}",
                               code="bound", subject=told(call), span=call.span,
                               try_="a statement of its own for it" if fine else "bound = 'rows'" if bound.one and not shared else

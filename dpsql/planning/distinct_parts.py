@@ -47,7 +47,7 @@ class DistinctsKind(PartKind[Distincts]):
 
     def shared_task(self, at: int, part: Distincts, asked: BoundedQuestion, view: Node, reach: Reach | None = None) -> Shared:
         """Raises TypeError: with such bounds, matchings are measured instead of distinct values."""
-        raise TypeError("the mechanism of a bound counts matchings, and no distinct values")
+        raise TypeError("the mechanism of a bound counts matchings, not distinct values")
 
     def sample(self, at: int, part: Distincts, asked: BoundedQuestion) -> Linear | Occurrences:
         if part.values is None or not are_listed(part, asked):

@@ -187,7 +187,7 @@ def steps(node: Node, known: dict[int, Stability], depth: int, entity: str) -> l
 
 def _reading(split: SplitBy, entity: str) -> str:
     """What makes a statement take more time and memory than others: not to be read bucket by bucket where there is a store."""
-    return "" if split is SplitBy.ENTITIES else f"all at once, as rows that belong to more than one {entity} are combined"
+    return "" if split is SplitBy.ENTITIES else f"all at once, as rows of more than one {entity} are combined"
 
 
 def _owned(here: Stability, entity: str) -> str:
@@ -325,7 +325,7 @@ def _cells(program: Program) -> str:
         most = str(program.degrees.most) if program.degrees.given else "the learned limit"
         return f"the degrees from 1 to {most}"
     if program.rule is None:
-        return f"{declared}, all that the policy declares; those without rows are shown too"
+        return f"{declared}, all that the policy declares; groups without rows are shown too"
     names = ", ".join(key.name for key in program.hidden)
     times = f", each with the {declared} declared groups" if declared > 1 else ""
     if program.known.owner is None:

@@ -110,7 +110,7 @@ def too_long(question: Question, key: Key) -> str | None:
     if not ((known.whole or known.type.temporal) and ends.finite and _is_computed(question.view, key.column)):
         return None
     size, of = math.floor(ends.high) - math.ceil(ends.low) + 1, "days" if known.type.temporal else "whole numbers"
-    told = f"{key.name} may be any of {size:,} {of}, more than the {MOST_NUMBERS:,} that are listed of an expression"
+    told = f"{key.name} may be any of {size:,} {of}, and at most {MOST_NUMBERS:,} are listed for an expression"
     return told if size > MOST_NUMBERS else None
 
 

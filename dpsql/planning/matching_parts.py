@@ -53,22 +53,22 @@ class MatchingsKind(PartKind[Matchings]):
 
     def words(self, part: Matchings, asked: BoundedQuestion) -> str:
         if part.column is None:
-            return "entities, as far as each has a row of its own"
-        far = ", as far as entities stand for them, each for one" if asked.known.owner is None else ""
+            return "entities, as far as each has its own row"
+        far = ", as far as entities vouch for them, each for one" if asked.known.owner is None else ""
         return f"distinct values of {asked.view.names[part.column]}{far}"
 
     def counted(self, part: Matchings, asked: BoundedQuestion) -> str:
         if part.column is None:
             return ""
-        return "distinct values that entities stand for" if asked.known.owner is None else "distinct values of all entities"
+        return "distinct values that entities vouch for" if asked.known.owner is None else "distinct values of all entities"
 
     def counts_once(self, part: Matchings, asked: BoundedQuestion) -> bool:
         return True
 
     def notes(self, asked: BoundedQuestion, parts: Decomposition, view: Node, estimates: Mapping[int, Estimates], *,
               kept: bool) -> Iterator[str]:
-        far = ("entities stand for them, each for one" if asked.known.owner is None else
-               "entities stand for them, each for at most a number chosen privately")
+        far = ("entities vouch for them, each for one" if asked.known.owner is None else
+               "entities vouch for them, each for at most a number chosen privately")
         for call in asked.question.aggregates:
             if call.columns and any(isinstance(parts.parts[at], Matchings) for at in parts.uses[call.id]):
                 yield f"{told(call)} counts values as far as {far}; there may be more"
@@ -100,6 +100,6 @@ def check_matchings(question: Question, parts: Decomposition, owners: Sequence[s
         for part in (parts.parts[at] for at in parts.uses[call.id]):
             if isinstance(part, Matchings) and part.column is not None and part.column in owners:
                 name = question.view.names[part.column]
-                raise Unsupported(f"{name} names entities, which may all share their rows with one other, so that it could "
+                raise Unsupported(f"{name} names entities, and all of them may share rows with a single one, which could "
                                   "change their number without limit", code="several-owners", span=call.span, subject=name,
                                   try_="COUNT(*), in which each entity is limited to a level")

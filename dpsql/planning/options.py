@@ -130,7 +130,7 @@ class _Values:
         consistency = self._name("consistency", lambda: ("none", *self._fits())) or "none"
         for name in ("rounding", "total"):
             if name in self._values and consistency == "none":
-                raise self._fail(name, f"{name} is for the numbers of a fitted table", "consistency = 'nnls' beside it")
+                raise self._fail(name, f"{name} applies only to a fitted table", "consistency = 'nnls' beside it")
         return Options(
             price=self._price(default), mechanisms=self._mechanisms(),
             bound=self._name("bound", lambda: ("auto", *BY_NAME)) or "auto",

@@ -52,8 +52,8 @@ class QuantilesKind(PartKind[Quantiles]):
         if asked.bound.each:
             return
         for column in dict.fromkeys(part.column for part in _quantiles(parts) if part.grid.most > MANY_PLACES):
-            yield (f"intervals of quantiles of {view.names[column]} hold where values differ; where many rows share one, as "
-                   "with round numbers, they may be too narrow (decimals or power_of_two in the policy, as coarse as the values, "
+            yield (f"intervals of quantiles of {view.names[column]} are valid if values differ; if many rows share one, such "
+                   "as a round number, they may be too narrow (decimals or power_of_two in the policy, as coarse as the values, "
                    "help)")
 
 

@@ -153,7 +153,7 @@ def _not_told(program: Program, aggregates: Mapping[str, Estimate]) -> Iterator[
     """Notes on statistics of two columns that are NULL in some cell."""
     for call in program.question.aggregates:
         if call.aggregate.kind is Kind.PAIR and np.isnan(aggregates[call.id].values).any():
-            yield f"{told_of(call)} is NULL where, by the noisy sums, there are too few rows or a column does not vary"
+            yield f"{told_of(call)} is NULL where the noisy sums suggest too few rows, or a column that does not vary"
 
 
 def _with_degrees(program: Program, notes: list[str]) -> Generator[Request, Any, Program]:
@@ -239,8 +239,8 @@ def _with_bounds(program: Program, view: Node, public: PublicFacts,
         ends = found[column] = yield from found_bounds(view, column, rows, share)
         name = view.names[column]
         notes.append(f"values of {name} were clamped to {ends}, bounds that were found privately" if ends is not None else
-                     f"no bounds of {name} were found privately, so what is computed of it is NULL: at this price that takes "
-                     f"about {rows_to_find(rows, share):,} values of the same size")
+                     f"no bounds of {name} were found privately, so results computed from it are NULL: at this price, finding "
+                     f"them takes about {rows_to_find(rows, share):,} values of the same size")
     parts = parts_of(program, {column: ends or Interval(0, 1) for column, ends in found.items()})
     return parts, frozenset(column for column, ends in found.items() if ends is None)
 

@@ -19,7 +19,8 @@ def check_mechanisms(program: Program) -> None:
     if idle:
         name, reason = next(iter(idle.items()))
         raise OptionError(f"{name} cannot answer this statement: {reason}", code="mechanism", subject=name,
-                          span=program.options.span.get("mechanism"), try_="the statement without it: the best method is chosen")
+                          span=program.options.span.get("mechanism"), try_="the statement without it; the best method is then "
+                                                                           "chosen")
 
 
 def unused(program: Program) -> dict[str, str]:

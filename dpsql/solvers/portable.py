@@ -42,7 +42,7 @@ def _solve(problem: Any) -> None:
         if solver.available():
             problem.solve(solver)
             return
-    raise LookupError("no solver is at hand")
+    raise LookupError("no solver is available")
 
 
 def leaving(crowd: RemovalProgram, error: float) -> RemovalSolution:

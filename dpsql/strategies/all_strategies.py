@@ -88,8 +88,8 @@ LAPLACE: dict[str, Plan] = {
 
 BY_NAME = frozenset({"square-root", "haar", "hierarchy", "matrix-mechanism", "independent", "input-perturbation",
                      "convex-by-targets", "convex-by-squared-targets", "fitness-for-use-refined", "fitness-for-use-hybrid"})
-BY_ITS_NAME = "used only by name"
-NO_TIME = "not tried, as the time for planning was over"
+BY_ITS_NAME = "used only if named"
+NO_TIME = "not tried, as the planning time was over"
 SHARE = 0.8  # of the time that is left, for one search
 TARGETED = frozenset({"fitness-for-use"})  # of these, the ones tried only if there are targets
 
@@ -115,7 +115,7 @@ def best(workload: Workload, targets: Array | None = None,
             verdicts.append(Verdict(name=name, strategy=None, because=BY_ITS_NAME))
             continue
         if certificate is not None and certificate.ratio <= GOOD:
-            verdicts.append(Verdict(name=name, strategy=None, because="not tried, as no strategy is much better"))
+            verdicts.append(Verdict(name=name, strategy=None, because="not tried, as no strategy can be much better"))
             continue
         if found is not None and clock.over():
             verdicts.append(Verdict(name=name, strategy=None, because=NO_TIME))

@@ -175,7 +175,7 @@ def _arrays(path: Path) -> dict[str, NDArray[Any]]:
     with os.fdopen(handle, "rb") as file:
         known = os.fstat(handle)
         if not stat.S_ISREG(known.st_mode) or known.st_size > LARGEST or not _own(known):
-            raise ValueError("no file of ours")
+            raise ValueError("not a file of dpsql")
         with zipfile.ZipFile(file) as packed:
             members = packed.infolist()
             if len(members) > MOST_ARRAYS or sum(member.file_size for member in members) > LARGEST:

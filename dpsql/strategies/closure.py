@@ -48,7 +48,7 @@ def closure(marginals: Sequence[tuple[int, ...]]) -> Closure:
     the other."""
     pairs = sum(2 ** len(kind) for kind in marginals)
     if pairs > PAIRS:
-        raise too_large("planning for marginals by their subsets", pairs, PAIRS)
+        raise too_large("planning for marginals by subsets", pairs, PAIRS)
     room("a list of subsets of marginals", pairs, max(map(len, marginals), default=0))
     by_length: dict[int, list[int]] = {}
     for at, kind in enumerate(marginals):

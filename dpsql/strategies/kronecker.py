@@ -36,7 +36,7 @@ def plan(workload: Workload, targets: Array | None = None) -> Strategy | Refusal
     if targets is not None:
         return Refusal("it minimises the total variance")
     if len(workload.domain.attributes) == 1:
-        return Refusal("there is one attribute only")
+        return Refusal("there is only one attribute")
     factors = factors_of(workload)
     if factors is None:
         return Refusal(f"descent is for up to {LONG} values of an attribute")

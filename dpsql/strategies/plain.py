@@ -83,7 +83,7 @@ def _as_asked(name: str, workload: Workload, targets: Array | None, noise: Noise
 def _valued(strategy: Strategy, workload: Workload, targets: Array | None) -> Strategy | Refusal:
     """The strategy with its value, without a lower bound on the optimum."""
     if workload.rows > MANY:
-        return Refusal(f"errors are computed for {MANY} queries at most")
+        return Refusal(f"errors are computed for at most {MANY} queries")
     variances = strategy.variances(workload)
     value = float(variances.sum() if targets is None else (variances / targets).max())
     objective = "total variance" if targets is None else "largest variance over target"

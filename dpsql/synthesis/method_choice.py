@@ -14,11 +14,11 @@ from dpsql.synthesis.methods.mst import SpanningTree, pairs
 from dpsql.trusted.accounting.cost import Cost
 
 MANY_COLUMNS = 100  # AIM looks at all pairs and triples of columns in every round
-ALONE = "the workload uses no columns together, so the whole price is spent on single columns"
+ALONE = "the workload contains no combination of columns, so the whole price is spent on single columns"
 BLIND = "it shows nothing about how columns depend on each other; if the price allows no more, aim does the same"
 FEWER = "it measures one tree of pairs; aim measures what its model describes worst, which is more accurate for most tables"
-SLOW = f"more than {MANY_COLUMNS} columns take it minutes"
-BY_NAME = "only by name: no public fact suggests that it is more accurate here"
+SLOW = f"with more than {MANY_COLUMNS} columns it takes minutes"
+BY_NAME = "used only if named: no public fact suggests that it is more accurate here"
 
 
 def in_best_account(task: SynthesisTask, method: Method, accounts: Sequence[Cost]) -> SynthesisTask:

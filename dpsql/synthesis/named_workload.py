@@ -110,5 +110,6 @@ def _columns(tree: exp.Query, name: str, domain: TableDomain) -> set[str]:
 
 
 def _not_plain(part: exp.Expr) -> Unsupported:
-    return Unsupported("a workload may only count or add up rows of the table: COUNT, SUM or AVG, with conditions and GROUP BY",
+    return Unsupported("a workload may only count rows of the table, or sum columns: COUNT, SUM or AVG, with conditions and "
+                       "GROUP BY",
                        code="workload", span=span_of(part), try_="the relevant columns in a plain GROUP BY")

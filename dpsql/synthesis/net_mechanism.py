@@ -94,7 +94,7 @@ class NetPlan(Frozen):
         """The lines of EXPLAIN about its answers."""
         return (f"one of the {candidates(self.cells, self.rows):,} tables of {self.rows} rows, with counts near the private ones",
                 f"every count: within {self.reach(0):,.4g}, and {self.reach(1) - self.reach(0):.2g} of all rows, which its "
-                "few rows cannot tell apart")
+                "few rows cannot distinguish")
 
     @property
     def expected(self) -> Expected:

@@ -198,12 +198,12 @@ class OnlinePlan(Frozen):
         """The lines of EXPLAIN about its answers, compared with noise for every count."""
         queries, updates = self.terms.queries, self.updates
         alone = within(bought(self.table.rows, self.allotted.part(Fraction(1, queries))), 0.95)
-        pays = "pays" if alone >= self.reach(0.95) else "does not pay; it would for more counts, as in queries = 100000"
+        pays = "pays" if alone >= self.reach(0.95) else "does not pay off; it would for more counts, as with queries = 100000"
         return ("the columns one by one, and counts that are far from the model",
                 f"up to {updates:,} counts that are far from the model: within {within(self.noise, 0.95):,.4g}",
                 f"other counts: within {self.reach(0.95):,.4g} of the model",
-                f"{queries:,} counts with noise of their own, for the same price: within {alone:,.4g}, so a model {pays}",
-                f"after {updates:,} of the first kind, the model answers by itself, and no accuracy is promised")
+                f"{queries:,} counts with separate noise, for the same price: within {alone:,.4g}, so a model {pays}",
+                f"after {updates:,} measured counts, the model answers alone, and no accuracy is promised")
 
     @property
     def expected(self) -> Expected:

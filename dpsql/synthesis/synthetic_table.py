@@ -89,7 +89,7 @@ class SyntheticTable(KeptTable):
                            "measured": self.records})
 
     def __str__(self) -> str:
-        """A summary: what was measured, how far the table is from it, and what it can be trusted for."""
+        """A summary: what was measured, how far the table is from it, and what it can be used for."""
         from dpsql.synthesis.table_comparison import TableComparison
         from dpsql.synthesis.table_trust import trust
 
@@ -103,7 +103,7 @@ class SyntheticTable(KeptTable):
                      for name, each in zip(names, self.marginals, strict=True)]
             lines += ["", "measured, with the error of each count", *shown[:new]]
             lines += ["measured by earlier statements", *shown[new:]] if self.known else []
-        lines += ["", "what it can be trusted for"]
+        lines += ["", "what it can be used for"]
         for of, told in trust(TableComparison(self)):
             lines += textwrap.wrap(f"{of}: {told}".replace(" %", "\u00a0%"), 110, initial_indent="  ", subsequent_indent="    ",
                                    break_on_hyphens=False)

@@ -59,8 +59,8 @@ def _of_pairs(pairs: Mapping[Columns, MarginalComparison | None]) -> Iterator[tu
 def _of_cells(table: KeptTable) -> Iterator[tuple[str, str]]:
     if table.marginals:
         least = min(each.error for each in table.marginals)
-        yield "Small groups", (f"the best of the counts have a standard error of {least:,.3g}, so whether anybody is in a group "
-                               f"of fewer than about {2 * least:,.0f} rows is not known.")
+        yield "Small groups", (f"the best of the counts have a standard error of {least:,.3g}, so it is unknown whether anybody "
+                               f"is in a group of fewer than about {2 * least:,.0f} rows.")
     binned = [column for column in table.columns if column.counted is not None and column.counted.edges]
     if binned:
         widths = ", ".join(f"{_width(column)} in {column.name}" for column in binned)

@@ -105,7 +105,7 @@ class CheckPlan(Frozen):
             return ("one decision for all checks together: yes means that every one of them holds",)
         if self.suite == "sparse":
             many = f"{self.together.failures} failures are" if self.together.failures > 1 else "1 failure is"
-            return (f"up to {many} reported, or more where they are clear; after these nothing is tested",)
+            return (f"at most {many} are reported, or more if they are clear; after these nothing is tested",)
         return ()
 
 

@@ -30,7 +30,7 @@ class Finding(Frozen):
     decider    which decided
     p_outside  the chance of a result as good if an answer lay outside; None if the decider tells none
     p_inside   the chance of a result as bad if all lay within
-    slack      the noisy number of entities that would have to come or go until the truth changes; 1 or more means within
+    slack      the noisy number of entities that would have to be added or removed to change the truth; 1 or more means within
     spread     the standard deviation of its noise
     margin     half the width of its 95 % interval
     certain    a distance, in entities, from which a wrong yes or no has a chance of at most alpha

@@ -90,7 +90,7 @@ def _bound(query: Query, side: Side, parameters: Mapping[str, ParameterValue]) -
     view, known = limited_view(question, side.options, side.public, span_of(query.tree))
     if known.public:
         raise Unsupported("this query reads public tables only: there is nothing private to compare with", code="validate",
-                          span=span_of(query.tree), try_="a SELECT over both, which is exact and free")
+                          span=span_of(query.tree), try_="a SELECT over both tables, which is exact and free")
     if side.options.clip is not None and known.rows is not None:
         raise OptionError("clip is only for rows without a limit for each entity, and these have one", code="clip",
                           subject="clip", span=side.options.span.get("clip"), try_="max_rows, or a query without it")
@@ -162,7 +162,7 @@ def _check_shape(question: Question, query: Query) -> None:
     others = [output.expr for output in question.outputs if not (isinstance(output.expr, Ref)
                                                                  and output.expr.column in aggregates | keys)]
     if len(question.aggregates) != 1 or len(shown) != 1 or others:
-        raise Unsupported("a query of VALIDATE must be one aggregate", code="validate",
+        raise Unsupported("a query of VALIDATE must have exactly one aggregate", code="validate",
                           span=(others[0].span if others else None) or span_of(query.tree),
                           try_="one query for each: (SELECT COUNT(*) ...), (SELECT AVG(x) ...)")
     if question.having is not None or question.limit is not None or question.offset:

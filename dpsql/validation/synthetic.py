@@ -53,7 +53,7 @@ def declared(standing: Sequence[Standing], queries: Sequence[Query], catalog: Ca
         found = catalog.table(stand.table)
         if found is None or not found.public:
             why = "is private" if found is not None else "is not declared"
-            raise SqlError(f"{stand.table} {why}, and a synthetic table is a public one", code="synthetic", span=stand.span,
+            raise SqlError(f"{stand.table} {why}, but a synthetic table must be public", code="synthetic", span=stand.span,
                            subject=stand.table, try_=f"public = true in [tables.{key(stand.table)}] of the policy, or a file: "
                            "con.validate(..., synthetic=\"people.csv\")")
         name = _instead(stand, private, catalog)

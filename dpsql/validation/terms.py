@@ -59,5 +59,6 @@ def _failures(own: dict[str, Option]) -> int | None:
     if option is None:
         return None
     if isinstance(option.value, bool) or not isinstance(option.value, int) or not 1 <= option.value <= 10_000:
-        raise OptionError("failures is a whole number from 1 to 10000", span=option.span, subject="failures", try_="failures = 5")
+        raise OptionError("failures must be a whole number from 1 to 10000", span=option.span, subject="failures",
+                          try_="failures = 5")
     return option.value

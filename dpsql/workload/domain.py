@@ -67,6 +67,6 @@ def room(what: str, *shape: int) -> None:
 
 
 def too_large(what: str, size: int, limit: int) -> Unsupported:
-    return Unsupported(f"{what} is done for up to {limit} cells, and here are {float(size):.4g}" if size > 10**9 else
-                       f"{what} is done for up to {limit} cells, and here are {size}", code="too-large",
+    return Unsupported(f"{what} is possible for up to {limit} cells, and here there are {float(size):.4g}" if size > 10**9 else
+                       f"{what} is possible for up to {limit} cells, and here there are {size}", code="too-large",
                        try_="fewer values or wider ranges")

@@ -238,7 +238,7 @@ def test_other_declarations_of_public_rows_are_another_version(plans: Clinic, ca
             (path / "0.parquet").write_bytes(b"damaged")
     assert plans.refresh() == ["plans"]
     assert cli.main(["refresh", "--policy", str(plans.policy)]) == 0
-    assert capsys.readouterr().out == "all tables are public and have the rows that they had, so the previous snapshot is still used\n"
+    assert capsys.readouterr().out == "all tables are public and no row has changed, so the previous snapshot is still used\n"
 
 
 def test_a_statement_that_runs_ends_with_what_it_began_with(clinic: Clinic) -> None:
@@ -262,7 +262,7 @@ def test_a_snapshot_is_of_what_the_policy_asks_for(change: tuple[str, str], clin
     clinic.refresh()
     clinic.declare(text=POLICY.replace(*change))
     fault = fault_of(clinic.opened)
-    assert fault.code == "no-snapshot" and "before the policy said" in fault.reason
+    assert fault.code == "no-snapshot" and "before the policy changed" in fault.reason
 
 
 @pytest.mark.parametrize("damage", ["manifest", "form", "file", "folder"])
@@ -706,7 +706,7 @@ def test_rows_of_elsewhere_are_not_private_rows(hospital: Clinic) -> None:
                  "CREATE FOREIGN TABLE child () INHERITS (parent) SERVER self")
     for relation in ("far", "parts", "parent"):
         hospital.declare(("[tables.visits]", f'[tables.visits]\nrelation = "{relation}"'))
-        assert "it is unknown whose these are" in fault_of(hospital.refresh).reason
+        assert "it is unknown whose rows these are" in fault_of(hospital.refresh).reason
 
 
 @pytest.mark.parametrize("column", ["ctid", "xmin", "rowid", '"costs"', "visits.ctid"])
@@ -714,7 +714,7 @@ def test_a_filter_names_columns_of_the_table_alone(column: str, clinic: Clinic) 
     """Where a row is depends on others, and SQLite takes an unknown name in quotes for a text."""
     clinic.declare(("[tables.visits]", f"[tables.visits]\nfilter = '{column} IS NOT NULL'"))
     fault = fault_of(clinic.refresh)
-    assert fault.code == "filter" and "which is no column of the table" in fault.reason
+    assert fault.code == "filter" and "which is not a column of the table" in fault.reason
     clinic.declare(("[tables.visits]", "[tables.visits]\nfilter = '\"COST\" >= 0 AND visits.id >= 0 AND CURRENT_DATE IS NOT NULL'"
                     .replace("COST", "cost" if clinic.database else "COST")))
     clinic.refresh()
@@ -938,7 +938,7 @@ def test_a_policy_without_other_databases_has_nothing_to_refresh(tmp_path: Path)
 
 def test_the_shell_refreshes(clinic: Clinic, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["refresh", "--policy", str(clinic.policy)]) == 0
-    assert capsys.readouterr().out == "a new snapshot of people, visits is in force; connections that are open have to connect again\n"
+    assert capsys.readouterr().out == "a new snapshot of people, visits is in force; connections that are open must connect again\n"
     assert cli.main(["check", "--policy", str(clinic.policy)]) == 0
     assert cli.main(["check", "--rows", "--policy", str(clinic.policy)]) in (0, 1)
 

@@ -153,7 +153,7 @@ def test_two_kinds_of_entities() -> None:
     assert {name: budget.entity for name, budget in policy.budgets.items()} == {"user": "user", "firm": "firm"}
     assert policy.tables["u"].rows_per_entity == {"firm": 2}
     assert "what is spent on them adds up" in " ".join(text.replace("#", " ").split())
-    assert "cannot be asked about" in around(text, "[tables.v]")
+    assert "cannot be queried" in around(text, "[tables.v]")
 
 
 def test_merged_and_shared_parts_of_yaml() -> None:

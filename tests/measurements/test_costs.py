@@ -242,7 +242,7 @@ def test_a_segment_has_fewer_than_2_to_the_62_values_and_one_or_more() -> None:
 def test_segments_are_listed_for_every_cell(people: Node) -> None:
     by_sex, whole = Ranks(input=people, keys=("s",), column="a", grid=GRID), (Segment(low=0, high=100, target=HALF),)
     for segments in ((whole,), (whole,) * 3, ((), ())):
-        with pytest.raises(ValueError, match="for every cell"):
+        with pytest.raises(ValueError, match="every cell needs"):
             cost_of(Select(plan=by_sex, cells=(("f",), ("m",)), segments=segments, scale=4.0), below(1))
 
 

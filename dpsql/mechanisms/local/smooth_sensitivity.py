@@ -31,9 +31,9 @@ class SmoothSensitivity:
         if not allotted.delta:
             return No(because="it needs a delta")
         if any(fraction in (0, 1) for fraction in task.part.fractions):
-            return No(because="the extremes have no smooth bound below the whole range")
+            return No(because="extremes have no smooth bound below the whole range")
         if task.rows > 1 and cells > 1:
-            return No(because="with several groups an entity may have one row only")
+            return No(because="with several groups, an entity may have only one row")
         return Yes(error=math.inf, noise="Laplace, scaled to the data")
 
     def run(self, tasks: Sequence[tuple[Task, Cost]], setting: Setting) -> Script:

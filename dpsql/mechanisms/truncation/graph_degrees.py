@@ -56,12 +56,12 @@ class DegreeCounts:
 
     def judge(self, task: Task, allotted: Cost, cells: int) -> Verdict:
         if not isinstance(task, DegreeSums):
-            return No(because="it counts entities by their number of rows with others")
+            return No(because="it counts entities by the number of rows that they share with others")
         if task.bound != self.name:
             return No(because=f"bound = '{self.name}' asks for it")
         noise = _noise(task, allotted)
         return Yes(error=math.sqrt(2 * noise.variance), noise=f"a standard error of {math.sqrt(2 * noise.variance):.4g} for each "
-                   f"degree up to {task.most}, less where few entities have it")
+                   f"degree up to {task.most}, less for degrees that few entities have")
 
     def run(self, tasks: Sequence[tuple[Task, Cost]], setting: Setting) -> Script:
         """Answer all tasks of a statement by one release, at the sum of their prices."""

@@ -116,9 +116,9 @@ def _fault(read: frozenset[str], groups: GroupBy, parts: list[_Part], owners: li
         return f"rows of two entities each are grouped by {name}, which is neither of the two", wanted
     for part in groups.folds:
         if part.function != "count" or (part.column is not None and groups.input.field(part.column).facts.nullable):
-            return ("of rows that belong to two entities each, only the number for each entity can be used", wanted)
+            return ("of rows that belong to two entities each, only their number per entity can be used", wanted)
     if set(groups.keys) & read:
-        return (f"which {name} has which number of rows is never shown", "the number alone: SELECT degree, COUNT(*) FROM "
+        return (f"the number of rows of a particular {name} is never shown", "the number alone: SELECT degree, COUNT(*) FROM "
                 f"(SELECT {name}, COUNT(*) AS degree ...) GROUP BY degree")
     if len(parts) > MOST_PARTS:
         return f"this graph is a union of {len(parts)} parts, more than {MOST_PARTS}", "a UNION ALL of fewer parts"

@@ -245,5 +245,5 @@ def _days(numbers: range) -> Days:
 def _local(value: Any) -> Any:
     """A moment of no zone: columns have no others."""
     if value.tzinfo is not None:
-        raise TypeError("a moment of a zone is not part of a request")
+        raise TypeError("a moment with a time zone cannot be part of a request")
     return value

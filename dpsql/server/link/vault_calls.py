@@ -328,7 +328,7 @@ def told(fault: BaseException) -> Fault:
             LOG.warning("an analyst was refused: %s", fault)
             about = next(words for kind, words in ABOUT.items() if isinstance(fault, kind))
             return Fault(name, (f"{about} cannot be used at present; the log of the server says why", fault.code,
-                                "telling the owner of the data", None, "", "", "SQL"))
+                                "asking the owner of the data for help", None, "", "", "SQL"))
         case Error() if KNOWN.get(name) is type(fault):
             return Fault(name, (fault.reason, fault.code, fault.try_, fault.span, fault.subject, fault.text, fault.source))
     return OTHER

@@ -69,4 +69,4 @@ class Doorkeeper(Frozen):
 
 
 def _removed() -> OperationalError:
-    return OperationalError("the user was removed or has another password", code="user")
+    return OperationalError("the user was removed, or the password was changed", code="user")

@@ -148,8 +148,8 @@ def _users_of(text: bytes, path: Path) -> Users:
         if held["version"] != 1 or len(secret) < 32:
             raise ValueError("another version")
     except (ValueError, TypeError, KeyError, AttributeError, ArithmeticError, RecursionError):
-        raise OperationalError(f"{path} is not a file of users, or is damaged", code="users", try_="a saved copy of it, or "
-                               "another place for it and dpsql user add NAME") from None
+        raise OperationalError(f"{path} is not a file of users, or is damaged", code="users", try_="restoring a saved "
+                               "copy; or moving it away, and then dpsql user add NAME") from None
     return Users(secret=secret, users=users)
 
 
@@ -219,7 +219,7 @@ def _changed(path: Path, *, new: bool = False) -> Iterator[dict[str, User]]:
         try:
             put_in_place(path, _text_of(Users(secret=held.secret, users=users)))
         except OSError as fault:
-            raise OperationalError(f"{path} cannot be written ({type(fault).__name__}); it is as before", code="users") from None
+            raise OperationalError(f"{path} cannot be written ({type(fault).__name__}); it is unchanged", code="users") from None
     finally:
         os.close(folder)  # and the lock with it
 

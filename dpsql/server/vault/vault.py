@@ -291,7 +291,7 @@ class ServedAccount:
                 given = call.read(decoded(data, self._read_table if call.exact else self._own_table))
                 return Made(getattr(self, f"_{call.name}")(*given))
         except _Cancelled:
-            return told(OperationalError("the statement was stopped on request before it was charged", code="cancelled"))
+            return told(OperationalError("the statement was interrupted before it was charged", code="cancelled"))
         except BaseException as fault:
             return told(fault)
 

@@ -122,7 +122,7 @@ def _library() -> ctypes.CDLL:
 
 def _check(result: int) -> None:
     if result < 0:
-        raise OSError(ctypes.get_errno(), "the system refused a root of its own")
+        raise OSError(ctypes.get_errno(), "the system refused a separate root directory")
 
 
 if __name__ == "__main__":

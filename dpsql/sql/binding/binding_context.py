@@ -207,7 +207,7 @@ class GuardedPublicTables:
     @staticmethod
     def _check(relation: Node) -> None:
         for awaited in has_placeholders(relation).values():
-            raise Unsupported("which rows of a public table are used here depends on a value that is not yet released",
+            raise Unsupported("the selection of rows of a public table depends on a value that is not released yet",
                               code="scalar-subquery", span=awaited.span,
                               try_="the comparison in the WHERE of the outermost query")
 

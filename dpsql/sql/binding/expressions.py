@@ -487,7 +487,8 @@ class Binder(abc.ABC):
         raise Unsupported("lists are not answered", code="not-accepted", span=span, try_="one column for each value")
 
     def _tuple(self, node: exp.Expr, span: Span | None) -> Expr:
-        raise Unsupported("several values in brackets are answered only with = and IN, as many on both sides", code="tuple",
+        raise Unsupported("rows of values in parentheses are answered only with = and IN, with equally many values on both "
+                          "sides", code="tuple",
                           span=span, try_="(a, b) = (1, 2), or (a, b) IN ((1, 2), (3, 4))")
 
 

@@ -81,7 +81,7 @@ def _several_listed(host: SelectHost, subjects: Sequence[Expr], relation: BoundR
     """(x, y) IN (SELECT ...), if it cannot be NULL, or if NULL means the same as false here."""
     if not kept and any(part.nullable for part in (*(column.facts for _, column in relation.columns), *(
             facts(subject, host.env) for subject in subjects))):
-        raise Unsupported("this test of several values may be NULL, so it is answered only under AND and OR of WHERE",
+        raise Unsupported("this test of several values may be NULL, so it is answered only in WHERE, under AND and OR",
                           code="null-list", span=span, try_="NOT EXISTS (SELECT 1 FROM t WHERE t.a = x AND t.b = y)")
     keys = tuple((subject, column.id) for subject, (_, column) in zip(subjects, relation.columns, strict=True))
     return _look_up(host, ListedRows(node=relation.node, keys=keys, origins=relation.origins), span)
@@ -115,7 +115,7 @@ def exists(host: SelectHost, inner: SelectHost, select: exp.Select, span: Span |
         return AddedColumns(expr=replace(TRUE if rows > 0 else FALSE, span=span), node=host.node)
     if not all(columns(part) <= {*host.node.env, *inner.node.env} for part in links):
         raise Unsupported("a subquery inside EXISTS cannot refer to the outermost query", code="exists", span=span,
-                          try_="it in the WHERE of the outermost query")
+                          try_="this test in the WHERE of the outermost query")
     return _look_up(host, _linked(host.context, inner.node, links or [TRUE], inner.scope.origins), span)
 
 

@@ -144,7 +144,7 @@ class ReleasedRows(Binder):
     @staticmethod
     def _no_subquery(span: Span | None) -> Unsupported:
         return Unsupported("a subquery over released rows is not answered here", code="scalar-subquery", span=span,
-                           try_="it in the SELECT list or HAVING of the query inside")
+                           try_="the subquery in the SELECT list or HAVING of the query inside")
 
     def window(self, node: exp.Expr) -> Expr:
         raise Unsupported("a window function over released rows is not answered", code="window-here", span=span_of(node),
@@ -155,7 +155,8 @@ class ReleasedRows(Binder):
                        try_="GROUPING(a) AS g in the query inside")
 
     def bins(self, node: exp.Expr) -> Expr:
-        raise Unsupported("bin_floor takes a column of a table", code="bins", span=span_of(node), try_="it in the query inside")
+        raise Unsupported("bin_floor takes a column of a table", code="bins", span=span_of(node), try_="the same call in the "
+                                                                                                       "query inside")
 
     def compiles(self, pattern: str) -> bool:
         return self._context.scratch.compiles(pattern)

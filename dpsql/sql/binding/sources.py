@@ -71,7 +71,7 @@ def _bind_source(tree: exp.Expr, context: BindingContext, names: Names) -> Scope
                                   try_="(SELECT ... FROM a JOIN b ...) AS name")
         case exp.Lateral():
             raise Unsupported("LATERAL needs a table before it", code="lateral", span=span_of(tree),
-                              try_="the subquery without this word")
+                              try_="the subquery without LATERAL")
         case exp.Subquery() | exp.Values():
             scope = _named(context.relation(tree, names), alias, "(subquery)")
         case _:

@@ -153,7 +153,7 @@ _NEEDED: dict[type[exp.Expr], tuple[tuple[str, ...], str, str]] = {
     exp.Order: (("expressions",), "what to ORDER BY", "ORDER BY 1"),
     exp.In: (("expressions", "query", "unnest", "field"), "the list of IN", "IN (1, 2)"),
     exp.TableAlias: (("this",), "a name", "(SELECT ...) AS name"),
-    exp.Tuple: (("expressions",), "what stands in brackets", "(a, b)"),
+    exp.Tuple: (("expressions",), "a condition in parentheses", "(a, b)"),
     exp.Case: (("ifs",), "WHEN", "CASE WHEN x > 1 THEN 'a' ELSE 'b' END"),
 }
 

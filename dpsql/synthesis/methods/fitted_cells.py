@@ -74,7 +74,7 @@ class FittedCells(Method):
             notes = after(noisy, table, independent_errors(noisy, Simulation(0)), _names(noisy))
             cells = np.rint(_without_negative(table).cells)
         except FAILURES:
-            notes = (f"no table was found by {self.name}: this one is made of the noisy cells alone",)
+            notes = (f"{self.name} found no table: this one is made from the noisy cells alone",)
             cells = np.rint(np.maximum(found[-1].values, 0.0))
         model = JointHistogram(domain=domain, counts=cells.reshape(domain.sizes))
         return Measured(marginals=tuple(found), model=model, notes=notes)

@@ -123,7 +123,7 @@ class QueryRounds(Frozen, Generic[Tilted]):
         each = rest.part(Fraction(1, self.rounds))
         if self.single:
             half = error_stage(table, each.part(Fraction(1, 2)))
-            return (*told, f"{self.rounds} single counts, each time one of those that the model is farthest from: {half}")
+            return (*told, f"{self.rounds} single counts, always one of those farthest from the model: {half}")
         if len(wanted) <= self.rounds:
             return (*told, f"counts of all {len(wanted)} marginals of the workload: {whole}")
         least = math.ceil(self._noise(table, rest, len(wanted)) / self.sharp)
@@ -146,8 +146,8 @@ def too_many_counts(task: SynthesisTask) -> Impossible | None:
     counts = [domain.cells(columns) for columns in wanted_marginals(task)]
     if sum(counts) <= MOST_COUNTS and max(counts, default=0) <= most_numbers():
         return None
-    return Impossible(why=f"its marginals have {sum(counts):,} counts, and the method looks at all of them in every round: "
-                          f"{MOST_COUNTS:,} at most", try_="fewer columns, fewer bins, a workload of fewer columns together, or "
+    return Impossible(why=f"its marginals have {sum(counts):,} counts, and the method computes all of them in every round: "
+                          f"at most {MOST_COUNTS:,}", try_="fewer columns, fewer bins, a workload of fewer columns together, or "
                                                            "method = 'aim'")
 
 

@@ -45,7 +45,7 @@ class Cost(Frozen):
 
     def __post_init__(self) -> None:
         if min(self.epsilon or 0, self.rho, self.delta) < 0:
-            raise ValueError("a cost is never negative: nothing gives privacy back")
+            raise ValueError("a cost cannot be negative: privacy cannot be regained")
 
     def __add__(self, other: Cost) -> Cost:
         both = None if self.epsilon is None or other.epsilon is None else self.epsilon + other.epsilon

@@ -90,7 +90,7 @@ class Anchor:
     def check(self) -> None:
         """Raises OSError if nothing can be recorded."""
         if self.failed:
-            raise OSError("the disk lost records of the anchor")
+            raise OSError("records of the anchor were lost by the disk")
         os.close(os.open(self.path, os.O_WRONLY | os.O_APPEND))
 
     def record(self, head: Head) -> None:
@@ -112,7 +112,7 @@ class Anchor:
             return
         with self._settling:
             if self.failed:
-                raise OSError("the disk lost records of the anchor")
+                raise OSError("records of the anchor were lost by the disk")
             if seq <= self._settled:
                 return
             if seq > self._written:  # another process wrote the event, and perhaps no record yet
@@ -152,6 +152,6 @@ class Anchor:
         try:
             record = f"\n{head[0]} {head[1]}\n".encode("ascii")
             if os.write(handle, record) < len(record):
-                raise OSError("there is no room for the record")
+                raise OSError("there is no space for the record")
         finally:
             os.close(handle)

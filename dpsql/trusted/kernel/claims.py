@@ -84,7 +84,7 @@ class Claims:
             _none([*_stronger(claimed.below, found.below), *_tighter(claimed, found), *_smaller(plan, found.below)])
             nodes = {id(node): node for node in bottom_up(plan)}.values()
             parts = (part for node in nodes for expr in expressions(node) for part in walk(expr))
-            _none("no engine reads it" for part in parts if not self._can_be_run(part))
+            _none("no engine can read it" for part in parts if not self._can_be_run(part))
 
     def split_parts(self, plan: Node) -> tuple[Node, ...]:
         """The largest relations in a plan that are split by entity: such a relation over all entities consists of those over

@@ -68,7 +68,7 @@ from dpsql.trusted.stopping import go_on
 
 PATIENCE = 60.0  # seconds a statement waits for others of its account before it gives up
 PUT_BACK = "the newest copy of the ledger and of its anchor; a new ledger forgets what was spent, so only the owner may start one"
-UNWRITABLE = "permission to write to it, room on its disk, and no other program that locks it"
+UNWRITABLE = "permission to write to it, space on its disk, and no other program that locks it"
 
 
 class Promised(Frozen):
@@ -525,7 +525,7 @@ class Ledger:
 
     def _no_file(self) -> LedgerError:
         return LedgerError(f"no file can be created beside the ledger {self._store.place}, so nothing is charged",
-                           code="ledger-access", try_="permission to write to its folder, and room on its disk")
+                           code="ledger-access", try_="permission to write to its folder, and space on its disk")
 
     def _insert(self, event: Event) -> None:
         event = event._replace(analyst=normal(event.analyst))
@@ -660,14 +660,15 @@ class Ledger:
 
     def _not_anchored(self) -> LedgerError:
         return LedgerError(f"the anchor {self.anchor} cannot be written; what was charged stays charged", code="ledger-anchor",
-                           try_="permission to write to it, and room on its disk")
+                           try_="permission to write to it, and space on its disk")
 
     def _unreadable(self, fault: Exception) -> LedgerError:
         return self._unwritable(fault) if isinstance(fault, StoreFault) and (fault.lost or fault.hindered) else self._damaged()
 
     def _unreachable(self) -> LedgerError:
         return LedgerError(f"the connection to the ledger {self._store.place} was lost; a statement that was being charged may "
-                           "have been charged", code="ledger-access", try_="the same again: what was recorded is read first")
+                           "have been charged", code="ledger-access", try_="the same statement again; what was recorded is read "
+                                                                           "first")
 
     def _another(self) -> LedgerError:
         return LedgerError(f"the ledger {self._store.place} is not the one that its anchor records", code="ledger-rolled-back",

@@ -144,7 +144,7 @@ class Kernel:
         self._claims.begin()
         asked = taken(asked)
         if type(asked) is not Comparisons:
-            raise TypeError("these are no comparisons")
+            raise TypeError("these are not comparisons")
         certificate = self._borne_out(asked.plan)
         with self._ledger.alone(f"model-{model}"):
             series, opened = paid_for(self._ledger.answered(account, model, self.version))

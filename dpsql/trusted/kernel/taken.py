@@ -59,7 +59,7 @@ def taken(value: Any_, held: Held | None = None) -> Any_:
     try:
         return cast(Any_, _copied(_any_form(), value, {} if held is None else held))
     except RecursionError:
-        raise ValueError("a request has too many values inside each other") from None
+        raise ValueError("the values of a request are nested too deeply") from None
 
 
 def _copied(form: Form, value: Any, held: Held) -> Any:
@@ -81,7 +81,7 @@ def _made(value: Any, held: Held) -> Any:
         held[id(value)] = value, made
     made = held[id(value)][1]
     if made is UNFINISHED:
-        raise TypeError("a value of a request is a part of itself")
+        raise TypeError("a value of a request contains itself")
     return made
 
 
@@ -141,13 +141,13 @@ def _text(value: str, held: Held) -> str:
 def _fraction(value: Fraction, held: Held) -> Fraction:
     above, below = value.as_integer_ratio()
     if type(above) is not int or type(below) is not int or below < 1:
-        raise TypeError("a fraction of a request is one of whole numbers")
+        raise TypeError("a fraction in a request must consist of whole numbers")
     return Fraction(above, below)
 
 
 def _moment(value: datetime, held: Held) -> datetime:
     if value.tzinfo is not None:
-        raise ValueError("a moment of a request is one of no time zone")
+        raise ValueError("a moment in a request must have no time zone")
     return value
 
 

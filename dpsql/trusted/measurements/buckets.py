@@ -42,7 +42,7 @@ class Numbered(Frozen):
         yield different(zip(self.values)), "each value of an axis must be listed once"
         yield self.rest is None or self.rest < len(self.values), "the rest is counted with one of the values"
         yield len(self.values) == len(self.numbers), "every value needs a number"
-        yield 1 <= self.size <= len(self.values), "one value or more is counted, in no more places than there are values"
+        yield 1 <= self.size <= len(self.values), "at least one value must be counted, in at most one place per value"
 
     @property
     def size(self) -> int:

@@ -86,7 +86,7 @@ class ConvexInformation(Frozen):
     kinks: tuple[Annotated[int, NumberRange(least=0, most=MOST_SCORE)], ...]
 
     def assumptions(self) -> Assumptions:
-        yield 1 <= len(self.kinks) <= MOST_KINKS, f"a convex function has 1 to {MOST_KINKS} kinks"
+        yield 1 <= len(self.kinks) <= MOST_KINKS, f"a convex function must have 1 to {MOST_KINKS} kinks"
         yield all(before <= later for before, later in pairwise(self.kinks)), "kinks must be in order"
 
     def apart(self) -> int:

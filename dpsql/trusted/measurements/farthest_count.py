@@ -63,7 +63,7 @@ class FarthestCount(Frozen, OfCells):
 
     def assumptions(self) -> Assumptions:
         yield from are_candidates(self.axes, self.marginals, self.expected)
-        yield sum(map(len, self.expected)) <= LARGEST, f"a choice is among at most {LARGEST} cells"
+        yield sum(map(len, self.expected)) <= LARGEST, f"a choice must be among at most {LARGEST} cells"
 
     def cost(self, certificate: Certificate) -> Cost:
         if certificate.below.public:

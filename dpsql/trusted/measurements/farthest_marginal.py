@@ -55,7 +55,7 @@ class FarthestMarginal(Frozen, OfCells):
 
     def assumptions(self) -> Assumptions:
         yield from are_candidates(self.axes, self.marginals, self.expected)
-        yield 0 not in self.weights, "a candidate without a weight has no score"
+        yield 0 not in self.weights, "the weight of a candidate must not be 0"
         yield len(self.marginals) == len(self.weights) == len(self.penalties), "every candidate needs a weight and a penalty"
 
     def cost(self, certificate: Certificate) -> Cost:

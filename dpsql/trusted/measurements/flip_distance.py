@@ -58,15 +58,15 @@ class Within(Frozen):
     def assumptions(self) -> Assumptions:
         parts, cells = self.plan.summands, len(self.cells)
         yield cells and are_cells(self.cells, self.plan.keys), DIFFERENT_CELLS
-        yield {*map(type, parts)} <= {Count, GridSum}, "forms must be of counts or of sums of one number per row"
-        yield self.forms, "a test has one form or more"
+        yield {*map(type, parts)} <= {Count, GridSum}, "forms must refer to counts, or to sums of one number per row"
+        yield self.forms, "a test needs at least one form"
         fit = all(form.at < len(parts) and len(form.constants) == cells for form in self.forms)
         yield fit, "a form needs a summand, and a constant for each cell"
         if self.exact:
             low, high = self.forms if len(self.forms) == 2 else (self.forms[0],) * 2
             low, high = (low, high) if low.sign == 1 else (high, low)
             ends = (low.sign, high.sign, low.at) == (1, -1, high.at) and type(parts[low.at]) is GridSum and not self.plan.keys
-            yield ends, "an exact test is of the two ends of one sum without groups"
+            yield ends, "an exact test needs the two ends of one sum without groups"
             (below,), (above,) = low.constants, high.constants
             yield 1 - below <= above, BOTH_ENDS
             yield max(abs(below), abs(above)) <= FARTHEST_END, "an end of the interval is too large"
@@ -238,7 +238,7 @@ class NoisyFlipDistance(Frozen):
     together: bool = False
 
     def assumptions(self) -> Assumptions:
-        yield 1 <= len(self.tests) <= MOST_TESTS, f"slacks are those of 1 to {MOST_TESTS} tests"
+        yield 1 <= len(self.tests) <= MOST_TESTS, f"there must be 1 to {MOST_TESTS} tests"
         yield fits_a_word(self.noise), TOO_WIDE
 
     @property

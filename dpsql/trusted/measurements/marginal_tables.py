@@ -52,5 +52,5 @@ def are_candidates(axes: Sequence[Axis], marginals: Sequence[Places], expected: 
     yield all(axis.size for axis in axes), "every axis needs a value"
     yield len(marginals) == len(expected) > 0, "every candidate needs expected counts"
     for places, counts in zip(marginals, expected, strict=True):
-        yield are_places(places, axes), f"a candidate is a list of different axes, and has {LARGEST} cells at most"
-        yield len(counts) == math.prod(axes[place].size for place in places), "a count is expected of every cell of a candidate"
+        yield are_places(places, axes), f"a candidate must be a list of different axes with at most {LARGEST} cells"
+        yield len(counts) == math.prod(axes[place].size for place in places), "every cell of a candidate needs an expected count"

@@ -167,7 +167,7 @@ class Comparisons(Frozen, OfCells):
     def check(self, certificate: Certificate, opened: Opened) -> None:
         """Raises ValueError if these counts exceed what was paid for."""
         if certificate.l1 > opened.moved or (opened.adds and not certificate.below.owners):
-            raise ValueError("these counts move farther than those that were paid for")
+            raise ValueError("these counts can change more than those that were paid for")
 
     def release(self, context: Context, certificate: Certificate, opened: Opened, shared: tuple[int, int]) -> ComparisonResult:
         """The number of groups before the first that is far off, and the noisy count of that one."""

@@ -76,7 +76,7 @@ class Select(Frozen, OfOnePlan):
 
     def assumptions(self) -> Assumptions:
         yield are_cells(self.cells, self.plan.keys), "cells must be different, each with a value for every key"
-        yield len(self.segments) == len(self.cells) and any(self.segments), "segments are listed for every cell"
+        yield len(self.segments) == len(self.cells) and any(self.segments), "every cell needs its segments"
         for segments in self.segments:
             ordered = sorted(segments, key=lambda segment: segment.low)
             yield all(a.high < b.low for a, b in pairwise(ordered)), "segments of a cell overlap"

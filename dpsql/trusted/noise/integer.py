@@ -55,7 +55,7 @@ class DiscreteGaussian(Frozen):
 Noise: TypeAlias = DiscreteLaplace | DiscreteGaussian
 
 
-TOO_WIDE = "noise that is drawn by itself must fit into 64 bits"
+TOO_WIDE = "noise that is drawn on its own must fit into 64 bits"
 
 
 def spread_of(noise: Noise) -> float:

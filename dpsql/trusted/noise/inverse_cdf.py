@@ -69,7 +69,7 @@ def gaussian(values: NDArray[np.int64], sigma: float) -> NDArray[np.int64]:
 def _shift(scale: float) -> int:
     """The shift for a scale. Raises ValueError for a scale that is not supported."""
     if not 0 < scale <= LARGEST:
-        raise ValueError("a scale of noise that is drawn in bulk is above 0 and fits into 64 bits")
+        raise ValueError("the scale of noise drawn in bulk must be above 0 and fit into 64 bits")
     return (int(scale) >> BLOCKS).bit_length()
 
 

@@ -71,7 +71,7 @@ def stabilities(plan: Node, public: PublicFacts, known: dict[int, Stability] | N
             _check(node)
             here = node.stability(tuple(found[id(below)] for below in node.inputs), public)
             if here.public and not all(found[id(below)].public for below in node.inputs):
-                here = replace(here, rows=1, because=f"{here.because}; what reads private rows counts as one row at least")
+                here = replace(here, rows=1, because=f"{here.because}; reading private rows counts as at least one row")
             found[id(node)] = here
     return found
 

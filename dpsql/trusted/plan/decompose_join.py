@@ -176,7 +176,7 @@ class _Pieces:
                 marked = replace(node, input=leaf, keys=keys, condition=condition)
                 self.leaves[i] = (marked, around)
                 return {**found, node.mark: marked.field(node.mark).ref}
-        raise NotDecomposable(node, join, "columns of several relations are looked up together")
+        raise NotDecomposable(node, join, "a lookup combines columns of several relations")
 
     def together(self, public: PublicFacts) -> JoinParts:
         home = {field.id: i for i, (leaf, _) in enumerate(self.leaves) for field in leaf.fields}

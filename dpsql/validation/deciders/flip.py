@@ -1,4 +1,4 @@
-"""The flip distance: decide by how many entities would have to come or go until the truth changes.
+"""The flip distance: decide by how many entities would have to be added or removed to change the truth.
 
 For COUNT, COUNT(DISTINCT), MEDIAN and SUM (without groups) where an entity has one row, the slack is that distance exactly, and
 no decider of the same epsilon and the same worst case is better on any database (`flip_distance.NoisyFlipDistance`). For a SUM

@@ -198,8 +198,9 @@ def answered_json(connection: Connection, sql: str, parameters: Any, name: str |
     for piece in chain((head, b',"rows":['), _in_pieces(cells), (b'],"errors":[',), _in_pieces(errors), (b"]}",)):
         made += piece
         if len(made) > most:
-            raise OperationalError(f"an answer in JSON has {most} bytes at most", code="answer-size",
-                                   try_="Accept: application/vnd.apache.arrow.stream; the answer is kept, and again it is free")
+            raise OperationalError(f"an answer in JSON can have at most {most} bytes", code="answer-size",
+                                   try_="Accept: application/vnd.apache.arrow.stream; the answer is kept, and repeating the "
+                                        "query is free")
     return bytes(made)
 
 

@@ -119,7 +119,7 @@ class HttpDesk:
         """Do work on the connection of a session when its turn comes, and return the result. `gone` returns when the client has
         left; a running statement is then interrupted. Raises HttpRefusal; errors refer to a statement with this text."""
         if len(text.encode()) > self.limits.text_bytes:
-            raise refused(413, "too-large", f"a statement has {self.limits.text_bytes} bytes at most", sqlstate="54000")
+            raise refused(413, "too-large", f"a statement can have at most {self.limits.text_bytes} bytes", sqlstate="54000")
         async with self._turn(session):
             with _limits(), self.use.running(session.name, time.monotonic()):
                 return await self._worked(session, text, work, gone)

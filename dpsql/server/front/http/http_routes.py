@@ -245,7 +245,7 @@ def _malformed(fault: RequestValidationError) -> str:
     found = {}
     for each in fault.errors():
         field = str(each["loc"][1])[:100] if len(each["loc"]) > 1 else "the body"
-        found[field] = {"missing": "is missing", "extra_forbidden": "is no field here"}.get(each["type"], "has not its form")
+        found[field] = {"missing": "is missing", "extra_forbidden": "is not a field here"}.get(each["type"], "has the wrong form")
     return "; ".join(f"{field} {what}" for field, what in [*found.items()][:5]) or "the request has the wrong form"
 
 

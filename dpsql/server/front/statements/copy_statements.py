@@ -269,7 +269,7 @@ def _checked(given: Mapping[str, object]) -> CopyForm:
     if wrong:
         raise RefusedOnWire(f"{wrong[0]} is not used with the format {kind}", sqlstate="0A000")
     if str(given.get("ENCODING", "utf8")).lower().replace("-", "") not in ("utf8", "unicode"):
-        raise RefusedOnWire("texts are sent in UTF8 alone", sqlstate="0A000")
+        raise RefusedOnWire("texts are sent only in UTF8", sqlstate="0A000")
     csv = kind == "csv"
     form = CopyForm(kind=kind, header=bool(given.get("HEADER")), delimiter=_letter(given, "DELIMITER", "," if csv else "\t"),
                     null=str(given.get("NULL", "" if csv else "\\N")), quote=_letter(given, "QUOTE", '"'))

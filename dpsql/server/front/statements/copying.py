@@ -39,7 +39,7 @@ def _check_names(statement: CopyStatement, describe: Callable[[str], Described])
     known = {column.name.lower() for column in describe(statement.query).columns or ()}
     for name in sorted(named):
         if name.lower() not in known:
-            raise RefusedOnWire(f"there is no column {name} in what is copied", sqlstate="42703")
+            raise RefusedOnWire(f"there is no column {name} in the rows to copy", sqlstate="42703")
 
 
 def _picked(outcome: Outcome, statement: CopyStatement) -> tuple[list[ColumnOnWire], list[Row]]:

@@ -185,7 +185,8 @@ class ConnectionSeat:
             columns = tuple(ColumnOnWire(name=column.name, kind=kind_of(column)) for column in cursor.answer.columns)
         wide = [at for at, column in enumerate(columns) if column.kind == "BIGINT"]
         rows, held = _in_64_bits(cursor.fetchall(), wide)
-        about = [*_notes(cursor), *(f"values of {columns[at].name} beyond 64 bits are shown as the last one of them"
+        about = [*_notes(cursor), *(f"values of {columns[at].name} beyond 64 bits are shown as the largest or smallest 64-bit "
+                                    "number"
                                     for at in held)]
         if cursor.answer is not None and (cursor.answer.stored or cursor.answer.cost):
             self._keep(statement, text, parameters, ShownAnswer(

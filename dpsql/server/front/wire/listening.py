@@ -151,7 +151,7 @@ class ListeningServer:
                 sock.close()
                 raise
             except Exception:  # a fault of ours, which ends one connection
-                LOG.error("a connection ended by a fault of the server before its login")
+                LOG.error("a connection was ended by a fault of the server before its login")
                 sock.close()
             else:
                 await self._client(what, address, unproven.close)

@@ -145,7 +145,7 @@ class Client:
         except Gone:
             pass
         except Exception:  # a fault of ours, which ends one connection; its text may depend on the data
-            LOG.error("a connection ended by a fault of the server")
+            LOG.error("a connection was ended by a fault of the server")
             self._say_last(_fault("FATAL"))
         finally:
             self._held.end_of_transaction()
@@ -169,7 +169,7 @@ class Client:
         if self._serving.needs_tls and not self._startup.encrypted:
             raise RefusedOnWire("connections are encrypted here", sqlstate="28000", severity="FATAL", hint="sslmode=require")
         if not given.get("user"):
-            raise RefusedOnWire("no user is named", sqlstate="28000", severity="FATAL")
+            raise RefusedOnWire("the startup message names no user", sqlstate="28000", severity="FATAL")
         if len(given["user"]) > name_faults.LONGEST_GIVEN:  # the normal form of a stranger's text may take long, and much memory
             raise RefusedOnWire(f"names have {name_faults.LONGEST} characters at most", sqlstate="28000", severity="FATAL")
         if given.get("replication", "false").lower() not in ("", "0", "false", "off", "no"):
@@ -541,7 +541,7 @@ class Client:
 
     def _check_size(self, text: str) -> None:
         if len(text.encode("utf-8", "replace")) > self._limits.text_bytes:
-            raise RefusedOnWire(f"the text of a statement has {self._limits.text_bytes} bytes at most", sqlstate="54000")
+            raise RefusedOnWire(f"the text of a statement can have at most {self._limits.text_bytes} bytes", sqlstate="54000")
 
 
 class _Rows(Frozen):

@@ -30,7 +30,7 @@ class SmoothSum(Frozen, OfOnePlan):
 
     def cost(self, certificate: Certificate) -> Cost:
         if farthest(certificate.joined, self.noise.beta) > FARTHEST:
-            raise ValueError("so small a beta takes too many distances")
+            raise ValueError("this beta is so small that too many distances are needed")
         return FREE if certificate.below.public else self.noise.cost() + pure(self.epsilon_size)
 
     def release(self, context: Context, certificate: Certificate) -> Smoothed:

@@ -183,22 +183,22 @@ def _escaped(values: Sequence[Value]) -> str:
     """
     pattern, sign = values
     if not isinstance(pattern, str) or not isinstance(sign, str) or not re.fullmatch("[!-$&-@[-^`{-~]", sign):
-        return "a pattern, and one sign of ASCII that is no letter and neither % nor _, are needed here"
-    return "the pattern ends in its sign of escape" if pattern.replace(sign * 2, "").endswith(sign) else ""
+        return "this needs a pattern, and one ASCII sign that is not a letter, % or _"
+    return "the pattern ends in its escape sign" if pattern.replace(sign * 2, "").endswith(sign) else ""
 
 
 def _no_longer(values: Sequence[Value]) -> str:
     """Refuses replacements that are longer than the text they replace: repeated, they could become too long for an engine."""
     old, new = values
     fits = isinstance(old, str) and isinstance(new, str) and old != "" and len(new) <= len(old)
-    return "" if fits else "a text, and one that is no longer to stand in its place, are needed here"
+    return "" if fits else "this needs a text, and a replacement that is not longer"
 
 
 def _found(values: Sequence[Value]) -> str:
     """Refuses patterns whose matches could begin or end within a letter, where DuckDB raises: \\C is one byte of a letter, and
     \\B is between two."""
     within = isinstance(values[0], str) and any(sign in values[0] for sign in ("\\B", "\\C"))
-    return _no_null(values) or ("a pattern without \\B and \\C, which are found within letters, is needed here" if within else "")
+    return _no_null(values) or ("a pattern without \\B and \\C, which match within letters, is needed here" if within else "")
 
 
 def _short(values: Sequence[Value]) -> str:
@@ -209,12 +209,12 @@ def _short(values: Sequence[Value]) -> str:
     text is quoted, or if a class contains a [, which may begin another class there or end a range."""
     pattern, new = values
     if not (isinstance(pattern, str) and isinstance(new, str) and len(new) <= 20 and REPLACEMENT.fullmatch(new)):
-        return "a pattern, and at most 20 letters to stand in its place, where \\ stands before \\ or a digit, are needed here"
+        return "this needs a pattern, and a replacement of at most 20 letters, in which \\ precedes only \\ or a digit"
     named = [int(number) for number in re.findall(r"\\([0-9])", new.replace("\\\\", ""))]
     rest = LITERAL.sub("", pattern)
     groups = 0 if "\\Q" in pattern or "[" in rest else len(re.findall(r"\((?!\?)", rest))
     if len(named) > 3 or max(named, default=0) > groups:
-        return "what stands in the place of a pattern may hold three of its groups, (...), by their numbers"
+        return "a replacement may contain at most three groups of the pattern, (...), by their numbers"
     return _found(values)
 
 
@@ -226,7 +226,7 @@ def _filled(values: Sequence[Value]) -> str:
     """Refuses an empty filling, for which DuckDB raises as soon as a text is too short."""
     length, filling = values
     fits = isinstance(length, int) and 0 <= length <= 1000 and isinstance(filling, str) and filling != ""
-    return "" if fits else "a length from 0 to 1000 and a text that is not empty are needed here"
+    return "" if fits else "this needs a length from 0 to 1000, and a text that is not empty"
 
 
 def _strftime(values: Sequence[Value]) -> str:

@@ -39,7 +39,7 @@ class Clip(Node):
             raise InvalidPlan("a norm is of order 1 or 2, its bound between 1 and 2^50")
         limits = Interval(-MOST, MOST)
         if not self.columns or self.owner in self.columns:
-            raise InvalidPlan("a clip applies to contributions, not to the name of the entity")
+            raise InvalidPlan("a clip applies to contributions, not to the entity's name")
         for column in self.columns:
             known = self.input.field(column).facts
             if known.type is not Type.BIGINT or not known.physical.inside(limits) or known.nullable:

@@ -26,7 +26,7 @@ class Constants(Node):
             raise InvalidPlan("rows of constants differ in length")
         for field, *values in zip(self.columns, *self.rows, strict=True):
             if not all(_keeps(value, field.facts) for value in values):
-                raise InvalidPlan("a constant is not what its column says")
+                raise InvalidPlan("a constant does not fit its column")
         return self.columns
 
     @property

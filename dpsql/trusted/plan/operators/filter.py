@@ -72,8 +72,8 @@ class Filter(Node):
     def stability(self, below: tuple[Stability, ...], public: PublicFacts) -> Stability:
         most = self.max_frequency([below[0].owner]) if below[0].owner is not None else None
         if most is not None and not below[0].public and (below[0].rows is None or most < below[0].rows):
-            return replace(below[0], rows=most, because=f"{most} row{'s' if most > 1 else ''} of each entity are left")
-        return replace(below[0], because="a filter looks at one row at a time")
+            return replace(below[0], rows=most, because=f"{most} row{'s' if most > 1 else ''} of each entity remain")
+        return replace(below[0], because="a filter reads one row at a time")
 
     def split_by(self, below: tuple[SplitBy, ...]) -> SplitBy:
         return below[0]

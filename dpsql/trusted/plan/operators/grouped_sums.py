@@ -41,7 +41,7 @@ def check_summands(input: Node, summands: tuple[Summand, ...]) -> None:
         if summand.when is not None and input.env[summand.when].type is not Type.BOOLEAN:
             raise InvalidPlan("the condition of a summand is not a truth value")
         if not summand.accepts(input.env):
-            raise InvalidPlan("a summand adds up what is not a number on its grid")
+            raise InvalidPlan("a summand adds up values that are not numbers on its grid")
 
 
 def grouped_sums(input: Node, below: str, keys: tuple[str, ...], summands: tuple[Summand, ...], totals: tuple[str, ...],

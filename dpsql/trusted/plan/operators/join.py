@@ -103,7 +103,7 @@ class Join(Node):
         if kind is not Type.BOOLEAN:
             raise InvalidPlan("a join condition is not a truth value")
         if self.bare and self.keep_left is self.keep_right:
-            raise InvalidPlan("one side alone is shown of a join that keeps all its rows")
+            raise InvalidPlan("one side alone can be shown only if a join keeps the unmatched rows of exactly one side")
         for made in self.merged:
             if (made.left, made.right) not in self.equated or not (self.keep_left and self.keep_right):
                 raise InvalidPlan("only columns that a full join equates are merged")
@@ -236,15 +236,15 @@ class Join(Node):
         if left.public or right.public:
             kept = self.keep_left if left.public else self.keep_right
             most = n if left.public else m
-            why = "each row meets at most " + ("one public row" if most == 1 else f"{most} public rows")
+            why = "each row matches at most " + ("one public row" if most == 1 else f"{most} public rows")
             return why + ", and public rows are kept, which belong to no entity" if kept else why
         if self._one_entity(left, right):
-            return "an entity's rows meet only each other"
+            return "an entity's rows match only each other"
         if len(owners) > 1:
             return "each row belongs to the entities of both sides"
         if m is None or n is None:
-            return "how many rows meet is not limited"
-        return f"a row meets at most {m} on the right and {n} on the left"
+            return "the number of matching rows is not limited"
+        return f"a row matches at most {m} on the right and {n} on the left"
 
     # -- printing
 

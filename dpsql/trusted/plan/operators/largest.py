@@ -28,7 +28,7 @@ class Largest(Summary):
     def fields(self) -> tuple[Field, ...]:
         check_summands(self.input, (self.summand,))
         if self.sign not in (1, -1) or self.most < 1:
-            raise InvalidPlan("some largest values are listed, of numbers or of negated ones")
+            raise InvalidPlan("at least one largest value must be listed, of numbers or of negated numbers")
         return (Field(id=SIZE, name=SIZE, facts=Facts(type=Type.BIGINT, nullable=False)),)
 
     def render(self, below: tuple[str, ...], printing: Printing) -> str:

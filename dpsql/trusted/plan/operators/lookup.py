@@ -99,7 +99,7 @@ class Lookup(Node):
             return Stability(rows=None, because="the list depends on private rows")
         flips = below[1].rows * most
         return Stability(rows=below[0].rows + (2 if self.keep is None else 1) * flips,
-                         because=f"a listed row decides on {most} row{'s' if most != 1 else ''} at most")
+                         because=f"a listed row determines {most} row{'s' if most != 1 else ''} at most")
 
     def split_by(self, below: tuple[SplitBy, ...]) -> SplitBy:
         return below[0] if below[1] is SplitBy.PUBLIC else SplitBy.WHOLE

@@ -55,11 +55,11 @@ class OwnerSets(Summary):
     def fields(self) -> tuple[Field, ...]:
         check_summands(self.input, (self.summand,))
         if self.summand.components != 1:
-            raise InvalidPlan("one number for each row is shared")
+            raise InvalidPlan("each row must share exactly one number")
         if not self.owners or len(set(self.owners)) != len(self.owners):
             raise InvalidPlan("shares need the columns that name their entities, each once")
         if set(self.name_columns) & {*self._cells} or self.once in self.owners:
-            raise InvalidPlan("a name is printed in another column, and is no cell")
+            raise InvalidPlan("a column of names cannot be a cell, and counted values cannot be owners")
         if self.once is not None and (self.input.field(self.once).facts.nullable or not isinstance(self.summand, Count)):
             raise InvalidPlan("values that have room for one row are there, and their rows are counted")
         for cell in self._cells:

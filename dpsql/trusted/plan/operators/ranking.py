@@ -33,11 +33,11 @@ class Ranking(Frozen):
 
     def check(self) -> None:
         if self.rows < 1 or isinstance(self.rows, bool):
-            raise InvalidPlan("a limit of rows is a positive number")
+            raise InvalidPlan("a limit on rows must be positive")
         if not self._sorted:
             raise InvalidPlan("truncation needs an order of rows")
         if not {*self.by, *self.order, *(term.column for term in self.first)} <= set(self.input.env):
-            raise InvalidPlan("truncation needs the columns that group and that order rows")
+            raise InvalidPlan("truncation needs known columns to group and order rows")
 
     @property
     def total(self) -> bool:

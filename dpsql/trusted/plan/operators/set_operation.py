@@ -80,7 +80,7 @@ class SetOperation(Node):
         owners = tuple(self.columns[place][0] for place in sorted(places))
         if len(owners) == len(self.columns) == 1 and not self.all:
             return Stability(rows=1, owners=owners, because="one row for each entity")
-        return Stability(rows=rows, owners=owners, because="a row counts as often as it stands on both sides")
+        return Stability(rows=rows, owners=owners, because="a row counts as often as it occurs on both sides")
 
     @staticmethod
     def _places(side: Node, owners: tuple[str, ...]) -> set[int]:

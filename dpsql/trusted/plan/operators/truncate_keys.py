@@ -62,7 +62,7 @@ class TruncateKeys(Node):
         if owners and set(owners) <= set(self.keys):
             if self.keys == owners[:1]:
                 rows = self.rows if rows is None else min(self.rows, rows)
-            return replace(below[0], rows=rows, because="each entity's rows are counted by themselves")
+            return replace(below[0], rows=rows, because="each entity's rows are counted separately")
         return Stability(rows=None if rows is None else 2 * rows,
                          because="a row that leaves a full group makes room for one other")
 

@@ -38,7 +38,7 @@ def in_two_parts(plan: GroupedSums, rows: str, printing: Printing) -> str:
     """
     clip, given = plan.input, plan.input.inputs[0]
     if not isinstance(clip, Clip) or not isinstance(given, Contributions):
-        raise InvalidPlan("only sums of clipped contributions are parted")
+        raise InvalidPlan("only sums of clipped contributions are split in two parts")
     parts = replace(printing, hold=False)
     small, large = (_part(clip, given, rows, test, printing) for test in ("<=", ">"))
     by_row = grouped_sums(given.input, small, plan.keys, given.summands, plan.totals, parts)

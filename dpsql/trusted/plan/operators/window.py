@@ -102,7 +102,7 @@ class WindowFunction(Fold):
         if self.function not in (*RANKS, *SHIFTS, *ENDS, *FOLDS):
             raise InvalidPlan(f"unknown window function {self.function}")
         if not self.frame.valid or not (self.function == "ntile") <= self.number <= MOST_OFFSET or isinstance(self.number, bool):
-            raise InvalidPlan("a window function looks at rows that cannot be")
+            raise InvalidPlan("a window function has an impossible frame")
         if (self.function in (*SHIFTS, *ENDS)) > (self.column is not None):
             raise InvalidPlan(f"{self.function} needs a column")
 
@@ -191,14 +191,14 @@ class Window(Node):
             return replace(below[0], because="each window holds rows of the same entities")
         most, reach = self.input.max_frequency(self.partition), self.reach
         if most is not None and most <= 1:
-            return replace(below[0], because="each row has a window of its own")
+            return replace(below[0], because="each row has its own window")
         if rows is None:
             return Stability(rows=None, because="rows per entity are not limited below")
         bounds = []
         if most is not None:
             bounds.append((rows * (2 * most - 1), f"a row changes the others of its window, which has at most {most}"))
         if reach is not None:
-            bounds.append((rows * (1 + 2 * reach), f"a row is looked at by {reach} other{'s' if reach != 1 else ''} at most"))
+            bounds.append((rows * (1 + 2 * reach), f"a row is read by {reach} other{'s' if reach != 1 else ''} at most"))
         if not bounds:
             return Stability(rows=None, because="a window mixes the rows of many entities")
         found, why = min(bounds)
@@ -279,7 +279,7 @@ def over_facts(part: WindowFunction, env: Mapping[str, Facts], most: int | None)
     if part.otherwise is None:
         return replace(below, nullable=True)
     if env[part.otherwise].type is not below.type:
-        raise InvalidPlan(f"{part.function} shows a value of another type where there is no row")
+        raise InvalidPlan(f"{part.function} has a default of another type")
     return either(below, env[part.otherwise])
 
 
