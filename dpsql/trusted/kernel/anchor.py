@@ -3,8 +3,8 @@
 A record is the number of an event and the hash of the chain up to it. So one record stands for all events before it as well,
 and the newest one for all records. Records are only ever appended. `record` writes one; `settle` waits until it is on disk.
 
-What is written survives the death of any process; only a loss of power can take away what was not settled. Why a charge is
-settled no earlier than its answer is shown, and the answer itself not at all:
+What is written survives the death of any process; only a loss of power can take away what was not settled. A charge is settled
+before its answer is shown and need not be settled earlier, and the answer itself is not settled here at all. The reasons:
 
   shown      Before anything of a statement is shown, its charge is on disk here and in the ledger, and its answer in the
              ledger. So a ledger that lacks a charge for something shown is detected, as long as this file is there.
@@ -13,10 +13,10 @@ settled no earlier than its answer is shown, and the answer itself not at all:
   answered   If power is lost and the ledger is rolled back as well, answers alone may be missing that this file has not
              seen. Their charges are there, and count as failed: no sum and no number of failures ever goes down.
 
-The charge's own sync stays, although nothing is shown before the answer's: what a statement needs may exhaust a machine, which
-then loses what was not on disk, as a virtual one does that is stopped for its memory. So a failure that private rows decide would
-leave neither charge nor incident, and could be had again and again. A record here may also reach the disk by itself, and would
-then be ahead of the ledger.
+The ledger still syncs the charge by itself, although nothing is shown before the sync of the answer. For a statement may
+exhaust its machine, and the machine then loses what was not on disk (a virtual machine that is stopped because it ran out of
+memory does). Without that sync, a failure that depends on private rows would leave neither charge nor incident, and could be
+repeated without limit. A record here may also reach the disk by itself, and would then be ahead of the ledger.
 
 So after a crash the anchor is behind the ledger, or level with it, and never ahead: a record is written when its events are on
 disk in the ledger. An anchor that is ahead therefore means that the ledger was rolled back.
@@ -106,7 +106,8 @@ class Anchor:
         """Wait until a head at or after this event is on disk; `head` must be one whose events are permanently in the ledger's
         file. Threads that wait at the same time share one sync.
 
-        Raises OSError, and does so from then on: a system may say once that what was written is lost, and then no more.
+        Raises OSError, and after that each further call raises it too: a system may report only once that what was written is
+        lost.
         """
         if self.has_settled(seq):
             return

@@ -30,35 +30,37 @@ that the lock is held in the turn that writes the answer, as others decide by wh
 
 A `reopened` event names the failed charges that the owner forgives, never a running one, so that it cannot falsify the sum.
 
-*Late.* Where an answer or incident leaves after the first step that its statement has on a grid of times
-(`server.vault.departure`), rows decide at which. A `late` event before it, of the same charge, states that step, from 1 on. Once
-there were `late` of an account, each further one puts the first step of all its later statements (`first_step`) up by one, which
-doubles the time, but never beyond the largest step of them. A `late` event of no charge forgives them: an act of the owner.
+*Late.* Answers and incidents leave at the steps of a grid of times (`server.vault.departure`). If one leaves after the first
+step of its statement, private rows decide at which step. A `late` event of the same charge, written before the answer or
+incident, states that step; steps count from 1. Once an account has `late` such events, each further one raises the first step
+of all its later statements (`first_step`) by one, which doubles the time, but never beyond the largest step that these events
+state. A `late` event without a charge forgives them; it is an act of the owner.
 
-Claim: between two such acts fewer than late + incidents * (K + 1) outcomes of an account are late, where all leave at step K or
-before. Proof, by induction on j: once late + incidents * j were recorded, the largest step is j or more; so there are never late
-+ incidents * (K + 1). For j = 0 there is nothing to show. Of the next `incidents` that are recorded after these, not all can have
-been charged before the last of these was recorded, as it was running itself then, beside at most incidents - 1 others. One that
-was charged later looked up its first step since: both incidents * j, if that is less, and the largest step are at least j, so it
-was late at j + 1 or more. (For late = 0 and j = 0, none ran before.) Statements that had been charged when the owner acted are
-among those that run.
+Claim: if all outcomes leave at step K or before, fewer than late + incidents * (K + 1) outcomes of an account are late between
+two such acts. Proof, by induction on j: once late + incidents * j late events were recorded, the largest step is j or more; so
+there are never late + incidents * (K + 1). For j = 0 there is nothing to show. Consider the next `incidents` late events after
+these. Not all of their statements can have been charged before the last of the former was recorded, as its own statement was
+running then, and at most incidents - 1 others. A statement that was charged later looked up its first step since: both
+incidents * j, if that is less, and the largest step are at least j, so it was late at j + 1 or more. (For late = 0 and j = 0,
+none ran before.) Statements that had been charged when the owner acted are among those that run.
 
-*Checkpoints.* From time to time an event states all sums (`sums`), so that a ledger can be opened from there on. Claim: whoever
-resumes at a checkpoint, and then accepts the head of the chain that the anchor has seen, has the sums of whoever accepted all
-events. Proof: the hash of the head is of everything before it, the text of the checkpoint included; so, unless someone finds a
-collision of SHA-256, it is the text that was there when the anchor saw the head (`ledger` chooses no checkpoint after it). It
-was written by a chain that had these sums, in its turn, as an event like all others, and whoever accepted it then compared it
-with sums of their own. The first hash, of the identity and the salt, is one of its parts. So to forge a checkpoint is exactly
-as hard as to forge any other event: the anchor would have to be forged too.
+*Checkpoints.* From time to time an event states all sums (`sums`), so that a ledger can be opened from there on. Claim: a
+reader that resumes at a checkpoint, and then accepts the head of the chain that the anchor has seen, has the same sums as a
+reader that accepted all events. Proof: the hash of the head covers everything before it, including the text of the checkpoint;
+so, unless someone finds a collision of SHA-256, that text is the one that was there when the anchor saw the head (`ledger`
+chooses no checkpoint after it). A chain that had these sums wrote it in its turn, as an event like all others, and each reader
+that accepted it then compared it with its own sums. The first hash, of the identity and the salt, is a part of it. So to forge
+a checkpoint is exactly as hard as to forge any other event: the anchor would have to be forged too.
 
-A checkpoint of an earlier version states less: no hashes of what is between, no skips (`waypoint`), no reports (`reported`). None
-is resumed at; it is accepted for what it states, and the next event is followed by one that states everything. In turn, earlier
-versions accept ours without comparing those parts: these decide no charge, and whoever has the file alone could as well add
-events that nobody can tell from others.
+A checkpoint of an earlier version states less: no hashes of the events between checkpoints, no skips (`waypoint`), no reports
+(`reported`). Nobody resumes at such a checkpoint; it is accepted for what it states, and the next event is followed by a
+checkpoint that states everything. In turn, earlier versions accept our checkpoints without comparing those parts: no charge
+depends on them, and someone who has only the file could just as well add events that nobody can tell from genuine ones.
 
-*Promises.* A `promise` event states what the charges of a budget promise from there on (`catalog.promise`, whose text this only
-keeps), as long as no other one of this budget follows, and names the one before it in `data`. The newest one and the newest that
-*changed* a promise, and did not only extend it, are among the sums: a charge of whoever relies on an earlier change is refused.
+*Promises.* A `promise` event states what the charges of a budget promise from there on, until the next such event of the
+budget (`catalog.promise` decides its text; here it is only kept). Its `data` names the `promise` event before it. The sums
+include the newest one, and the newest one that *changed* a promise and did not only extend it: a charge that relies on an
+earlier change is refused.
 
 *Names.* An account is identified by the normal form of its analyst's name (`declarations.names`), whatever form an event holds.
 """

@@ -1,7 +1,7 @@
 """What a ledger requires of the place where its events are stored: `sqlite_store` is a file, `ledgers.postgres_store` a
 PostgreSQL database.
 
-Texts of SQL are of what both understand, with parameters $1, $2, ... of which each may stand several times.
+Texts of SQL use only what both understand. Their parameters are $1, $2, ..., and each may be used several times.
 """
 
 from __future__ import annotations

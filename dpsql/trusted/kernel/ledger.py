@@ -10,15 +10,16 @@ its own, the `anchor`, before an answer is released; a ledger that lacks an even
 is one that is missing, damaged or replaced. Keep the anchor on another volume, so that restoring a whole folder is detected. An
 administrator who changes both is out of scope.
 
-*Several anchors.* Each server has its own. One that has seen an event, because it wrote it or read it, refuses every state of the
-ledger that lacks it or has another event in its place, from then on. What only others have seen it cannot miss: if a database is
-rolled back, servers that had seen less go on with sums that lack the charges of others, until one of these looks.
+*Several anchors.* Each server has its own. Once a server has seen an event, because it wrote it or read it, it refuses every
+state of the ledger that lacks this event or has another one in its place. It cannot notice that events are missing that only
+other servers have seen: if a database is rolled back, servers that had seen less continue with sums that lack the charges of
+others, until one of those others looks at the ledger.
 
 *A lost connection* (`_reconnect`) is replaced when nothing is going on: what this process has accepted and what the anchor has
 seen must be there again. What was not committed for certain is forgotten and read again first (`OpenTogether.uncertain`).
 
-A statement waits for the disk twice in a row: when its charge is committed, and its answer. The anchor is waited for once, while
-rows are read. What each wait is for stands at the head of `anchor`.
+A statement waits for the disk twice, one after the other: when its charge is committed, and when its answer is. It waits for
+the anchor once, while rows are read. The docstring of `anchor` says what each wait is for.
 
 Threads of a process share a turn (`turns`), and what was verified (`OpenTogether`). A statement waits while too many others of
 its account are running, and is refused without a charge if that takes too long: running statements never close an account.

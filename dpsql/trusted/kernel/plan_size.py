@@ -1,14 +1,14 @@
 """The size of a plan for an engine, counted before the charge, so that no statement can fill the memory of the vault.
 
-A plan is printed as a tree: what stands in several places is written for each, and functions write some of their arguments
-several times. An optimizer then puts the expression that a column stands for in its place, in order to test conditions below;
-so short texts can become very long ones: where each of n queries doubles the column of the one below, 2^n parts. It takes each
-part of a conjunction by itself, and compares what is equated with each other. That memory is under no limit of the engine, and
-none of that can be interrupted.
+A plan is printed as a tree: a part that is used in several places is written once for each, and functions write some of their
+arguments several times. An optimizer then replaces a column by the expression that it stands for, in order to test conditions
+earlier; so short texts can become very long ones: if each of n nested queries doubles the column of the one below, the result
+has 2^n parts. The optimizer also takes each part of a conjunction by itself, and compares all equated expressions with each
+other. No limit of the engine covers this memory, and none of this work can be interrupted.
 
-Counted are, with everything as often as it would stand there in the end: relations, parts of one expression, and over all
-conditions together the parts of their conjunctions and those of them that equate two expressions; and what one relation lists,
-such as columns. All are functions of the plan alone. Each value is visited once.
+The following are counted, each thing as often as it would be written in the end: relations; parts of one expression; over all
+conditions together, the parts of their conjunctions, and those parts that equate two expressions; and the items that one relation
+lists, such as columns. All counts are functions of the plan alone. Each value is visited once.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ class FarthestCount(Frozen, OfCells):
     multiplier  what counts are multiplied by: the number of expected counts added up, or what they are rounded to a part of
     draws       how many cells are drawn, independently of each other, from the same scores
 
-    Each cell c is there twice, with the sign + and with the sign -, and is drawn with probability proportional to exp(s / scale):
+    Each cell c can be drawn with the sign + and with the sign -, in each case with probability proportional to exp(s / scale):
 
         s(c, +) = multiplier * count(c) - expected(c),      s(c, -) = -s(c, +).
 
@@ -39,13 +39,14 @@ class FarthestCount(Frozen, OfCells):
     the cell alone. DualQuery adds up what its rounds expected, and takes the sign as well.
 
     Cost. The cell of a row in a marginal is a function of the row alone, so an entity of k rows that comes raises some counts,
-    each by at most k, and lowers none; one that goes lowers them so. Scores of one sign move by 0 to D = k multiplier, and those
-    of the other by -D to 0; expected numbers and the multiplier are public. So differences of scores change by at most 2 D, as
-    `noise.choice` needs, and do so where a count moves by k: one sign would halve that, both do not. Distances from the best
-    score are cut off at a public number C: max(s, best - C) moves by no more than the scores do, as the best score does not
-    either, and subtracting the best score from all of them does not change the draw. What is left is small enough for floats to
-    hold it exactly. Blocks of candidates are drawn before the candidates in them, which adds `BLOCK_ROUNDING`
-    (`noise.choice.exponential`). The draws are independent given the rows, so their costs add up.
+    each by at most k, and lowers none; if it goes, it lowers them in the same way. Scores of one sign move by 0 to D = k
+    multiplier, and those of the other by -D to 0; expected numbers and the multiplier are public. So differences of scores
+    change by at most 2 D, as `noise.choice` needs, and by just that if a count moves by k: with one sign alone it would be
+    half of that, but not with both. Distances from the best score are cut off at a public number C: max(s, best - C) moves by
+    no more than the scores do, as the best score does not either, and subtracting the best score from all of them does not
+    change the draw. What is left is small enough for floats to hold it exactly. Blocks of candidates are drawn before the
+    candidates in them, which adds `BLOCK_ROUNDING` (`noise.choice.exponential`). The draws are independent given the rows, so
+    their costs add up.
 
     The cells that have rows are read once per statement, as by `FarthestMarginal`.
 

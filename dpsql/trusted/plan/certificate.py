@@ -83,9 +83,9 @@ def splits(plan: Node, known: Mapping[int, Stability]) -> dict[int, SplitBy]:
     Proof. Let every private table that is read name one owner in each row, so that disjoint sets of entities have disjoint sets
     of rows; let a relation, in every database, have rows of one owner each, which is never NULL: removing an entity removes
     exactly its rows, and changes no other. Remove all entities but those of a set, one by one: what is left are the relation's
-    rows over that set alone, and they are the rows whose owner is in it. Over several sets these are different rows, and
-    together all of them. Of other relations the operators tell (`Node.split_by`). What is read of a table with several owners is
-    in no set.
+    rows over that set alone, and they are the rows whose owner is in it. Over several sets these are different rows, and together
+    all of them. For all other relations, the operators decide (`Node.split_by`). Rows of a table with several owners are in no
+    set.
     """
     found: dict[int, SplitBy] = {}
     for node in bottom_up(plan):

@@ -5,24 +5,24 @@ To add a function, add one row to `TABLE`, under its name in SQL:
 
     "asinh": _row(_real("asinh({0})", iv.monotone(math.asinh)), "asinh(cost)"),
 
-(where one row stands for several functions of a kind, a name there will do), then run `python -m tests.support.function_table`,
-which writes the words of `grammar/expr.lark` and the table of `grammar/README.md`. All else follows from the row:
-`sql/text/syntax.py` finds what sqlglot makes of each word(a, b) among the ways in which it is written, so that the allowlist
-takes it and the binder binds it, and mistyped names are corrected to it; tests bind and run every way, print every overload
-over extreme rows, and try it on neighbouring tables. Where sqlglot's node holds more than the arguments in their order (trim,
-log), or the function is an operator, `sql/text/border.py` accepts the node and `sql/binding/expressions.py` has a clause for
-it; where these are missing, the tests of the row fail. The row holds names only, as this room is trusted and sqlglot is not.
-What is sent to the engine is the template: show, by the rule below, that it raises for no row, and by `range` where its values
-lie; extreme rows try both in tests, and nothing checks them when statements run. A row is more to read for whoever wants to
-trust the kernel: `tests/house/test_trust.py` has the bound.
+(if one row defines several functions of a kind, adding a name there is enough), then run `python -m
+tests.support.function_table`, which writes the words of `grammar/expr.lark` and the table of `grammar/README.md`. All else
+follows from the row. For each way of writing the function as word(a, b), `sql/text/syntax.py` finds out which node sqlglot
+makes of it, so that the allowlist accepts the function, the binder binds it, and mistyped names are corrected to it. Tests
+bind and run every way, print every overload over extreme rows, and try it on neighbouring tables. If sqlglot's node has more
+than the arguments in their order (trim, log), or the function is an operator, `sql/text/border.py` must accept the node and
+`sql/binding/expressions.py` needs a clause for it; if these are missing, the tests of the row fail. The row contains names
+only, as this package is trusted and sqlglot is not. The engine receives the template: show that it raises for no row, by the
+rule below, and state in `range` where its values lie. Tests try both with extreme rows, but nothing checks them when
+statements run. Each row is more to read for someone who wants to trust the kernel: `tests/house/test_trust.py` sets the limit.
 
-A function that is not in the table is refused. Each way to call one is an `Overload`; the guarded templates follow one
-rule: *whatever the arguments hold, the printed expression does not raise* (NULL stands where the plain function would raise,
-overflow or be undefined). Integer arithmetic stays in 64 bits only where `proved` shows from the physical ranges of the
-arguments that it cannot leave them; otherwise the binder takes the DOUBLE overload. An engine may evaluate an expression on rows
-that a condition leaves out, so these ranges follow from the expression's own text and the stored types; and as a second wall each
-such operation stands in a TRY of its own, which gives NULL if a range was wrong. One TRY around several would be none: where
-two of them share a part, DuckDB works that part out beforehand, outside of both.
+A function that is not in the table is refused. Each way to call one is an `Overload`; the guarded templates follow one rule:
+*whatever the arguments hold, the printed expression does not raise* (NULL stands where the plain function would raise,
+overflow or be undefined). Integer arithmetic uses 64 bits only if `proved` shows from the physical ranges of the arguments
+that no result needs more; otherwise the binder takes the DOUBLE overload. An engine may evaluate an expression on rows that a
+condition leaves out, so these ranges follow from the expression's own text and the stored types. As a second protection, each
+such operation is in a TRY of its own, which gives NULL if a range was wrong. A single TRY around several operations would not
+protect: if two of them share a part, DuckDB evaluates that part beforehand, outside of both.
 
 Changes against plain DuckDB, all documented in the grammar's README: x / 0 and x % 0 are NULL; logarithms, roots and powers
 outside their domain are NULL; impossible casts and days that do not exist (make_date) are NULL; exp of more than 700 is NULL;

@@ -43,11 +43,11 @@ def literal(value: Value, kind: Type) -> str:
 def settled(printed: str, kind: Type) -> str:
     """The expression that represents all values equal to a value when rows are grouped.
 
-    There is one equality in a plan, that of `=`, with NULL equal to NULL if rows are grouped: frequencies, keys of tables,
-    joins, groups and what is apart all speak of it. So nothing is merged here that `=` tells apart; and of numbers that it finds
-    equal, -0.0 and 0.0 or two NaN, an engine shows the one that it met first, which depends on other rows, though their texts
-    differ. They are shown as one, and all other types have no two values that are equal and not the same: a day outside the years
-    1 to 9999 is a value like any other, and see `readable` for what clients are shown of it.
+    A plan has only one equality, that of `=`, with NULL equal to NULL if rows are grouped. Frequencies, keys of tables, joins,
+    groups and disjointness all refer to it. So values that differ by `=` are never merged here. Some numbers are equal by `=`
+    although their texts differ: -0.0 and 0.0, or two NaN. Of these an engine shows the one that it met first, which depends on
+    other rows; so they are replaced by one of them. In all other types, equal values are identical: a day outside the years 1 to
+    9999 is a value like any other (`readable` says what clients are shown of it).
     """
     if kind is not Type.DOUBLE:
         return printed

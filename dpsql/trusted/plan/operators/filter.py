@@ -26,16 +26,16 @@ TRUE_OF_VALUES = ("is not null", "=", "<>", "<", "<=", ">", ">=")
 
 
 class Filter(Node):
-    """The rows on which a condition is true. Columns of which it is never true while they are NULL are not NULL here, and
-    whole numbers that it compares with constants are within these: that is said of the rows (`Facts.kept`), and of no
-    evaluation (`Facts.physical`), as an engine may work out what stands above a filter before it filters.
+    """The rows on which a condition is true. If it is never true while a column is NULL, the column is not NULL here, and
+    whole numbers that it compares with constants are within these. That is known of the rows (`Facts.kept`) but of no
+    evaluation (`Facts.physical`), as an engine may evaluate an expression above a filter before it filters.
 
-    Proof. Whether a row stays depends on that row alone, so at most as many rows change as below, they keep their owner, and
-    a bound on the norm of what an entity contributes still holds for fewer rows. For the same reason it is split as below. Of a
-    whole number n that the condition leaves w values, rows that agree on a set of columns differ in n in at most w ways, so
-    they are at most w times those that agree on n too: WHERE n <= 3 keeps 3 rows where n tells rows apart. Of a calculated
-    number that is said by what the condition tells alone, which is all that the kernel derives anew. An entity has at most as
-    many rows as agree on its name.
+    Proof. Whether a row stays depends on that row alone, so at most as many rows change as below, they keep their owner, and a
+    bound on the norm of what an entity contributes still holds for fewer rows. For the same reason it is split as its input is.
+    If the condition leaves w values to a whole number n, rows that agree on a set of columns have at most w different values of
+    n, so there are at most w times as many of them as of rows that agree on n too: WHERE n <= 3 keeps 3 rows if n is 1, 2, ...
+    and different in all rows. For a calculated number, w follows from the condition alone, which is all that the kernel derives
+    anew. An entity has at most as many rows as agree on its name.
     """
 
     input: Node

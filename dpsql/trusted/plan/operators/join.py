@@ -30,32 +30,34 @@ class Merged(Frozen):
 class Join(Node):
     """Pairs of rows that satisfy the condition, and NULL-padded rows without a partner of a side that is kept.
 
-    Write a, b for the rows that one entity can change left and right; m, n for the most right rows that meet one left row, and
-    the most left rows that meet one right row, in every database: by frequencies of the columns that the condition equates, or,
-    on a public side, as its rows are: the most of them that agree on these columns. A row of which a column is NULL that `=`
-    equates meets none, so it counts for nothing there; one that IS NOT DISTINCT FROM equates meets all that are NULL too, and
-    counts. l is 1 if left rows are kept and 0 otherwise, r the same for the right.
+    Write a, b for the numbers of left and right rows that one entity can change. Write m for the largest number of right rows
+    that meet one left row, and n for the largest number of left rows that meet one right row, in every database. They follow
+    from the frequencies of the columns that the condition equates, or, for a public side, from its rows: the largest number of
+    them that agree on these columns. A row with NULL in a column that `=` equates meets no row, so it does not count there; a
+    row with NULL in a column that IS NOT DISTINCT FROM equates meets all rows with NULL, and counts. l is 1 if left rows are
+    kept and 0 otherwise, and r is the same for right rows.
 
-    Proof, rows. Go from one database to its neighbour by one changed row at a time, first left and then right, first those that
-    leave and then those that come: on the way each side is a part of what it is in one of the two databases, so m and n hold. A
-    left row comes or goes with at most m pairs; then, if right rows are kept, at most m padded right rows go or come. If it has
-    no partner, it is itself padded where left rows are kept. So it changes max(l, m (1 + r)) rows, a right row max(r, n (1 + l)),
-    and the entity
+    Proof, rows. Go from one database to its neighbour by one changed row at a time, first left and then right, first those
+    that leave and then those that come: on the way each side is a part of what it is in one of the two databases, so m and n
+    are still bounds. A left row comes or goes with at most m pairs; then, if right rows are kept, at most m padded right rows
+    go or come. If it has no partner, it is itself padded where left rows are kept. So it changes max(l, m (1 + r)) rows, a
+    right row max(r, n (1 + l)), and the entity
 
         a max(l, m (1 + r)) + b max(r, n (1 + l)).
 
-    Where a side is public its summand is 0: m and n alone matter of it.
+    A public side has the summand 0: only its m and n matter.
 
-    With `bare`, one side is kept and only its columns are shown, so that a padded row looks like a pair. Of a kept row with k
-    partners there are then max(1, k) equal rows; a row of the other side that comes or goes changes k by one for n (or m) of them
-    at most, and so as many rows of the result: its 1 + l (or 1 + r) is 1.
+    With `bare`, one side is kept and only its columns are shown, so that a padded row looks like a pair. A kept row with k
+    partners then gives max(1, k) equal rows. If a row of the other side comes or goes, it changes k by one for at most n (or
+    m) kept rows, and so it changes at most as many rows of the result: its 1 + l (or 1 + r) is 1.
 
-    Proof, owners. (1) *One side public*: each pair has the owners of its private row, and so has the padded row of that side; a
-    kept public row would be padded or not as private rows come and go, and has no owner. (2) *Both private.* A pair leaves with
-    either of its rows, and a row leaves with any of its owners: so a pair of an inner join has the owners of both, one of two
-    that the condition equates. Left rows may be kept where every owner of the right side is equated with one of the left side:
-    partners then leave together with the left row, so that no row that stays is padded; the same for the right side. Where both
-    are kept, a column that is merged of two equated owners names the entity of pairs and of padded rows.
+    Proof, owners. (1) *One side public*: each pair has the owners of its private row, and so has the padded row of that side;
+    a kept public row would be padded or not as private rows come and go, and has no owner. (2) *Both private.* A pair leaves
+    with either of its rows, and a row leaves with any of its owners: so a pair of an inner join has the owners of both rows;
+    two owners that the condition equates count as one. Left rows may be kept if every owner of the right side is equated with
+    one of the left side: partners then leave together with the left row, so that no row that stays is padded. The same holds
+    for the right side. If both sides are kept, a column that is merged from two equated owners names the entity of pairs and
+    of padded rows.
 
     Proof, rows of one entity. Where each side has one owner and these are equated, an entity's rows meet only its own, and no
     other row changes. Its a and b rows make P <= min(a m, b n) pairs, where now m <= b and n <= a too; at least P / m left and
@@ -63,8 +65,8 @@ class Join(Node):
 
         P + l (a - P / m) + r (b - P / n)
 
-    rows, whose largest value is at P = 0 or at the largest P. An inner join needs one of a and b: rows that have one partner at
-    most are as many afterwards.
+    rows, whose largest value is at P = 0 or at the largest P. For an inner join, one of a and b is enough: rows with at most
+    one partner each are not more afterwards.
 
     Proof, split. Where one side is public and not kept, each row of the result is made of one private row and of public rows,
     whatever other private rows there are: it is split as the private side.

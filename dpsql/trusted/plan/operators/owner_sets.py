@@ -22,8 +22,8 @@ ENTITY, VALUE = "e", "v"  # before names, in this order, where there are both
 class OwnerSets(Summary):
     """For each set of entities that some rows name in `owners`, the sum of an integer over these rows, clamped to ±2^36.
 
-    Each set is printed once, its names in rising order, a name in several columns as often as it stands there. A NULL names
-    nobody: another name of the row takes its place, and rows in which every owner is NULL are left out. With a `cell`, a
+    Each set is printed once, with its names in rising order; a name that is in several columns is repeated as often. A NULL
+    names nobody: another name of the row takes its place, and rows in which every owner is NULL are left out. With a `cell`, a
     column of whole numbers, each of its values has sets of its own.
 
     Proof. It carries no stability as a relation. The rows of a set are the input's rows that name exactly its
@@ -31,9 +31,9 @@ class OwnerSets(Summary):
     exactly the sets it is in, and no other set's sum moves; clamping one set's sum to a public range keeps that. What is
     computed from the sums of all sets of a cell is bounded by `extensions`.
 
-    With `once`, rows also name a value of that column, which is part of their set: each value has room for one row, where an
-    entity has room for as many as the level says. Names are texts then, of entities with "e" before them and of values with "v",
-    so that no value is taken for an entity, and values come last.
+    With `once`, each row also names a value of that column, and this value belongs to the row's set. Each value has room for one
+    row, while an entity has room for as many rows as the level says. Names are then texts: those of entities begin with "e" and
+    those of values with "v", so that no value is taken for an entity, and values come last.
     """
 
     owners: tuple[str, ...]

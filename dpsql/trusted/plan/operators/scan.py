@@ -20,23 +20,25 @@ NONE: Mapping[str, str] = MappingProxyType({})
 class Scan(Node):
     """The rows of a table, with every column widened to one of the types of expressions.
 
-    `columns` pairs identifiers with declared columns. For a private table `owners` are the identifiers under which the row's
-    entities are carried, one for each way of the table: declared columns, or found by joining along the foreign keys.
+    `columns` pairs identifiers with declared columns. For a private table, `owners` are the identifiers of the columns that
+    name the row's entities, one for each way of the table: declared columns, or columns that are found by joining along the
+    foreign keys.
 
     Proof. A public table does not depend on private rows: 0. In a private table, by the meaning of a protected entity, the
-    rows that leave with an entity are those of which an owner is its key. An owner is a function of the row: it is read in the
-    row, or in the one parent that each foreign key step names (parents are unique, by a guarantee of the database, and leave
-    together with the row). Rows with an owner that is NULL, or whose parent is missing, are dropped; and, where a foreign key of
-    the row holds the name, those with a NULL beside it, as they reference no row and stay when the entity leaves. (That a key
-    without a NULL references an existing row is declared by the policy.) Where the owner alone is a key, an entity has one
-    row; otherwise their number is not bounded here: `Truncate` does that. Where entities are of several kinds, the name is
-    carried with the number of its kind, and different entities have different names: n * k + i with 0 <= i < k tells n and i,
-    and so does the text 'i:n', as i holds no colon. (32 bits of n leave room for k kinds.)
+    rows that leave with an entity are those that have its key as one of their owners. An owner is a function of the row: it is
+    read in the row, or in the one parent that each foreign key step names (parents are unique, by a guarantee of the database,
+    and leave together with the row). Rows with an owner that is NULL, or whose parent is missing, are dropped. If a foreign
+    key of several columns contains the name, rows with a NULL in another of its columns are dropped too, as they reference no
+    row and stay when the entity leaves. (That a key without a NULL references an existing row is declared by the policy.) If
+    the owner alone is a key, an entity has one row; otherwise the number of its rows is not bounded here: `Truncate` does
+    that. If entities are of several kinds, the name is combined with the number of its kind, and different entities have
+    different names: n * k + i with 0 <= i < k determines n and i, and so does the text 'i:n', as i contains no colon. (32 bits
+    of n leave room for k kinds.)
 
-    Every NaN is carried as the same one: engines may or may not store its sign, depending on what else is stored beside it, and
-    it can be told by a text or by an order. Widening never raises: whole numbers and numbers fit into their wide types, and
-    moments of another unit that do not are NULL. Frequencies are those of the table's keys, which the database guarantees by
-    `=`, and only of columns that are carried exactly and never NULL (`catalog.schema`): values that it tells apart stay apart.
+    Every NaN is replaced by the same one: engines may or may not store its sign, depending on the values stored next to it, and a
+    text or an order would show the sign. Widening never raises: whole numbers and numbers fit into their wide types, and moments
+    of another unit that do not are NULL. Frequencies are those of the table's keys, which the database guarantees by `=`, and
+    only of columns that are carried exactly and never NULL (`catalog.schema`): values that it tells apart stay apart.
     """
 
     table: Table
