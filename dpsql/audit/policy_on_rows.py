@@ -336,8 +336,8 @@ class _Count:
             self._suspect(found.table, "limit", f"{limit} leaves out {_told(found.beyond, found.rows)}; 99 % of entities have "
                           f"{found.most99} at most")
         if found.limit is not None and found.entities and found.limit > FAR * found.most:
-            self._suspect(found.table, "limit", f"{limit} is more than {FAR} times what any {found.entity} has, {found.most} at "
-                          "most: noise grows with the limit")
+            self._suspect(found.table, "limit", f"{limit} is more than {FAR} times the largest number of rows of any "
+                          f"{found.entity}, {found.most}: noise grows with the limit")
 
     # -- columns
 

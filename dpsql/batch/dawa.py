@@ -49,8 +49,8 @@ class Dawa(Frozen):
 
     @property
     def note(self) -> str:
-        return (f"{self.group.size} by the strategy '{NAME}': buckets are chosen by the "
-                "data, privately, and values share them equally")
+        return (f"{self.group.size} by the strategy '{NAME}': it chooses buckets from the data, privately, and gives all values "
+                "in a bucket the same share of its total")
 
     def noise(self, price: Cost) -> str:
         scale = self.partition(price).scale

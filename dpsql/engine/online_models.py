@@ -85,8 +85,9 @@ def _check_size(table: CodedTable, span: Span | None) -> None:
         largest = max(table.columns, key=lambda column: len(column.values))
         raise Unsupported(
             f"these columns have {cells:,} combinations of values, and an online model has at most {most:,}",
-            code="too-large", span=span, subject=largest.name, try_=f"fewer columns; bins = 8 among the OPTIONS, where there are "
-            f"numbers; a coarser expression of {largest.name}, which has {len(largest.values)} values; or CREATE SYNTHETIC TABLE")
+            code="too-large", span=span, subject=largest.name, try_=f"fewer columns; bins = 8 among the OPTIONS, if there are "
+            f"columns of numbers; a coarser expression of {largest.name}, which has {len(largest.values)} values; or CREATE "
+            "SYNTHETIC TABLE")
 
 
 class OpeningStatement(Charged[OnlineModel]):

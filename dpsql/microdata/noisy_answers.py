@@ -40,7 +40,7 @@ class QueryGroup(Frozen, eq=False):
 
     def __post_init__(self) -> None:
         if self.noise not in NOISES:
-            raise ValueError(f"noise is one of {', '.join(NOISES)}, not {self.noise}")
+            raise ValueError(f"noise must be one of {', '.join(NOISES)}, not {self.noise}")
         if self.matrix.shape[0] < 1 or self.matrix.shape[1] < 1:
             raise ValueError(f"{self.name}: a group has at least one query and one cell")
         if self.answers.shape != (self.matrix.shape[0],) or self.variances.shape != self.answers.shape:

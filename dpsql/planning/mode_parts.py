@@ -49,5 +49,5 @@ class ModesKind(PartKind[Modes]):
                 if isinstance(part, Modes):
                     rows = modes.shortfall(estimates[at][0], len(part.values), confidence)
                     yield (f"{told(call)}: {'of the rows that are kept, ' if kept else ''}in each group, with a confidence of "
-                           f"{100 * confidence:g} %, no declared value has more than {math.ceil(rows):,} more rows than the one "
-                           "that is shown")
+                           f"{100 * confidence:g} %, no declared value is more frequent than the one that is shown "
+                           f"by more than {math.ceil(rows):,} rows")

@@ -64,8 +64,8 @@ def _of_cells(table: KeptTable) -> Iterator[tuple[str, str]]:
     binned = [column for column in table.columns if column.counted is not None and column.counted.edges]
     if binned:
         widths = ", ".join(f"{_width(column)} in {column.name}" for column in binned)
-        yield "Inside a bin", (f"values are spread evenly over each bin, so ranges, medians and averages are right up to the "
-                               f"width of a bin at best: {widths}.")
+        yield "Inside a bin", (f"values are spread evenly over each bin, so ranges, medians and averages can be wrong by up "
+                               f"to the width of a bin, even without noise: {widths}.")
 
 
 def _width(column: SyntheticColumn) -> str:

@@ -176,7 +176,7 @@ DECLARED = [
     ([("rows_per_entity = 4", "rows_per_entity = 1")], [
         "rows_per_entity = 1 of visits leaves out 300 rows (60 %); 99 % of entities have 3 at most"]),
     ([("rows_per_entity = 4", "rows_per_entity = 40")], [
-        "rows_per_entity = 40 of visits is more than 10 times what any person has, 3 at most: noise grows with the limit"]),
+        "rows_per_entity = 40 of visits is more than 10 times the largest number of rows of any person, 3: noise grows with the limit"]),
     ([('"excellent", "good"', '"exellent", "good"')], [
         "people.health: no row has the declared value 'exellent', and 67 rows (33.5 %) have 'excellent': a spelling mistake?",
         "people.health: 67 rows (33.5 %) lie outside values (3): 'excellent' (67)"]),

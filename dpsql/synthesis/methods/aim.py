@@ -145,8 +145,8 @@ class AdaptiveMarginals(AbstractFrozen, Method):
         width = max(len(one.columns) for one in possible)
         singles = (singles_stage(table, columns, each),) if columns else ()
         return (*singles,
-                f"at most {most} counts of up to {width} columns together, each time of those that the model of all counts "
-                f"before describes worst: {error_stage(table, each)} or less", size_stage(self.cells))
+                f"at most {most} counts of up to {width} columns together; each time, of the columns that the model of all "
+                f"earlier counts describes worst: {error_stage(table, each)} or less", size_stage(self.cells))
 
 
 def _dependent(possible: Sequence[Candidate]) -> bool:
