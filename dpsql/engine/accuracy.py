@@ -19,7 +19,7 @@ from dpsql.batch.workload_plan import batch, check_fitting, identity_of, left_ou
 from dpsql.catalog.price import Price
 from dpsql.engine.accounts import left_in_budget
 from dpsql.engine.batches import all_linear, answers_read, batch_steps, which
-from dpsql.engine.charging import Bill, Charged, located, refusal
+from dpsql.engine.charging import Charged, ChargeRequest, located, refusal
 from dpsql.engine.kept_measurements import kept_records
 from dpsql.engine.session import Session
 from dpsql.errors import BudgetExhausted, OptionError
@@ -73,7 +73,7 @@ class Accurate(Charged[Answers]):
     def read(self, stored: str) -> Answers:
         return answers_read(stored, self.asked)
 
-    def bill(self) -> Bill | Answers:
+    def bill(self) -> ChargeRequest | Answers:
         """The bill for the cheapest plan, or the answers themselves if earlier measurements suffice."""
         made = self.cheapest()
         options = replace(self.options, price=price_of(made))
@@ -83,7 +83,7 @@ class Accurate(Charged[Answers]):
             return found
         return Dear(steps=steps, cost=made.allotted, views=[group.view for group in made.groups], options=options, made=made)
 
-    def too_dear(self, refused: Refused, due: Bill) -> BudgetExhausted:
+    def too_dear(self, refused: Refused, due: ChargeRequest) -> BudgetExhausted:
         """The error, stating which accuracy the remaining budget can buy."""
         fault = refusal(refused, due.options, self.session)
         if isinstance(due, Dear):
@@ -93,7 +93,7 @@ class Accurate(Charged[Answers]):
         return fault
 
 
-class Dear(Bill):
+class Dear(ChargeRequest):
     """The bill for an accuracy, with the plan that meets it."""
 
     made: AccuracyPlan

@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from dpsql.answers.answer import Answer
 from dpsql.answers.described_columns import DescribedColumn, as_described, showing_ends, with_ends
-from dpsql.engine.charging import Bill, Charged
+from dpsql.engine.charging import Charged, ChargeRequest
 from dpsql.engine.decide import decide
 from dpsql.engine.guard import guarded
 from dpsql.engine.parameters import Parameters, check_parameters
@@ -144,4 +144,4 @@ def _due(plan: Plan) -> Charge | None:
     if not isinstance(plan, Charged) or plan.is_stored:
         return None
     due = plan.bill()
-    return due.cost.rounded() if isinstance(due, Bill) else None
+    return due.cost.rounded() if isinstance(due, ChargeRequest) else None

@@ -9,7 +9,7 @@ from typing import Any
 from dpsql.answers.answer import Answer, of_json, told_withheld
 from dpsql.answers.described_columns import DescribedColumn
 from dpsql.engine.accounts import left_in_budget
-from dpsql.engine.charging import Bill, Charged, located
+from dpsql.engine.charging import Charged, ChargeRequest, located
 from dpsql.engine.parameters import Parameters, named
 from dpsql.engine.session import Session
 from dpsql.engine.single import compiled
@@ -124,9 +124,9 @@ class AroundStatement(Charged[Answer]):
     def read(self, stored: str) -> Answer:
         return of_json(stored).named([name for name, _ in self.around.rows.shown])
 
-    def bill(self) -> Bill:
+    def bill(self) -> ChargeRequest:
         program = self.program
-        return Bill(steps=self._steps(self._left_out()), cost=program.cost, options=program.options,
+        return ChargeRequest(steps=self._steps(self._left_out()), cost=program.cost, options=program.options,
                     views=[below.view for _, below in program.first])
 
     def _steps(self, left: tuple[str, ...]) -> Generator[Request, Any, Answer]:

@@ -16,7 +16,7 @@ from dpsql.batch.records import Record, recording
 from dpsql.batch.workload_answers import Answers, of_json
 from dpsql.batch.workload_plan import Batch, check_fitting, identity_of, least, left_out_of, notes_of
 from dpsql.engine.accounts import left_in_budget
-from dpsql.engine.charging import Bill, Charged, compose_answer, located, with_minimum_frequency
+from dpsql.engine.charging import Charged, ChargeRequest, compose_answer, located, with_minimum_frequency
 from dpsql.engine.parameters import Parameters, shared_out
 from dpsql.engine.session import Session
 from dpsql.engine.single import fits, strategies
@@ -153,8 +153,8 @@ class WorkloadStatement(Charged[Answers]):
     def read(self, stored: str) -> Answers:
         return answers_read(stored, self.made.asked)
 
-    def bill(self) -> Bill:
-        return Bill(steps=batch_steps(self.made, self.options, self.session), cost=self.made.allotted, options=self.options,
+    def bill(self) -> ChargeRequest:
+        return ChargeRequest(steps=batch_steps(self.made, self.options, self.session), cost=self.made.allotted, options=self.options,
                     views=[group.view for group in self.made.groups])
 
 

@@ -56,7 +56,7 @@ def located(text: str, source: str = "SQL") -> Iterator[None]:
         raise InternalError(f"this statement could not be planned ({fault})", code="plan").located(text, source) from None
 
 
-class Bill(Frozen):
+class ChargeRequest(Frozen):
     """What is executed and charged: its `steps` produce the answer, `views` are the relations they query."""
 
     steps: Generator[Request, Any, Any]
@@ -81,7 +81,7 @@ class Charged(AbstractFrozen, Generic[Made]):
         """A stored answer, in the form requested now."""
 
     @abc.abstractmethod
-    def bill(self) -> Bill | Made:
+    def bill(self) -> ChargeRequest | Made:
         """The bill for the statement; or the answer itself, if it is free."""
 
     @abc.abstractmethod
@@ -113,9 +113,9 @@ class Charged(AbstractFrozen, Generic[Made]):
         if stored is not None:
             return self.read(stored)
         due = self.bill()
-        return self._paid(due, identity) if isinstance(due, Bill) else due
+        return self._paid(due, identity) if isinstance(due, ChargeRequest) else due
 
-    def stored_or_paid_at_once(self, due: Bill) -> Made:
+    def stored_or_paid_at_once(self, due: ChargeRequest) -> Made:
         """The same for a small bill: the kernel itself looks for a stored answer, so that a server needs only one round trip."""
         try:
             return self._paid(due, self.identity, unless_stored=True)
@@ -125,7 +125,7 @@ class Charged(AbstractFrozen, Generic[Made]):
     def _stored(self, identity: str) -> str | None:
         return self.session.ledger.stored(self.session.account, identity, self.session.kernel.version)
 
-    def _paid(self, due: Bill, identity: str, *, unless_stored: bool = False) -> Made:
+    def _paid(self, due: ChargeRequest, identity: str, *, unless_stored: bool = False) -> Made:
         session = self.session
         session.kernel.check()  # files may have been changed while the statement was planned
         try:
@@ -138,7 +138,7 @@ class Charged(AbstractFrozen, Generic[Made]):
         except Refused as refused:
             raise self.too_dear(refused, due).located(self.text) from None
 
-    def too_dear(self, refused: Refused, due: Bill) -> BudgetExhausted:
+    def too_dear(self, refused: Refused, due: ChargeRequest) -> BudgetExhausted:
         """The error for a charge that would exceed a limit."""
         return refusal(refused, due.options, self.session)
 
@@ -146,7 +146,7 @@ class Charged(AbstractFrozen, Generic[Made]):
 def _check_size(due: object, text: str) -> None:
     """Raises the OperationalError with which the kernel refuses, before a charge, relations or a first request that are too
     large, and what `_begun_uncharged` raises."""
-    if not isinstance(due, Bill):
+    if not isinstance(due, ChargeRequest):
         return
     first = next(_begun_uncharged(due.steps, text), None)
     for plan in (*due.views, *(first.plans if first is not None else ())):

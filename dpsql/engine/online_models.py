@@ -6,7 +6,7 @@ from fractions import Fraction
 
 from dpsql.answers.described_columns import OF_ONLINE_MODEL, DescribedColumn, columns_of
 from dpsql.engine.accounts import left_in_budget
-from dpsql.engine.charging import Bill, Charged, located
+from dpsql.engine.charging import Charged, ChargeRequest, located
 from dpsql.engine.session import Session
 from dpsql.engine.synthesizing import check_name, coded_question, limited_rows, named_once, rows_left_out, shortened
 from dpsql.errors import Unsupported
@@ -121,6 +121,6 @@ class OpeningStatement(Charged[OnlineModel]):
     def read(self, stored: str) -> OnlineModel:
         return model_of_json(stored)
 
-    def bill(self) -> Bill:
-        return Bill(steps=self.plan.steps(self.identity), cost=self.plan.allotted, options=self.plan.terms.options,
+    def bill(self) -> ChargeRequest:
+        return ChargeRequest(steps=self.plan.steps(self.identity), cost=self.plan.allotted, options=self.plan.terms.options,
                     views=(self.plan.table.view,))

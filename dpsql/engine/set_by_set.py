@@ -17,7 +17,7 @@ from dpsql.answers.answer import Answer, of_json
 from dpsql.answers.described_columns import DescribedColumn, of_question
 from dpsql.engine.accounts import left_in_budget
 from dpsql.engine.around_statements import released_first
-from dpsql.engine.charging import Bill, Charged, compose_answer, located, with_minimum_frequency
+from dpsql.engine.charging import Charged, ChargeRequest, compose_answer, located, with_minimum_frequency
 from dpsql.engine.session import Session
 from dpsql.engine.single import compiled
 from dpsql.estimates import joined
@@ -98,9 +98,9 @@ class SetBySet(Charged[Answer]):
     def read(self, stored: str) -> Answer:
         return of_json(stored).named([output.name for output in self.question.outputs])
 
-    def bill(self) -> Bill:
+    def bill(self) -> ChargeRequest:
         program = self.program
-        return Bill(steps=self._steps(self._left_out()), cost=program.cost, options=program.options,
+        return ChargeRequest(steps=self._steps(self._left_out()), cost=program.cost, options=program.options,
                     views=[below.view for _, below in program.first])
 
     def _steps(self, left: tuple[str, ...]) -> Generator[Request, Any, Answer]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from dpsql.answers.answer import ALL_ROWS, Answer, of_json
 from dpsql.answers.described_columns import DescribedColumn, of_question
 from dpsql.engine.accounts import left_in_budget
-from dpsql.engine.charging import Bill, Charged, compose_answer, located, with_minimum_frequency
+from dpsql.engine.charging import Charged, ChargeRequest, compose_answer, located, with_minimum_frequency
 from dpsql.engine.parameters import Parameters, named
 from dpsql.engine.session import Session
 from dpsql.frozen import replace
@@ -104,9 +104,9 @@ class SingleStatement(Charged[Answer]):
     def read(self, stored: str) -> Answer:
         return of_json(stored).named([output.name for output in self.program.question.outputs])
 
-    def bill(self) -> Bill:
+    def bill(self) -> ChargeRequest:
         program = self.program
-        return Bill(steps=program_steps(program, self.session), cost=program.cost, options=program.options,
+        return ChargeRequest(steps=program_steps(program, self.session), cost=program.cost, options=program.options,
                     views=(program.view, *(below.view for _, below in program.first)))
 
 

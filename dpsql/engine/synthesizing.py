@@ -17,7 +17,7 @@ from dpsql.batch.records import Record, encoded
 from dpsql.catalog.model import Catalog
 from dpsql.catalog.name_faults import fault_of
 from dpsql.engine.accounts import left_in_budget
-from dpsql.engine.charging import Bill, Charged, located
+from dpsql.engine.charging import Charged, ChargeRequest, located
 from dpsql.engine.kept_measurements import known_marginals
 from dpsql.engine.kept_tables import content_of, keep_again, standing
 from dpsql.engine.parameters import Parameters, named
@@ -243,8 +243,8 @@ class SynthesisStatement(Charged[SyntheticTable]):
     def read(self, stored: str) -> SyntheticTable:
         return of_json(stored)
 
-    def bill(self) -> Bill:
-        return Bill(steps=self._steps(), cost=self.plan.task.price, options=self.plan.terms.options,
+    def bill(self) -> ChargeRequest:
+        return ChargeRequest(steps=self._steps(), cost=self.plan.task.price, options=self.plan.terms.options,
                     views=(self.plan.task.table.view,))
 
     def _steps(self) -> Generator[Request, Any, SyntheticTable]:

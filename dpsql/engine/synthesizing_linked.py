@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from dpsql.answers.described_columns import OF_SYNTHETIC_TABLES, DescribedColumn, columns_of
 from dpsql.engine.accounts import left_in_budget
-from dpsql.engine.charging import Bill, Charged, located
+from dpsql.engine.charging import Charged, ChargeRequest, located
 from dpsql.engine.kept_tables import keep_again
 from dpsql.engine.linked_tables import linked_tables
 from dpsql.engine.parameters import Parameters
@@ -194,6 +194,6 @@ class LinkedStatement(Charged[ReleasedDatabase]):
     def read(self, stored: str) -> ReleasedDatabase:
         return database_of_json(stored)
 
-    def bill(self) -> Bill:
-        return Bill(steps=steps(self.plan, self.identity), cost=self.plan.price, options=self.plan.terms.options,
+    def bill(self) -> ChargeRequest:
+        return ChargeRequest(steps=steps(self.plan, self.identity), cost=self.plan.price, options=self.plan.terms.options,
                     views=self.plan.relations)

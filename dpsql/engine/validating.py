@@ -7,7 +7,7 @@ from typing import Any
 
 from dpsql.answers.described_columns import OF_CHECKS, DescribedColumn, columns_of
 from dpsql.engine.accounts import left_in_budget
-from dpsql.engine.charging import Bill, Charged, located
+from dpsql.engine.charging import Charged, ChargeRequest, located
 from dpsql.engine.guard import guarded
 from dpsql.engine.parameters import Parameters, shared_out
 from dpsql.engine.session import Session
@@ -58,8 +58,8 @@ class Checks(Charged[Validation]):
     def read(self, stored: str) -> Validation:
         return of_json(stored).named([check.finding.query for check in self.plan.checks])
 
-    def bill(self) -> Bill:
-        return Bill(steps=self.plan.steps(), cost=self.plan.allotted, options=self.plan.terms.options,
+    def bill(self) -> ChargeRequest:
+        return ChargeRequest(steps=self.plan.steps(), cost=self.plan.allotted, options=self.plan.terms.options,
                     views=[check.case.asked.view for check in self.plan.checks])
 
 
