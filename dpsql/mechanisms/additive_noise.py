@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 
 from dpsql.estimates import NoiseTerm, constant, released
-from dpsql.mechanisms.mechanism import Estimates, Linear, No, Script, Setting, Task, Verdict, Yes
+from dpsql.mechanisms.mechanism import Context, Estimates, Linear, No, Script, Task, Verdict, Yes
 from dpsql.trusted.accounting.cost import Cost
 from dpsql.trusted.measurements.noisy_sums import MeasuredSums, NoisySums
 from dpsql.trusted.noise.integer import DiscreteGaussian, DiscreteLaplace, Noise
@@ -34,7 +34,7 @@ class Laplace:
         assert task.sensitivity.l1 is not None
         return DiscreteLaplace(scale=scale_of(Fraction(task.sensitivity.l1) / allotted.as_epsilon))
 
-    def run(self, tasks: Sequence[tuple[Task, Cost]], setting: Setting) -> Script:
+    def run(self, tasks: Sequence[tuple[Task, Cost]], setting: Context) -> Script:
         return measured([(task, self.noise(task, allotted)) for task, allotted in tasks if isinstance(task, Linear)], setting)
 
 
@@ -54,11 +54,11 @@ class Gaussian:
     def noise(self, task: Linear, allotted: Cost) -> DiscreteGaussian:
         return DiscreteGaussian(sigma=sigma_of(Fraction(task.sensitivity.l2) ** 2 / (2 * allotted.rho)))
 
-    def run(self, tasks: Sequence[tuple[Task, Cost]], setting: Setting) -> Script:
+    def run(self, tasks: Sequence[tuple[Task, Cost]], setting: Context) -> Script:
         return measured([(task, self.noise(task, allotted)) for task, allotted in tasks if isinstance(task, Linear)], setting)
 
 
-def measured(tasks: Sequence[tuple[Linear, Noise]], setting: Setting) -> Script:
+def measured(tasks: Sequence[tuple[Linear, Noise]], setting: Context) -> Script:
     """One `NoisySums` request for each relation to be summed. Returns the estimates of each task, in the given order."""
     groups: list[tuple[Node, list[int]]] = []
     for i, (task, _) in enumerate(tasks):

@@ -117,7 +117,7 @@ class DegreeSums(Frozen):
 Task: TypeAlias = Linear | Ordered | Occurrences | Shared | SharedRanks | DegreeSums
 
 
-class Setting(Frozen):
+class Context(Frozen):
     """The cells for which all tasks of a statement are answered, and the confidence level of their intervals."""
 
     keys: tuple[str, ...]
@@ -157,6 +157,6 @@ class Mechanism(Protocol):
         facts only."""
         ...
 
-    def run(self, tasks: Sequence[tuple[Task, Cost]], setting: Setting) -> Script:
+    def run(self, tasks: Sequence[tuple[Task, Cost]], setting: Context) -> Script:
         """Yield the requests that the tasks need; returns the estimates of each task, in order."""
         ...

@@ -22,7 +22,7 @@ import numpy as np
 
 from dpsql.estimates import Estimate, NoiseTerm
 from dpsql.frozen import Frozen
-from dpsql.mechanisms.mechanism import No, Setting, Shared, Verdict, Yes
+from dpsql.mechanisms.mechanism import Context, No, Shared, Verdict, Yes
 from dpsql.mechanisms.truncation.extension_sums import SharedMechanism
 from dpsql.trusted.accounting.cost import Cost
 from dpsql.trusted.cached import cached_property
@@ -59,7 +59,7 @@ class JoinSensitivity(SharedMechanism):
     def _told(self, task: Shared, allotted: Cost, cells: int) -> _Told:
         return _Told(task=task, price=allotted.part(Fraction(1, max(1, cells))), residual=self._residual)
 
-    def _one(self, task: Shared, allotted: Cost, setting: Setting) -> Generator[Request, Any, Estimate]:
+    def _one(self, task: Shared, allotted: Cost, setting: Context) -> Generator[Request, Any, Estimate]:
         """One request for each cell, as an entity may have joined rows in all of them."""
         told = self._told(task, allotted, len(setting.cells))
         values, deviations = [], []

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dpsql.estimates import Estimate, NoiseTerm
-from dpsql.mechanisms.mechanism import No, Ordered, Script, Setting, Task, Verdict, Yes
+from dpsql.mechanisms.mechanism import Context, No, Ordered, Script, Task, Verdict, Yes
 from dpsql.trusted.accounting.cost import Cost
 from dpsql.trusted.measurements.reading.request import Request
 from dpsql.trusted.measurements.select import Target
@@ -36,7 +36,7 @@ class SmoothSensitivity:
             return No(because="with several groups, an entity may have only one row")
         return Yes(error=math.inf, noise="Laplace, scaled to the data")
 
-    def run(self, tasks: Sequence[tuple[Task, Cost]], setting: Setting) -> Script:
+    def run(self, tasks: Sequence[tuple[Task, Cost]], setting: Context) -> Script:
         found = []
         for task, allotted in tasks:
             assert isinstance(task, Ordered)
@@ -48,7 +48,7 @@ class SmoothSensitivity:
         return found
 
 
-def _one(task: Ordered, setting: Setting, at: int, fraction: Fraction, allotted: Cost) -> Generator[Request, Any, Estimate]:
+def _one(task: Ordered, setting: Context, at: int, fraction: Fraction, allotted: Cost) -> Generator[Request, Any, Estimate]:
     epsilon = allotted.as_epsilon
     request = Smooth(plan=Ranks(input=task.input, keys=setting.keys, column=task.part.column, grid=task.part.grid,
                                 when=task.part.when), cells=setting.cells, target=Target(fraction=fraction),

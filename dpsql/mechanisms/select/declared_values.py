@@ -40,7 +40,7 @@ from numpy.typing import NDArray
 
 from dpsql.estimates import Ends, Estimate, NoiseTerm, margin
 from dpsql.mechanisms.additive_noise import bought, error_of, estimates
-from dpsql.mechanisms.mechanism import Estimates, Linear, No, Occurrences, Script, Setting, Task, Verdict, Yes
+from dpsql.mechanisms.mechanism import Context, Estimates, Linear, No, Occurrences, Script, Task, Verdict, Yes
 from dpsql.trusted.accounting.cost import Cost
 from dpsql.trusted.measurements.noisy_sums import MeasuredSums, NoisySums
 from dpsql.trusted.measurements.reading.request import Request
@@ -77,7 +77,7 @@ class DeclaredValues:
         rare = f"; where many are rarer, {_told_of_total(task.total, allotted)}" if task.total is not None else ""
         return Yes(error=seen, noise=f"values with more than {seen:.3g} entities stand out{rare}")
 
-    def run(self, tasks: Sequence[tuple[Task, Cost]], setting: Setting) -> Script:
+    def run(self, tasks: Sequence[tuple[Task, Cost]], setting: Context) -> Script:
         found: list[Estimates] = []
         for task, allotted in tasks:
             assert isinstance(task, Occurrences)
@@ -85,7 +85,7 @@ class DeclaredValues:
         return found
 
     @staticmethod
-    def _one(task: Occurrences, allotted: Cost, setting: Setting) -> Generator[Request, Any, Estimates]:
+    def _one(task: Occurrences, allotted: Cost, setting: Context) -> Generator[Request, Any, Estimates]:
         if task.total is None:
             noise = noise_of(task, allotted)
             return told(task, [(yield from looked(task, noise, setting))], [noise])
@@ -102,7 +102,7 @@ class DeclaredValues:
         return told(task, seen, [first, second])
 
 
-def looked(task: Occurrences, noise: Noise, setting: Setting) -> Generator[Request, Any, Reals]:
+def looked(task: Occurrences, noise: Noise, setting: Context) -> Generator[Request, Any, Reals]:
     """The noisy shares of each cell and value, in units."""
     released: MeasuredSums = yield NoisySums(
         plan=shares_of(task, setting.keys, order=1 if isinstance(noise, DiscreteLaplace) else 2), noises=(noise,),
@@ -138,7 +138,7 @@ def _told_of_total(total: Linear, allotted: Cost) -> str:
     return f"noise of standard deviation {math.sqrt(bought(_moved(total, rest), rest).variance):.4g} on their number"
 
 
-def hidden(seen: Sequence[Reals], noises: Sequence[Noise], setting: Setting) -> Reals:
+def hidden(seen: Sequence[Reals], noises: Sequence[Noise], setting: Context) -> Reals:
     """The number of values of each cell that are not significant; the error of the answer is about half of it."""
     weights, shares = _combined(seen, noises)
     return np.asarray((shares <= _margin(noises, weights, shares.shape[1], float(setting.confidence))).sum(axis=1))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dpsql.mechanisms.mechanism import No, Ordered, Script, Setting, Task, Verdict, Yes
+from dpsql.mechanisms.mechanism import Context, No, Ordered, Script, Task, Verdict, Yes
 from dpsql.mechanisms.select.quantiles import QuantileSearch, searched
 from dpsql.trusted.accounting.cost import Cost
 
@@ -25,7 +25,7 @@ class Exponential:
             return No(because="the price is as small as the rounding of its draws")
         return Yes(error=search.error, noise=f"ranks off by {search.error:.4g} rows or so")
 
-    def run(self, tasks: Sequence[tuple[Task, Cost]], setting: Setting) -> Script:
+    def run(self, tasks: Sequence[tuple[Task, Cost]], setting: Context) -> Script:
         found = []
         for task, allotted in tasks:
             assert isinstance(task, Ordered)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from dpsql.frozen import replace
-from dpsql.mechanisms.mechanism import No, Ordered, Script, Setting, Task, Verdict, Yes
+from dpsql.mechanisms.mechanism import Context, No, Ordered, Script, Task, Verdict, Yes
 from dpsql.mechanisms.select.quantiles import QuantileSearch, searched
 from dpsql.questions.parts import Quantiles
 from dpsql.trusted.accounting.cost import Cost
@@ -32,7 +32,7 @@ class PermuteAndFlip:
         return Yes(error=search.error if fits else math.inf,
                    noise=f"ranks off by {search.error:.4g} rows or so, values in steps of {float(coarse.step):g}")
 
-    def run(self, tasks: Sequence[tuple[Task, Cost]], setting: Setting) -> Script:
+    def run(self, tasks: Sequence[tuple[Task, Cost]], setting: Context) -> Script:
         found = []
         for task, allotted in tasks:
             assert isinstance(task, Ordered)

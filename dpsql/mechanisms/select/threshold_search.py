@@ -39,7 +39,7 @@ from numpy.typing import NDArray
 from dpsql.estimates import Ends, Estimate, NoiseTerm, constant
 from dpsql.frozen import Frozen
 from dpsql.mechanisms.additive_noise import bought, error_of, scale_of
-from dpsql.mechanisms.mechanism import Estimates, No, Script, Setting, Shared, SharedRanks, Task, Verdict, Yes
+from dpsql.mechanisms.mechanism import Context, Estimates, No, Script, Shared, SharedRanks, Task, Verdict, Yes
 from dpsql.mechanisms.truncation.balance import CAUTION
 from dpsql.mechanisms.truncation.extension_sums import CELL, numbered, shares
 from dpsql.trusted.accounting.cost import Cost
@@ -109,14 +109,14 @@ class ThresholdSearch:
     def judge(self, task: Task, allotted: Cost, cells: int) -> Verdict:
         if not isinstance(task, SharedRanks):
             return No(because="it finds quantiles of rows that belong to several entities each")
-        setting = Setting(keys=(), cells=((),) * max(1, cells))
+        setting = Context(keys=(), cells=((),) * max(1, cells))
         noise = _Halving(task=task, place=0, fraction=Fraction(1, 2), rows=task.level or 1, price=allotted, setting=setting,
                         most=self._rounds).noise
         error = math.sqrt(noise.variance) / UNIT
         return Yes(error=error, noise=f"the last comparison has a standard error of {error:.4g} rows" + (
             "" if task.level else " for each unit of the level"))
 
-    def run(self, tasks: Sequence[tuple[Task, Cost]], setting: Setting) -> Script:
+    def run(self, tasks: Sequence[tuple[Task, Cost]], setting: Context) -> Script:
         found: list[Estimates] = []
         for task, allotted in tasks:
             assert isinstance(task, SharedRanks)
@@ -127,7 +127,7 @@ class ThresholdSearch:
         return found
 
 
-def _quantiles(task: SharedRanks, allotted: Cost, setting: Setting, most: int) -> Generator[Request, Any, Estimates]:
+def _quantiles(task: SharedRanks, allotted: Cost, setting: Context, most: int) -> Generator[Request, Any, Estimates]:
     rows = task.level
     if rows is None:
         rows = yield from _drawn_level(task, allotted.part(LEVEL_SHARE), setting)
@@ -146,7 +146,7 @@ def _counted(task: SharedRanks) -> Shared:
                   bound="balance", most=task.most)
 
 
-def _drawn_level(task: SharedRanks, allotted: Cost, setting: Setting) -> Generator[Request, Any, int]:
+def _drawn_level(task: SharedRanks, allotted: Cost, setting: Context) -> Generator[Request, Any, int]:
     """A limit on rows that balances the rows it cuts off against the noise; see `Balance`."""
     levels, cells = tuple(2**j for j in range(task.most.bit_length())), len(setting.cells)
     # rho = epsilon^2 / 8: bounded range
@@ -169,7 +169,7 @@ class _Halving(Frozen):
     fraction: Fraction
     rows: int
     price: Cost
-    setting: Setting
+    setting: Context
     most: int
 
     def run(self) -> Generator[Request, Any, Estimate]:

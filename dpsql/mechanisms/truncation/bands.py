@@ -21,7 +21,7 @@ import numpy as np
 
 from dpsql.estimates import Estimate, NoiseTerm
 from dpsql.mechanisms.additive_noise import bought
-from dpsql.mechanisms.mechanism import Setting, Shared, Verdict, Yes
+from dpsql.mechanisms.mechanism import Context, Shared, Verdict, Yes
 from dpsql.mechanisms.significance import ALARM, Reals, exceeded, highest
 from dpsql.mechanisms.truncation.extension_sums import SharedMechanism, parts
 from dpsql.trusted.accounting.cost import Cost
@@ -52,7 +52,7 @@ class Bands(SharedMechanism):
         return Yes(error=error, noise=f"a standard error of about {error:.4g} for each unit of the largest total that stands out")
 
     @staticmethod
-    def _one(task: Shared, allotted: Cost, setting: Setting) -> Generator[Request, Any, Estimate]:
+    def _one(task: Shared, allotted: Cost, setting: Context) -> Generator[Request, Any, Estimate]:
         noise = _noise(task, allotted, grouped=bool(setting.keys))
         signs = (1, -1) if parts(task) == 2 else (1,)
         numbers = [sign * (power + 1) for sign in signs for power in range(TOP + 1)]

@@ -10,7 +10,7 @@ import numpy as np
 
 from dpsql.estimates import Estimate, NoiseTerm, Numbers
 from dpsql.mechanisms.additive_noise import error_of
-from dpsql.mechanisms.mechanism import Estimates, No, Script, Setting, Shared, Task, Verdict
+from dpsql.mechanisms.mechanism import Context, Estimates, No, Script, Shared, Task, Verdict
 from dpsql.trusted.accounting.cost import Cost
 from dpsql.trusted.field_types import WIDEST
 from dpsql.trusted.measurements.reading.request import Request
@@ -42,7 +42,7 @@ class SharedMechanism(abc.ABC):
     def _judged(self, task: Shared, allotted: Cost, cells: int) -> Verdict:
         """The verdict on a task with this bound."""
 
-    def run(self, tasks: Sequence[tuple[Task, Cost]], setting: Setting) -> Script:
+    def run(self, tasks: Sequence[tuple[Task, Cost]], setting: Context) -> Script:
         """Make the requests of all tasks; none if there are no cells."""
         found: list[Estimates] = []
         for task, allotted in tasks:
@@ -53,18 +53,18 @@ class SharedMechanism(abc.ABC):
         return found
 
     @abc.abstractmethod
-    def _one(self, task: Shared, allotted: Cost, setting: Setting) -> Generator[Request, Any, Estimate]:
+    def _one(self, task: Shared, allotted: Cost, setting: Context) -> Generator[Request, Any, Estimate]:
         """One task, of which there are cells."""
 
 
-def shares(task: Shared, setting: Setting) -> OwnerSets:
+def shares(task: Shared, setting: Context) -> OwnerSets:
     """The sets of entities of all cells, in one relation."""
     if not setting.keys:
         return OwnerSets(input=task.input, owners=task.owners, summand=task.summand, once=task.once)
     return OwnerSets(input=numbered(task, setting), owners=task.owners, summand=task.summand, once=task.once, cell=CELL)
 
 
-def numbered(task: Shared, setting: Setting) -> Node:
+def numbered(task: Shared, setting: Context) -> Node:
     """The rows with the index of their cell in the setting; rows outside these cells have an index beyond the last."""
     once = () if task.once is None else (task.once,)
     kept = dict.fromkeys((*task.owners, *once, *task.summand.columns))
@@ -72,7 +72,7 @@ def numbered(task: Shared, setting: Setting) -> Node:
     return Project(input=task.input, columns=(*columns, (CELL, CELL, _place(task.input, setting))))
 
 
-def _place(below: Node, setting: Setting) -> Expr:
+def _place(below: Node, setting: Context) -> Expr:
     """The index of the first cell that a row's keys match, where NULL counts as a value; nested by key, one after another."""
 
     def decided(places: Sequence[int], depth: int) -> Expr:

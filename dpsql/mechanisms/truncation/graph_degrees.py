@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from dpsql.estimates import Estimate, NoiseTerm
 from dpsql.mechanisms.additive_noise import bought, scale_of
-from dpsql.mechanisms.mechanism import DegreeSums, No, Script, Setting, Task, Verdict, Yes
+from dpsql.mechanisms.mechanism import Context, DegreeSums, No, Script, Task, Verdict, Yes
 from dpsql.trusted.accounting.cost import Cost
 from dpsql.trusted.measurements.reading.request import Request
 from dpsql.trusted.measurements.several.balanced_levels import BalancedLevel, score_range
@@ -63,7 +63,7 @@ class DegreeCounts:
         return Yes(error=math.sqrt(2 * noise.variance), noise=f"a standard error of {math.sqrt(2 * noise.variance):.4g} for each "
                    f"degree up to {task.most}, less for degrees that few entities have")
 
-    def run(self, tasks: Sequence[tuple[Task, Cost]], setting: Setting) -> Script:
+    def run(self, tasks: Sequence[tuple[Task, Cost]], setting: Context) -> Script:
         """Answer all tasks of a statement by one release, at the sum of their prices."""
         given = [task for task, _ in tasks if isinstance(task, DegreeSums)]
         if not setting.cells:
@@ -85,7 +85,7 @@ def risen(counts: Sequence[int]) -> Reals:
     return np.diff(isotonic_regression(np.concatenate(([0.0], np.cumsum(np.array(counts, dtype=np.float64))))).x)
 
 
-def _estimate(task: DegreeSums, setting: Setting, counts: Reals, spread: float) -> Estimate:
+def _estimate(task: DegreeSums, setting: Context, counts: Reals, spread: float) -> Estimate:
     """The sum over the entities of all degrees in each cell. The error reported is that before isotonic regression.
 
     If an entity of degree i adds a_i (and a_0 = a_(most + 1) = 0), the noise of a cell is the sum of Z_i (a_i - a_(i+1)).

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from support.extensions.given import Given
 
-from dpsql.mechanisms.mechanism import Linear, No, Setting, Shared, Yes
+from dpsql.mechanisms.mechanism import Context, Linear, No, Shared, Yes
 from dpsql.mechanisms.truncation.balance import Balanced
 from dpsql.mechanisms.truncation.declared_level import DeclaredLevel
 from dpsql.mechanisms.truncation.race_to_the_top import RaceToTheTop
@@ -28,10 +28,10 @@ from dpsql.trusted.plan.operators.summands import Count, GridSum
 SIGNED = GridSum(column="v", grid=Quantizer(low=-9, high=9, step=Fraction(1), from_low=False))
 PURSES = [pure(Fraction(8, 10)), pure(Fraction(1, 1000)), concentrated(Fraction(1, 100)), concentrated(Fraction(3))]
 OWNERS = ("a", "b", "c")
-ALONE = Setting(keys=(), cells=((),))
+ALONE = Context(keys=(), cells=((),))
 
 
-GROUPED = Setting(keys=("k",), cells=(("x",), ("y",), ("z",)))
+GROUPED = Context(keys=("k",), cells=(("x",), ("y",), ("z",)))
 ROWS = Given(columns=(*((owner, "BIGINT") for owner in OWNERS), ("k", "VARCHAR"), ("v", "BIGINT")), rows=(), owners=OWNERS)
 
 
@@ -50,7 +50,7 @@ def test_the_price_is_spent_and_not_more(mechanism: Any, most: int) -> None:
         spends_what_it_is_given(mechanism, most, *case)
 
 
-def spends_what_it_is_given(mechanism: Any, most: int, summand: Any, width: int, allotted: Cost, setting: Setting) -> None:
+def spends_what_it_is_given(mechanism: Any, most: int, summand: Any, width: int, allotted: Cost, setting: Context) -> None:
     given = task(width, summand, most, bound=mechanism.name, level=most)
     request = next(mechanism.run([(given, allotted)], setting))
     assert request.cells == len(setting.cells) and (request.plan.cell is None) is (setting is ALONE)
@@ -124,5 +124,5 @@ def test_they_answer_what_is_left_to_them(mechanism: Any) -> None:
 def test_without_cells_nothing_is_asked(mechanism: Any) -> None:
     given = task(1, Count(), bound=mechanism.name, level=4)
     with pytest.raises(StopIteration) as done:
-        next(mechanism.run([(given, pure(Fraction(1)))], Setting(keys=("k",), cells=())))
+        next(mechanism.run([(given, pure(Fraction(1)))], Context(keys=("k",), cells=())))
     assert done.value.value[0][0].values.shape == (0,)
