@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 
 from dpsql.estimates import NoiseTerm, constant, released
-from dpsql.mechanisms.mechanism import Context, Estimates, Linear, No, Script, Task, Verdict, Yes
+from dpsql.mechanisms.mechanism import Accepted, Context, Estimates, Linear, No, Script, Task, Verdict
 from dpsql.trusted.accounting.cost import Cost
 from dpsql.trusted.measurements.noisy_sums import MeasuredSums, NoisySums
 from dpsql.trusted.noise.integer import DiscreteGaussian, DiscreteLaplace, Noise
@@ -28,7 +28,7 @@ class Laplace:
         if task.sensitivity.l1 is None:
             return No(because="only an l2 norm is bounded")
         noise = self.noise(task, allotted)
-        return Yes(error=math.sqrt(noise.variance), noise=f"discrete Laplace, scale {noise.scale:.6g}")
+        return Accepted(error=math.sqrt(noise.variance), noise=f"discrete Laplace, scale {noise.scale:.6g}")
 
     def noise(self, task: Linear, allotted: Cost) -> DiscreteLaplace:
         assert task.sensitivity.l1 is not None
@@ -49,7 +49,7 @@ class Gaussian:
         if allotted.epsilon is not None:
             return No(because="it has no pure epsilon, and the price has no delta")
         noise = self.noise(task, allotted)
-        return Yes(error=noise.sigma, noise=f"discrete Gaussian, sigma {noise.sigma:.6g}")
+        return Accepted(error=noise.sigma, noise=f"discrete Gaussian, sigma {noise.sigma:.6g}")
 
     def noise(self, task: Linear, allotted: Cost) -> DiscreteGaussian:
         return DiscreteGaussian(sigma=sigma_of(Fraction(task.sensitivity.l2) ** 2 / (2 * allotted.rho)))

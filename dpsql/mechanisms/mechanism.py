@@ -125,7 +125,7 @@ class Context(Frozen):
     confidence: Fraction = Fraction(19, 20)
 
 
-class Yes(Frozen):
+class Accepted(Frozen):
     """The task can be answered, with about this error (a standard deviation; for quantiles, in ranks)."""
 
     error: float
@@ -138,7 +138,7 @@ class No(Frozen):
     because: str
 
 
-Verdict: TypeAlias = Yes | No
+Verdict: TypeAlias = Accepted | No
 
 
 class Mechanism(Protocol):

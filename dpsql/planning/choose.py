@@ -10,7 +10,7 @@ from dpsql.budgets.convert import FOR_FAILURES, FOR_RHO, rho_of
 from dpsql.catalog.price import Price
 from dpsql.frozen import Frozen
 from dpsql.mechanisms.all_mechanisms import MECHANISMS
-from dpsql.mechanisms.mechanism import Mechanism, Ordered, SharedRanks, Task, Verdict, Yes
+from dpsql.mechanisms.mechanism import Accepted, Mechanism, Ordered, SharedRanks, Task, Verdict
 from dpsql.trusted.accounting.cost import ATTO, NANO, Cost, pure
 
 LEAST_WEIGHT = 1e-3  # of a part whose error hardly matters, as far as is known
@@ -26,9 +26,9 @@ class Choice(Frozen):
     asked: Mapping[str, Verdict]
 
     @property
-    def yes(self) -> Yes:
+    def yes(self) -> Accepted:
         verdict = self.asked[self.mechanism.name]
-        assert isinstance(verdict, Yes)
+        assert isinstance(verdict, Accepted)
         return verdict
 
     @property
@@ -41,7 +41,7 @@ class Choice(Frozen):
 def choose(task: Task, allotted: Cost, cells: int, named: Sequence[str]) -> Choice | None:
     """The mechanism with the least expected error, among those named if any; None if no mechanism can do the task."""
     asked = {mechanism.name: mechanism.judge(task, allotted, cells) for mechanism in MECHANISMS if mechanism.kind is type(task)}
-    errors = {name: verdict.error for name, verdict in asked.items() if isinstance(verdict, Yes)}
+    errors = {name: verdict.error for name, verdict in asked.items() if isinstance(verdict, Accepted)}
     preferred = [name for name in named if name in errors] or [name for name in errors if math.isfinite(errors[name])]
     if not preferred:
         return None

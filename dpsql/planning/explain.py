@@ -16,7 +16,7 @@ from dpsql.catalog.price import short
 from dpsql.estimates import Estimate, released
 from dpsql.frozen import Frozen, asdict, replace
 from dpsql.mechanisms.additive_noise import Gaussian, Laplace, estimates
-from dpsql.mechanisms.mechanism import Estimates, Linear, Yes
+from dpsql.mechanisms.mechanism import Accepted, Estimates, Linear
 from dpsql.mechanisms.select.shown_counts import noise_of
 from dpsql.planning.account_choice import expected
 from dpsql.planning.all_part_kinds import KINDS
@@ -266,7 +266,7 @@ def _measurements(program: Program, choices: Sequence[Choice | None]) -> list[Me
         if program.learn is not None:
             noise = f"{noise}, times the learned limit"
         against = {name: (f"larger error ({verdict.error:.4g})" if math.isfinite(verdict.error) else "only by name")
-                   if isinstance(verdict, Yes) else verdict.because
+                   if isinstance(verdict, Accepted) else verdict.because
                    for name, verdict in choice.verdicts.items() if name != choice.mechanism.name}
         found.append(Measurement(what=_what(program, i), aggregates=tuple(shared[i]), price=amount(choice.allotted),
                                  mechanism=choice.mechanism.name, noise=noise, against=against))

@@ -22,7 +22,7 @@ import numpy as np
 
 from dpsql.estimates import Estimate, NoiseTerm
 from dpsql.frozen import Frozen
-from dpsql.mechanisms.mechanism import Context, No, Shared, Verdict, Yes
+from dpsql.mechanisms.mechanism import Accepted, Context, No, Shared, Verdict
 from dpsql.mechanisms.truncation.extension_sums import SharedMechanism
 from dpsql.trusted.accounting.cost import Cost
 from dpsql.trusted.cached import cached_property
@@ -54,7 +54,7 @@ class JoinSensitivity(SharedMechanism):
         told = self._told(task, allotted, cells)
         if not told.choices:
             return No(because="the price is too small for a smooth bound")
-        return Yes(error=told.expected(told.noise), noise="Student's t with three degrees of freedom, scaled to the data")
+        return Accepted(error=told.expected(told.noise), noise="Student's t with three degrees of freedom, scaled to the data")
 
     def _told(self, task: Shared, allotted: Cost, cells: int) -> _Told:
         return _Told(task=task, price=allotted.part(Fraction(1, max(1, cells))), residual=self._residual)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dpsql.estimates import Estimate, NoiseTerm
-from dpsql.mechanisms.mechanism import Context, No, Ordered, Script, Task, Verdict, Yes
+from dpsql.mechanisms.mechanism import Accepted, Context, No, Ordered, Script, Task, Verdict
 from dpsql.trusted.accounting.cost import Cost
 from dpsql.trusted.measurements.reading.request import Request
 from dpsql.trusted.measurements.select import Target
@@ -34,7 +34,7 @@ class SmoothSensitivity:
             return No(because="extremes have no smooth bound below the whole range")
         if task.rows > 1 and cells > 1:
             return No(because="with several groups, an entity may have only one row")
-        return Yes(error=math.inf, noise="Laplace, scaled to the data")
+        return Accepted(error=math.inf, noise="Laplace, scaled to the data")
 
     def run(self, tasks: Sequence[tuple[Task, Cost]], setting: Context) -> Script:
         found = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dpsql.mechanisms.mechanism import Context, No, Ordered, Script, Task, Verdict, Yes
+from dpsql.mechanisms.mechanism import Accepted, Context, No, Ordered, Script, Task, Verdict
 from dpsql.mechanisms.select.quantiles import QuantileSearch, searched
 from dpsql.trusted.accounting.cost import Cost
 
@@ -23,7 +23,7 @@ class Exponential:
         search = QuantileSearch(task=task, price=allotted)
         if not search.affordable:
             return No(because="the price is as small as the rounding of its draws")
-        return Yes(error=search.error, noise=f"ranks off by {search.error:.4g} rows or so")
+        return Accepted(error=search.error, noise=f"ranks off by {search.error:.4g} rows or so")
 
     def run(self, tasks: Sequence[tuple[Task, Cost]], setting: Context) -> Script:
         found = []

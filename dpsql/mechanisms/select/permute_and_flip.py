@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from dpsql.frozen import replace
-from dpsql.mechanisms.mechanism import Context, No, Ordered, Script, Task, Verdict, Yes
+from dpsql.mechanisms.mechanism import Accepted, Context, No, Ordered, Script, Task, Verdict
 from dpsql.mechanisms.select.quantiles import QuantileSearch, searched
 from dpsql.questions.parts import Quantiles
 from dpsql.trusted.accounting.cost import Cost
@@ -29,7 +29,7 @@ class PermuteAndFlip:
             return No(because="the price is as small as the rounding of its draws")
         coarse = coarser(task.part).grid
         fits = coarse == task.part.grid  # a coarser grid is used only if the statement names this mechanism
-        return Yes(error=search.error if fits else math.inf,
+        return Accepted(error=search.error if fits else math.inf,
                    noise=f"ranks off by {search.error:.4g} rows or so, values in steps of {float(coarse.step):g}")
 
     def run(self, tasks: Sequence[tuple[Task, Cost]], setting: Context) -> Script:

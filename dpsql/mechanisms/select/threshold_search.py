@@ -39,7 +39,7 @@ from numpy.typing import NDArray
 from dpsql.estimates import Ends, Estimate, NoiseTerm, constant
 from dpsql.frozen import Frozen
 from dpsql.mechanisms.additive_noise import bought, error_of, scale_of
-from dpsql.mechanisms.mechanism import Context, Estimates, No, Script, Shared, SharedRanks, Task, Verdict, Yes
+from dpsql.mechanisms.mechanism import Accepted, Context, Estimates, No, Script, Shared, SharedRanks, Task, Verdict
 from dpsql.mechanisms.truncation.balance import CAUTION
 from dpsql.mechanisms.truncation.extension_sums import CELL, numbered, shares
 from dpsql.trusted.accounting.cost import Cost
@@ -113,7 +113,7 @@ class ThresholdSearch:
         noise = _Halving(task=task, place=0, fraction=Fraction(1, 2), rows=task.level or 1, price=allotted, setting=setting,
                         most=self._rounds).noise
         error = math.sqrt(noise.variance) / UNIT
-        return Yes(error=error, noise=f"the last comparison has a standard error of {error:.4g} rows" + (
+        return Accepted(error=error, noise=f"the last comparison has a standard error of {error:.4g} rows" + (
             "" if task.level else " for each unit of the level"))
 
     def run(self, tasks: Sequence[tuple[Task, Cost]], setting: Context) -> Script:

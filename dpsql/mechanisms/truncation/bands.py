@@ -21,7 +21,7 @@ import numpy as np
 
 from dpsql.estimates import Estimate, NoiseTerm
 from dpsql.mechanisms.additive_noise import bought
-from dpsql.mechanisms.mechanism import Context, Shared, Verdict, Yes
+from dpsql.mechanisms.mechanism import Accepted, Context, Shared, Verdict
 from dpsql.mechanisms.significance import ALARM, Reals, exceeded, highest
 from dpsql.mechanisms.truncation.extension_sums import SharedMechanism, parts
 from dpsql.trusted.accounting.cost import Cost
@@ -49,7 +49,7 @@ class Bands(SharedMechanism):
 
     def _judged(self, task: Shared, allotted: Cost, cells: int) -> Verdict:
         error = 2 * _unit(_noise(task, allotted, grouped=task.groups is not None))
-        return Yes(error=error, noise=f"a standard error of about {error:.4g} for each unit of the largest total that stands out")
+        return Accepted(error=error, noise=f"a standard error of about {error:.4g} for each unit of the largest total that stands out")
 
     @staticmethod
     def _one(task: Shared, allotted: Cost, setting: Context) -> Generator[Request, Any, Estimate]:

@@ -15,7 +15,7 @@ from typing import Any
 
 from dpsql.estimates import Estimate
 from dpsql.mechanisms.additive_noise import bought
-from dpsql.mechanisms.mechanism import Context, Shared, Verdict, Yes
+from dpsql.mechanisms.mechanism import Accepted, Context, Shared, Verdict
 from dpsql.mechanisms.truncation.extension_sums import SharedMechanism, estimate, parts, shares
 from dpsql.trusted.accounting.cost import Cost
 from dpsql.trusted.measurements.reading.request import Request
@@ -32,7 +32,7 @@ class DeclaredLevel(SharedMechanism):
 
     def _judged(self, task: Shared, allotted: Cost, cells: int) -> Verdict:
         error = math.sqrt(self._noise(task, allotted, max(1, cells)).variance) / UNIT
-        return Yes(error=error, noise=f"a standard error of {error:.6g}, and what is cut off")
+        return Accepted(error=error, noise=f"a standard error of {error:.6g}, and what is cut off")
 
     def _one(self, task: Shared, allotted: Cost, setting: Context) -> Generator[Request, Any, Estimate]:
         noise = self._noise(task, allotted, len(setting.cells))

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from dpsql.estimates import Estimate, NoiseTerm
 from dpsql.mechanisms.additive_noise import bought, scale_of
-from dpsql.mechanisms.mechanism import Context, DegreeSums, No, Script, Task, Verdict, Yes
+from dpsql.mechanisms.mechanism import Accepted, Context, DegreeSums, No, Script, Task, Verdict
 from dpsql.trusted.accounting.cost import Cost
 from dpsql.trusted.measurements.reading.request import Request
 from dpsql.trusted.measurements.several.balanced_levels import BalancedLevel, score_range
@@ -60,7 +60,7 @@ class DegreeCounts:
         if task.bound != self.name:
             return No(because=f"bound = '{self.name}' asks for it")
         noise = _noise(task, allotted)
-        return Yes(error=math.sqrt(2 * noise.variance), noise=f"a standard error of {math.sqrt(2 * noise.variance):.4g} for each "
+        return Accepted(error=math.sqrt(2 * noise.variance), noise=f"a standard error of {math.sqrt(2 * noise.variance):.4g} for each "
                    f"degree up to {task.most}, less for degrees that few entities have")
 
     def run(self, tasks: Sequence[tuple[Task, Cost]], setting: Context) -> Script:

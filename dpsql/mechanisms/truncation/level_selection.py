@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from dpsql.estimates import Estimate
 from dpsql.frozen import AbstractFrozen
 from dpsql.mechanisms.additive_noise import bought
-from dpsql.mechanisms.mechanism import Context, Shared, Verdict, Yes
+from dpsql.mechanisms.mechanism import Accepted, Context, Shared, Verdict
 from dpsql.mechanisms.truncation.extension_sums import SharedMechanism, bearable, estimate, parts
 from dpsql.trusted.accounting.cost import Cost
 from dpsql.trusted.cached import cached_property
@@ -83,7 +83,7 @@ class LevelSelection(SharedMechanism):
 
     def _judged(self, task: Shared, allotted: Cost, cells: int) -> Verdict:
         error = self.told(task=task, price=allotted, cells=max(1, cells)).deviation(1)
-        return Yes(error=error, noise=f"a standard error of {error:.4g} for each unit of the level")
+        return Accepted(error=error, noise=f"a standard error of {error:.4g} for each unit of the level")
 
     def _one(self, task: Shared, allotted: Cost, setting: Context) -> Generator[Request, Any, Estimate]:
         told = self.told(task=task, price=allotted, cells=len(setting.cells))

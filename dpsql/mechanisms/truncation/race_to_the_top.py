@@ -19,7 +19,7 @@ import numpy as np
 from dpsql.estimates import Estimate, NoiseTerm
 from dpsql.frozen import Frozen
 from dpsql.mechanisms.additive_noise import bought
-from dpsql.mechanisms.mechanism import Context, Shared, Verdict, Yes
+from dpsql.mechanisms.mechanism import Accepted, Context, Shared, Verdict
 from dpsql.mechanisms.truncation.extension_sums import SharedMechanism, bearable, parts, shares
 from dpsql.trusted.accounting.cost import Cost
 from dpsql.trusted.measurements.reading.request import Request
@@ -39,7 +39,7 @@ class RaceToTheTop(SharedMechanism):
 
     def _judged(self, task: Shared, allotted: Cost, cells: int) -> Verdict:
         error = _Runner(task=task, price=allotted.part(Fraction(1, max(1, cells)))).penalty(1) / UNIT
-        return Yes(error=error, noise=f"about {error:.4g} too low for each unit of the level")
+        return Accepted(error=error, noise=f"about {error:.4g} too low for each unit of the level")
 
     @staticmethod
     def _one(task: Shared, allotted: Cost, setting: Context) -> Generator[Request, Any, Estimate]:

@@ -16,7 +16,7 @@ from support.joined_worlds import planned
 
 from dpsql.backends.duckdb import DuckReader
 from dpsql.mechanisms.local.join_sensitivity import SIZE_SHARE, JoinSensitivity
-from dpsql.mechanisms.mechanism import Context, No, Shared, Yes
+from dpsql.mechanisms.mechanism import Accepted, Context, No, Shared
 from dpsql.questions.no_public_facts import NoPublicFacts
 from dpsql.trusted.accounting.cost import Cost, concentrated, pure
 from dpsql.trusted.measurements.several.smooth_join_sum import SmoothSum
@@ -91,7 +91,7 @@ def test_beta_is_large_where_bounds_grow_fast(readers: dict[bool, DuckReader]) -
 
 def test_other_tasks_and_tiny_prices_are_left_to_others(readers: dict[bool, DuckReader]) -> None:
     given = task(readers[False])
-    assert isinstance(RESIDUAL.judge(given, pure(Fraction(1)), 1), Yes)
+    assert isinstance(RESIDUAL.judge(given, pure(Fraction(1)), 1), Accepted)
     assert isinstance(ELASTIC.judge(given, pure(Fraction(1)), 1), No)
     assert isinstance(RESIDUAL.judge(given, pure(Fraction(1, 10**7)), 1), No)
     assert isinstance(RESIDUAL.judge(given, pure(Fraction(1, 10**4)), 10**3), No)
@@ -102,7 +102,7 @@ def test_less_is_expected_for_more(readers: dict[bool, DuckReader]) -> None:
     given, errors = task(readers[True]), []
     for epsilon in (Fraction(1, 10), Fraction(1), Fraction(10)):
         verdict = RESIDUAL.judge(given, pure(epsilon), 1)
-        assert isinstance(verdict, Yes)
+        assert isinstance(verdict, Accepted)
         errors.append(verdict.error)
     assert errors[0] > 5 * errors[1] > 25 * errors[2]
 

@@ -15,7 +15,7 @@ from support.requests import ROWS as PLAIN
 from support.requests import cost_of
 
 from dpsql.frozen import replace
-from dpsql.mechanisms.mechanism import Context, DegreeSums, Linear, No, Yes
+from dpsql.mechanisms.mechanism import Accepted, Context, DegreeSums, Linear, No
 from dpsql.mechanisms.truncation.graph_degrees import LEVELS, DegreeCounts, learned_degree, risen
 from dpsql.questions.labels import label
 from dpsql.trusted.accounting.cost import FREE, Cost, concentrated, pure
@@ -114,7 +114,7 @@ def test_they_answer_what_is_left_to_them() -> None:
     flow = DegreeCounts("flow")
     assert isinstance(flow.judge(other, pure(Fraction(1)), 1), No) and isinstance(flow.judge(task(), pure(Fraction(1)), 1), No)
     narrow, wide = (flow.judge(task(most, bound="flow"), pure(Fraction(1)), 1) for most in (9, 99))
-    assert isinstance(narrow, Yes) and isinstance(wide, Yes) and wide.error == pytest.approx(10 * narrow.error, rel=0.01)
+    assert isinstance(narrow, Accepted) and isinstance(wide, Accepted) and wide.error == pytest.approx(10 * narrow.error, rel=0.01)
     with pytest.raises(StopIteration) as done:
         next(flow.run([(task(), pure(Fraction(1)))], Context(keys=("k",), cells=())))
     assert done.value.value[0][0].values.shape == (0,)

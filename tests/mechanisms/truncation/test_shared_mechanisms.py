@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from support.extensions.given import Given
 
-from dpsql.mechanisms.mechanism import Context, Linear, No, Shared, Yes
+from dpsql.mechanisms.mechanism import Accepted, Context, Linear, No, Shared
 from dpsql.mechanisms.truncation.balance import Balanced
 from dpsql.mechanisms.truncation.declared_level import DeclaredLevel
 from dpsql.mechanisms.truncation.race_to_the_top import RaceToTheTop
@@ -117,7 +117,7 @@ def test_they_answer_what_is_left_to_them(mechanism: Any) -> None:
     assert isinstance(elsewhere, No) and mechanism.name in elsewhere.because
     given = task(2, Count(), bound=mechanism.name, level=4)
     one, many = (mechanism.judge(given, pure(Fraction(1)), cells) for cells in (1, 4))
-    assert isinstance(one, Yes) and isinstance(many, Yes) and many.error == pytest.approx(4 * one.error, rel=1e-3)
+    assert isinstance(one, Accepted) and isinstance(many, Accepted) and many.error == pytest.approx(4 * one.error, rel=1e-3)
 
 
 @pytest.mark.parametrize("mechanism", [Balanced(), RaceToTheTop(), DeclaredLevel(), Removals(), Recursive()])
