@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 
 from dpsql.estimates import NoiseTerm, constant, released
-from dpsql.mechanisms.mechanism import Accepted, Context, Estimates, Linear, No, Script, Task, Verdict
+from dpsql.mechanisms.mechanism import Accepted, Context, Estimates, Linear, Refused, Script, Task, Verdict
 from dpsql.trusted.accounting.cost import Cost
 from dpsql.trusted.measurements.noisy_sums import MeasuredSums, NoisySums
 from dpsql.trusted.noise.integer import DiscreteGaussian, DiscreteLaplace, Noise
@@ -24,9 +24,9 @@ class Laplace:
 
     def judge(self, task: Task, allotted: Cost, cells: int) -> Verdict:
         if not isinstance(task, Linear):
-            return No(because="it adds noise to sums")
+            return Refused(because="it adds noise to sums")
         if task.sensitivity.l1 is None:
-            return No(because="only an l2 norm is bounded")
+            return Refused(because="only an l2 norm is bounded")
         noise = self.noise(task, allotted)
         return Accepted(error=math.sqrt(noise.variance), noise=f"discrete Laplace, scale {noise.scale:.6g}")
 
@@ -45,9 +45,9 @@ class Gaussian:
 
     def judge(self, task: Task, allotted: Cost, cells: int) -> Verdict:
         if not isinstance(task, Linear):
-            return No(because="it adds noise to sums")
+            return Refused(because="it adds noise to sums")
         if allotted.epsilon is not None:
-            return No(because="it has no pure epsilon, and the price has no delta")
+            return Refused(because="it has no pure epsilon, and the price has no delta")
         noise = self.noise(task, allotted)
         return Accepted(error=noise.sigma, noise=f"discrete Gaussian, sigma {noise.sigma:.6g}")
 

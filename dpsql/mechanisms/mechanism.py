@@ -132,13 +132,13 @@ class Accepted(Frozen):
     noise: str
 
 
-class No(Frozen):
+class Refused(Frozen):
     """The task cannot be answered, and why."""
 
     because: str
 
 
-Verdict: TypeAlias = Accepted | No
+Verdict: TypeAlias = Accepted | Refused
 
 
 class Mechanism(Protocol):
@@ -149,7 +149,7 @@ class Mechanism(Protocol):
 
     @property
     def kind(self) -> type[Task]:
-        """The kind of tasks that it may answer; its verdict on any other kind is `No`."""
+        """The kind of tasks that it may answer; its verdict on any other kind is `Refused`."""
         ...
 
     def judge(self, task: Task, allotted: Cost, cells: int) -> Verdict:

@@ -22,7 +22,7 @@ import numpy as np
 
 from dpsql.estimates import Estimate, NoiseTerm
 from dpsql.frozen import Frozen
-from dpsql.mechanisms.mechanism import Accepted, Context, No, Shared, Verdict
+from dpsql.mechanisms.mechanism import Accepted, Context, Refused, Shared, Verdict
 from dpsql.mechanisms.truncation.extension_sums import SharedMechanism
 from dpsql.trusted.accounting.cost import Cost
 from dpsql.trusted.cached import cached_property
@@ -53,7 +53,7 @@ class JoinSensitivity(SharedMechanism):
     def _judged(self, task: Shared, allotted: Cost, cells: int) -> Verdict:
         told = self._told(task, allotted, cells)
         if not told.choices:
-            return No(because="the price is too small for a smooth bound")
+            return Refused(because="the price is too small for a smooth bound")
         return Accepted(error=told.expected(told.noise), noise="Student's t with three degrees of freedom, scaled to the data")
 
     def _told(self, task: Shared, allotted: Cost, cells: int) -> _Told:

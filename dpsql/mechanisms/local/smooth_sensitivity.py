@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dpsql.estimates import Estimate, NoiseTerm
-from dpsql.mechanisms.mechanism import Accepted, Context, No, Ordered, Script, Task, Verdict
+from dpsql.mechanisms.mechanism import Accepted, Context, Ordered, Refused, Script, Task, Verdict
 from dpsql.trusted.accounting.cost import Cost
 from dpsql.trusted.measurements.reading.request import Request
 from dpsql.trusted.measurements.select import Target
@@ -27,13 +27,13 @@ class SmoothSensitivity:
 
     def judge(self, task: Task, allotted: Cost, cells: int) -> Verdict:
         if not isinstance(task, Ordered):
-            return No(because="it answers quantiles")
+            return Refused(because="it answers quantiles")
         if not allotted.delta:
-            return No(because="it needs a delta")
+            return Refused(because="it needs a delta")
         if any(fraction in (0, 1) for fraction in task.part.fractions):
-            return No(because="extremes have no smooth bound below the whole range")
+            return Refused(because="extremes have no smooth bound below the whole range")
         if task.rows > 1 and cells > 1:
-            return No(because="with several groups, an entity may have only one row")
+            return Refused(because="with several groups, an entity may have only one row")
         return Accepted(error=math.inf, noise="Laplace, scaled to the data")
 
     def run(self, tasks: Sequence[tuple[Task, Cost]], setting: Context) -> Script:

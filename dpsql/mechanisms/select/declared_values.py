@@ -40,7 +40,7 @@ from numpy.typing import NDArray
 
 from dpsql.estimates import Ends, Estimate, NoiseTerm, margin
 from dpsql.mechanisms.additive_noise import bought, error_of, estimates
-from dpsql.mechanisms.mechanism import Accepted, Context, Estimates, Linear, No, Occurrences, Script, Task, Verdict
+from dpsql.mechanisms.mechanism import Accepted, Context, Estimates, Linear, Occurrences, Refused, Script, Task, Verdict
 from dpsql.trusted.accounting.cost import Cost
 from dpsql.trusted.measurements.noisy_sums import MeasuredSums, NoisySums
 from dpsql.trusted.measurements.reading.request import Request
@@ -71,7 +71,7 @@ class DeclaredValues:
 
     def judge(self, task: Task, allotted: Cost, cells: int) -> Verdict:
         if not isinstance(task, Occurrences):
-            return No(because="it finds which declared values occur")
+            return Refused(because="it finds which declared values occur")
         noise = noise_of(task, allotted if task.total is None else allotted.part(LOOK))
         seen = _margin([noise], np.ones(1), len(task.values), 1 - ALARM)
         rare = f"; where many are rarer, {_told_of_total(task.total, allotted)}" if task.total is not None else ""

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from dpsql.frozen import replace
-from dpsql.mechanisms.mechanism import Accepted, Context, No, Ordered, Script, Task, Verdict
+from dpsql.mechanisms.mechanism import Accepted, Context, Ordered, Refused, Script, Task, Verdict
 from dpsql.mechanisms.select.quantiles import QuantileSearch, searched
 from dpsql.questions.parts import Quantiles
 from dpsql.trusted.accounting.cost import Cost
@@ -21,12 +21,12 @@ class PermuteAndFlip:
 
     def judge(self, task: Task, allotted: Cost, cells: int) -> Verdict:
         if not isinstance(task, Ordered):
-            return No(because="it chooses values by their rank")
+            return Refused(because="it chooses values by their rank")
         if len(task.part.fractions) > 1:
-            return No(because="it chooses one quantile of a column")
+            return Refused(because="it chooses one quantile of a column")
         search = QuantileSearch(task=task, price=allotted, flip=True)
         if not search.affordable:
-            return No(because="the price is as small as the rounding of its draws")
+            return Refused(because="the price is as small as the rounding of its draws")
         coarse = coarser(task.part).grid
         fits = coarse == task.part.grid  # a coarser grid is used only if the statement names this mechanism
         return Accepted(error=search.error if fits else math.inf,

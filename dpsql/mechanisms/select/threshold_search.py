@@ -39,7 +39,7 @@ from numpy.typing import NDArray
 from dpsql.estimates import Ends, Estimate, NoiseTerm, constant
 from dpsql.frozen import Frozen
 from dpsql.mechanisms.additive_noise import bought, error_of, scale_of
-from dpsql.mechanisms.mechanism import Accepted, Context, Estimates, No, Script, Shared, SharedRanks, Task, Verdict
+from dpsql.mechanisms.mechanism import Accepted, Context, Estimates, Refused, Script, Shared, SharedRanks, Task, Verdict
 from dpsql.mechanisms.truncation.balance import CAUTION
 from dpsql.mechanisms.truncation.extension_sums import CELL, numbered, shares
 from dpsql.trusted.accounting.cost import Cost
@@ -108,7 +108,7 @@ class ThresholdSearch:
 
     def judge(self, task: Task, allotted: Cost, cells: int) -> Verdict:
         if not isinstance(task, SharedRanks):
-            return No(because="it finds quantiles of rows that belong to several entities each")
+            return Refused(because="it finds quantiles of rows that belong to several entities each")
         setting = Context(keys=(), cells=((),) * max(1, cells))
         noise = _Halving(task=task, place=0, fraction=Fraction(1, 2), rows=task.level or 1, price=allotted, setting=setting,
                         most=self._rounds).noise

@@ -10,7 +10,7 @@ import numpy as np
 
 from dpsql.estimates import Estimate, NoiseTerm, Numbers
 from dpsql.mechanisms.additive_noise import error_of
-from dpsql.mechanisms.mechanism import Context, Estimates, No, Script, Shared, Task, Verdict
+from dpsql.mechanisms.mechanism import Context, Estimates, Refused, Script, Shared, Task, Verdict
 from dpsql.trusted.accounting.cost import Cost
 from dpsql.trusted.field_types import WIDEST
 from dpsql.trusted.measurements.reading.request import Request
@@ -33,9 +33,9 @@ class SharedMechanism(abc.ABC):
 
     def judge(self, task: Task, allotted: Cost, cells: int) -> Verdict:
         if not isinstance(task, Shared):
-            return No(because="it limits what an entity adds to sums")
+            return Refused(because="it limits what an entity adds to sums")
         if task.bound != self.name:
-            return No(because=f"bound = '{self.name}' asks for it")
+            return Refused(because=f"bound = '{self.name}' asks for it")
         return self._judged(task, allotted, cells)
 
     @abc.abstractmethod

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from dpsql.estimates import Estimate, NoiseTerm
 from dpsql.mechanisms.additive_noise import bought, scale_of
-from dpsql.mechanisms.mechanism import Accepted, Context, DegreeSums, No, Script, Task, Verdict
+from dpsql.mechanisms.mechanism import Accepted, Context, DegreeSums, Refused, Script, Task, Verdict
 from dpsql.trusted.accounting.cost import Cost
 from dpsql.trusted.measurements.reading.request import Request
 from dpsql.trusted.measurements.several.balanced_levels import BalancedLevel, score_range
@@ -56,9 +56,9 @@ class DegreeCounts:
 
     def judge(self, task: Task, allotted: Cost, cells: int) -> Verdict:
         if not isinstance(task, DegreeSums):
-            return No(because="it counts entities by the number of rows that they share with others")
+            return Refused(because="it counts entities by the number of rows that they share with others")
         if task.bound != self.name:
-            return No(because=f"bound = '{self.name}' asks for it")
+            return Refused(because=f"bound = '{self.name}' asks for it")
         noise = _noise(task, allotted)
         return Accepted(error=math.sqrt(2 * noise.variance), noise=f"a standard error of {math.sqrt(2 * noise.variance):.4g} for each "
                    f"degree up to {task.most}, less for degrees that few entities have")

@@ -16,7 +16,7 @@ from support.joined_worlds import planned
 
 from dpsql.backends.duckdb import DuckReader
 from dpsql.mechanisms.local.join_sensitivity import SIZE_SHARE, JoinSensitivity
-from dpsql.mechanisms.mechanism import Accepted, Context, No, Shared
+from dpsql.mechanisms.mechanism import Accepted, Context, Refused, Shared
 from dpsql.questions.no_public_facts import NoPublicFacts
 from dpsql.trusted.accounting.cost import Cost, concentrated, pure
 from dpsql.trusted.measurements.several.smooth_join_sum import SmoothSum
@@ -92,10 +92,10 @@ def test_beta_is_large_where_bounds_grow_fast(readers: dict[bool, DuckReader]) -
 def test_other_tasks_and_tiny_prices_are_left_to_others(readers: dict[bool, DuckReader]) -> None:
     given = task(readers[False])
     assert isinstance(RESIDUAL.judge(given, pure(Fraction(1)), 1), Accepted)
-    assert isinstance(ELASTIC.judge(given, pure(Fraction(1)), 1), No)
-    assert isinstance(RESIDUAL.judge(given, pure(Fraction(1, 10**7)), 1), No)
-    assert isinstance(RESIDUAL.judge(given, pure(Fraction(1, 10**4)), 10**3), No)
-    assert isinstance(RESIDUAL.judge(task(readers[False], "SELECT COUNT(*) FROM edges"), pure(Fraction(1, 10**9)), 1), No)
+    assert isinstance(ELASTIC.judge(given, pure(Fraction(1)), 1), Refused)
+    assert isinstance(RESIDUAL.judge(given, pure(Fraction(1, 10**7)), 1), Refused)
+    assert isinstance(RESIDUAL.judge(given, pure(Fraction(1, 10**4)), 10**3), Refused)
+    assert isinstance(RESIDUAL.judge(task(readers[False], "SELECT COUNT(*) FROM edges"), pure(Fraction(1, 10**9)), 1), Refused)
 
 
 def test_less_is_expected_for_more(readers: dict[bool, DuckReader]) -> None:

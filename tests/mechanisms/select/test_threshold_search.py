@@ -13,7 +13,7 @@ from support.extensions.given import Given
 from support.joined_worlds import context_of
 
 from dpsql.backends.duckdb import DuckReader
-from dpsql.mechanisms.mechanism import Context, Linear, No, SharedRanks
+from dpsql.mechanisms.mechanism import Context, Linear, Refused, SharedRanks
 from dpsql.mechanisms.select.threshold_search import MOST_ROUNDS, Belief, ThresholdSearch
 from dpsql.questions.parts import Quantiles
 from dpsql.trusted.accounting.cost import Cost, concentrated, pure
@@ -156,6 +156,6 @@ def test_belief_finds_its_way_back_from_a_wrong_turn() -> None:
 def test_other_tasks_are_refused_and_no_cells_cost_nothing() -> None:
     given = task([], Fraction(1, 2))
     linear: Any = Linear(at=0, input=given.input, summand=None, sensitivity=Sensitivity(l1=1, l2=1))  # type: ignore[arg-type]
-    assert isinstance(ThresholdSearch().judge(linear, pure(Fraction(1)), 1), No)
+    assert isinstance(ThresholdSearch().judge(linear, pure(Fraction(1)), 1), Refused)
     found, requests = asked(given, Context(keys=("k",), cells=()), pure(Fraction(1)))
     assert len(found) == 1 and not requests and MOST_ROUNDS > 0

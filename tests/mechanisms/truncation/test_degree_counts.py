@@ -15,7 +15,7 @@ from support.requests import ROWS as PLAIN
 from support.requests import cost_of
 
 from dpsql.frozen import replace
-from dpsql.mechanisms.mechanism import Accepted, Context, DegreeSums, Linear, No
+from dpsql.mechanisms.mechanism import Accepted, Context, DegreeSums, Linear, Refused
 from dpsql.mechanisms.truncation.graph_degrees import LEVELS, DegreeCounts, learned_degree, risen
 from dpsql.questions.labels import label
 from dpsql.trusted.accounting.cost import FREE, Cost, concentrated, pure
@@ -112,7 +112,7 @@ def test_several_tasks_share_the_release() -> None:
 def test_they_answer_what_is_left_to_them() -> None:
     other = Linear(at=0, input=None, summand=Count(), sensitivity=Sensitivity(l1=1, l2=1))  # type: ignore[arg-type]
     flow = DegreeCounts("flow")
-    assert isinstance(flow.judge(other, pure(Fraction(1)), 1), No) and isinstance(flow.judge(task(), pure(Fraction(1)), 1), No)
+    assert isinstance(flow.judge(other, pure(Fraction(1)), 1), Refused) and isinstance(flow.judge(task(), pure(Fraction(1)), 1), Refused)
     narrow, wide = (flow.judge(task(most, bound="flow"), pure(Fraction(1)), 1) for most in (9, 99))
     assert isinstance(narrow, Accepted) and isinstance(wide, Accepted) and wide.error == pytest.approx(10 * narrow.error, rel=0.01)
     with pytest.raises(StopIteration) as done:

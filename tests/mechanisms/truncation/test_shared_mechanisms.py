@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from support.extensions.given import Given
 
-from dpsql.mechanisms.mechanism import Accepted, Context, Linear, No, Shared
+from dpsql.mechanisms.mechanism import Accepted, Context, Linear, Refused, Shared
 from dpsql.mechanisms.truncation.balance import Balanced
 from dpsql.mechanisms.truncation.declared_level import DeclaredLevel
 from dpsql.mechanisms.truncation.race_to_the_top import RaceToTheTop
@@ -112,9 +112,9 @@ def test_with_a_tiny_price_the_ladder_ends_where_noise_would_be_too_wide(mechani
 @pytest.mark.parametrize("mechanism", [Balanced(), RaceToTheTop(), DeclaredLevel(), Removals(), Recursive()])
 def test_they_answer_what_is_left_to_them(mechanism: Any) -> None:
     other = Linear(at=0, input=None, summand=Count(), sensitivity=Sensitivity(l1=1, l2=1))  # type: ignore[arg-type]
-    assert isinstance(mechanism.judge(other, pure(Fraction(1)), 1), No)
+    assert isinstance(mechanism.judge(other, pure(Fraction(1)), 1), Refused)
     elsewhere = mechanism.judge(task(2, Count(), bound="another"), pure(Fraction(1)), 1)
-    assert isinstance(elsewhere, No) and mechanism.name in elsewhere.because
+    assert isinstance(elsewhere, Refused) and mechanism.name in elsewhere.because
     given = task(2, Count(), bound=mechanism.name, level=4)
     one, many = (mechanism.judge(given, pure(Fraction(1)), cells) for cells in (1, 4))
     assert isinstance(one, Accepted) and isinstance(many, Accepted) and many.error == pytest.approx(4 * one.error, rel=1e-3)
