@@ -33,7 +33,7 @@ from dpsql.questions.rules.squares import with_squares
 from dpsql.questions.rules.substitute import substitute
 from dpsql.sql.binding.binding_context import PublicTables
 from dpsql.trusted.accounting.cost import FREE
-from dpsql.trusted.kernel.taken import taken
+from dpsql.trusted.kernel.taken import copied_request
 from dpsql.trusted.plan.certificate import Certificate, certify, stability
 from dpsql.trusted.plan.expr.nodes import Value
 from dpsql.trusted.plan.node import Node, PublicFacts, Stability
@@ -215,7 +215,7 @@ def _may_be_asked(choice: Choice, program: Program, public: PublicFacts) -> bool
     request = next(choice.mechanism.run([(choice.task, choice.allotted)], Context(keys=program.keys, cells=cells)))
     plan, = request.plans  # requests of such mechanisms have one plan
     try:
-        taken(request).cost(certify(plan, public) if isinstance(plan, GroupedSums) else Certificate(
+        copied_request(request).cost(certify(plan, public) if isinstance(plan, GroupedSums) else Certificate(
             below=stability(plan.inputs[0], public), summands=()))
     except ValueError:
         return False

@@ -2,7 +2,7 @@
 
 1. Nothing leaves but a release.
 2. Check, charge, read, add noise, store, release: in that order. A charge is never taken back.
-3. Trust no caller: a request is copied (`taken`), its certificate and cost are derived again from the plan in the copy, and
+3. Trust no caller: a request is copied (`copied_request`), its certificate and cost are derived again from the plan in the copy, and
    the claims of that plan's operators are used only if `checker` confirms them.
 4. After the charge, every fault becomes the same `Incident`: its text, type and cause reveal nothing.
 5. Until then nothing reveals that a statement is over, not even the ledger.
@@ -24,7 +24,7 @@ from dpsql.trusted.kernel.claims import Claims
 from dpsql.trusted.kernel.ledger import Ledger
 from dpsql.trusted.kernel.model_progress import SERIES, next_progress, paid_for
 from dpsql.trusted.kernel.publics import Publics
-from dpsql.trusted.kernel.taken import Script, resumed, taken
+from dpsql.trusted.kernel.taken import Script, copied_request, resumed
 from dpsql.trusted.measurements.all_measurements import MEASUREMENTS
 from dpsql.trusted.measurements.online_comparisons import ComparisonResult, Comparisons, Opening
 from dpsql.trusted.measurements.reading.content import Content, RememberedAnswers
@@ -125,7 +125,7 @@ class Kernel:
         self._claims.begin()
         held: dict[int, tuple[Any, Any]] = {}  # views may be part of the first request; each is copied once
         for view in views:
-            self._claims.relation(taken(view, held))
+            self._claims.relation(copied_request(view, held))
         script = self._begun(script, held, cost)
         seq = self._ledger.charge(account, cost.rounded(), digest=digest, data=self._reader.version, sql=sql, allows=limits,
                                   incidents=self.incidents, body=self._opened())
@@ -142,7 +142,7 @@ class Kernel:
         Raises as `run` does, and ValueError if no such model was opened.
         """
         self._claims.begin()
-        asked = taken(asked)
+        asked = copied_request(asked)
         if type(asked) is not Comparisons:
             raise TypeError("these are not comparisons")
         certificate = self._borne_out(asked.plan)
@@ -210,7 +210,7 @@ class Kernel:
         """
         self._first = None
         try:
-            begun = taken(next(script), held)
+            begun = copied_request(next(script), held)
         except StopIteration as ended:
             return resumed(script, ended)
         self._first = self._priced(begun)
@@ -239,7 +239,7 @@ class Kernel:
         if self._first and request is self._first.request:
             return self._first
         self._claims.begin()
-        return self._priced(taken(request))
+        return self._priced(copied_request(request))
 
     def _priced(self, own: Request) -> Priced:
         certificates = self._certificates(own)

@@ -50,7 +50,7 @@ MISSING = object()
 UNFINISHED = object()
 
 
-def taken(value: Any_, held: Held | None = None) -> Any_:
+def copied_request(value: Any_, held: Held | None = None) -> Any_:
     """A copy of a value. Raises TypeError for values that cannot be part of a request, ValueError for values outside their
     description.
 

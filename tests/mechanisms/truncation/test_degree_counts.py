@@ -19,7 +19,7 @@ from dpsql.mechanisms.mechanism import Accepted, Context, DegreeSums, Linear, Re
 from dpsql.mechanisms.truncation.graph_degrees import LEVELS, DegreeCounts, learned_degree, risen
 from dpsql.questions.labels import label
 from dpsql.trusted.accounting.cost import FREE, Cost, concentrated, pure
-from dpsql.trusted.kernel.taken import taken
+from dpsql.trusted.kernel.taken import copied_request
 from dpsql.trusted.measurements.several.balanced_levels import Balance, BalancedLevel, score_range
 from dpsql.trusted.measurements.several.degree_histogram import DegreeHistogram as Asked
 from dpsql.trusted.measurements.several.degree_histogram import Histogram
@@ -173,7 +173,7 @@ def test_degrees_of_rows_of_other_entities_are_refused(owners: tuple[str, ...]) 
 @pytest.mark.parametrize("change", [{"most": 0}, {"most": 20_000}, {"noise": DiscreteLaplace(scale=2.0**56)}])
 def test_degrees_without_a_proof_are_refused(change: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="must be|64 bits"):
-        taken(Asked(**{"plan": replace(arcs(), input=PLAIN), "most": 7, "way": "flow", "noise": DiscreteLaplace(scale=30.0)} | change))
+        copied_request(Asked(**{"plan": replace(arcs(), input=PLAIN), "most": 7, "way": "flow", "noise": DiscreteLaplace(scale=30.0)} | change))
 
 
 def test_arcs_are_counted_and_ordered_by_their_ends_alone() -> None:
