@@ -24,7 +24,7 @@ from dpsql.trusted.kernel.claims import Claims
 from dpsql.trusted.kernel.ledger import Ledger
 from dpsql.trusted.kernel.model_progress import SERIES, next_progress, paid_for
 from dpsql.trusted.kernel.publics import Publics
-from dpsql.trusted.kernel.taken import Script, copied_request, resumed
+from dpsql.trusted.kernel.taken import Script, continue_script, copied_request
 from dpsql.trusted.measurements.all_measurements import MEASUREMENTS
 from dpsql.trusted.measurements.online_comparisons import ComparisonResult, Comparisons, Opening
 from dpsql.trusted.measurements.reading.content import Content, RememberedAnswers
@@ -212,10 +212,10 @@ class Kernel:
         try:
             begun = copied_request(next(script), held)
         except StopIteration as ended:
-            return resumed(script, ended)
+            return continue_script(script, ended)
         self._first = self._priced(begun)
         _check_paid(self._first.cost, cost)
-        return resumed(script, begun)
+        return continue_script(script, begun)
 
     def _opened(self) -> str | None:
         """The advance payment of the statement, if its first request opens an online model."""

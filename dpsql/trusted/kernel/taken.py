@@ -199,7 +199,7 @@ def _all_like(form: Form) -> Take:
     return take
 
 
-def resumed(script: Script, begun: Request | StopIteration) -> Script:
+def continue_script(script: Script, begun: Request | StopIteration) -> Script:
     """A script resumed after its first step: `begun` is the request as the kernel copied it, or the end of the script."""
     while not isinstance(begun, StopIteration):
         answer = yield begun
