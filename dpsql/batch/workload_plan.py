@@ -25,7 +25,7 @@ from dpsql.frozen import Frozen, replace
 from dpsql.mechanisms.begun import begun
 from dpsql.planning.choose import budgets_by_account
 from dpsql.planning.groups import cells_over, check_values, kept_keys, possible_places
-from dpsql.planning.left_out import held, ownerless, rows_kept, undeclared
+from dpsql.planning.left_out import clamping_note, ownerless, rows_kept, undeclared
 from dpsql.planning.options import Options
 from dpsql.progress import working
 from dpsql.questions.question import OverGroups, Question
@@ -241,7 +241,7 @@ def left_out_of(made: Batch, catalog: Catalog) -> tuple[str, ...]:
     sources = different([one.source for one in made.asked])[0]
     kept = [note for source in sources for note in rows_kept(source, catalog.entity.name)]
     questions = [one.question for one in made.asked]
-    return tuple(dict.fromkeys([*kept, *ownerless(sources, catalog), *held(questions), *undeclared(questions)]))
+    return tuple(dict.fromkeys([*kept, *ownerless(sources, catalog), *clamping_note(questions), *undeclared(questions)]))
 
 
 # -- from statements to groups

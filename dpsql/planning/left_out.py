@@ -41,7 +41,7 @@ def left_out(program: Program, catalog: Catalog, public: PublicFacts) -> tuple[s
     asked = [one for one in (*(below for _, below in program.first), program) if not one.known.public and not one.idle]
     kept = [note for one in asked for note in rows_kept(one.view, catalog.entity.name, _learned(one, public))]
     private = [one.question for one in asked]
-    return tuple(dict.fromkeys([*kept, *ownerless([one.view for one in asked], catalog), *held(private), *selected(private),
+    return tuple(dict.fromkeys([*kept, *ownerless([one.view for one in asked], catalog), *clamping_note(private), *selected(private),
                                 *undeclared([one.question for one in asked if one.degrees is None]), *uncounted(asked),
                                 *unlisted([one.view for one in asked])]))
 
@@ -112,7 +112,7 @@ def _may_be_null(table: Table, name: str) -> bool:
 # -- values beyond their bounds
 
 
-def held(questions: Sequence[Question]) -> Iterator[str]:
+def clamping_note(questions: Sequence[Question]) -> Iterator[str]:
     """A note on the bounds to which values are clamped before they are summed, if some values may be outside."""
     found: dict[str, None] = {}
     for question in questions:
