@@ -444,7 +444,7 @@ def rows_shown(limit: int | None, offset: int) -> slice:
     return slice(offset, None if limit is None else offset + limit)
 
 
-def whole(question: Question) -> Question:
+def without_limit(question: Question) -> Question:
     """The question without LIMIT and OFFSET, whose answer has all rows."""
     return question if rows_shown(question.limit, question.offset) == ALL_ROWS else replace(question, limit=None, offset=0)
 

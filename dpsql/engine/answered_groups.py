@@ -8,7 +8,7 @@ from itertools import product
 
 import numpy as np
 
-from dpsql.answers.answer import ALL_ROWS, Answer, whole
+from dpsql.answers.answer import ALL_ROWS, Answer, without_limit
 from dpsql.batch.counted_keys import CountedKeys, counted_keys
 from dpsql.engine.session import Session
 from dpsql.engine.single import SingleStatement, bound_to, compiled
@@ -53,7 +53,7 @@ def _answered(text: str, session: Session) -> AnsweredGroups | None:
         view, known = limited_view(question, options, session.kernel, span_of(query.tree))
         if known.public or not question.keys or question.scalars or not _whole(question):
             return None
-        made = SingleStatement(program=compiled(whole(question), options, view, known, session), shown=ALL_ROWS, text=text,
+        made = SingleStatement(program=compiled(without_limit(question), options, view, known, session), shown=ALL_ROWS, text=text,
                                session=session)
     except Error:  # such as a table that is not there any more
         return None

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from dpsql.answers.answer import rows_shown, whole
+from dpsql.answers.answer import rows_shown, without_limit
 from dpsql.answers.described_columns import OF_DROP, columns_of
 from dpsql.engine.charging import located, with_minimum_frequency
 from dpsql.engine.free_plans import DeclaredGroups, Explaining, Listings, Public
@@ -155,7 +155,7 @@ def _one_question(query: Query, session: Session, parameters: Parameters) -> Pla
                               code="workload", subject="planning", span=options.span.get("planning"),
                               try_="strategy = 'auto' beside it")
         question = with_minimum_frequency(question, known, session)
-        program = compiled(whole(question), options, view, known, session)
+        program = compiled(without_limit(question), options, view, known, session)
     single = SingleStatement(program=program, shown=rows_shown(question.limit, question.offset), text=query.text, session=session)
     if not program.idle or program.first:
         return single
