@@ -70,7 +70,7 @@ def undeclared_cells(ref: Ref, known: Facts, domain: Domain, exprs: Mapping[Expr
     """
     line = _LINES.get(ref.type)
     if line is None or (domain.values and not _is_within(line, domain)):
-        return _Unordered(ref=ref, domain=domain, exprs=exprs, scratch=scratch).cells()
+        return _EqualityCells(ref=ref, domain=domain, exprs=exprs, scratch=scratch).cells()
     return _Ordered(ref=ref, domain=domain, exprs=exprs, scratch=scratch, line=line, known=known).cells()
 
 
@@ -185,7 +185,7 @@ def _is(expr: Expr, value: Value) -> Expr:
     return predicate("=", expr, Literal(value=value, type=expr.type))
 
 
-class _Unordered(_Maker):
+class _EqualityCells(_Maker):
     """Cells of values that are only compared by `=`: one for each constant that is not declared, and one for all others."""
 
     def cells(self) -> UndeclaredCells:
