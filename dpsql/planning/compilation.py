@@ -51,11 +51,11 @@ def compile_question(question: Question, options: Options, budget: Budget, publi
     `first` are its scalar subqueries, each with its view and stability; if there are any, the outer view may be public. Raises
     Unsupported or OptionError, located, for what cannot be answered.
     """
-    program = _outline(question, options, view, known, public)
+    program = _undecided_program(question, options, view, known, public)
     if first:
         inside = options.inside(outer_public=known.public)
         program = replace(program, first=tuple(
-            (scalar, _outline(scalar.question, inside, rows, stable, public)) for scalar, rows, stable in first))
+            (scalar, _undecided_program(scalar.question, inside, rows, stable, public)) for scalar, rows, stable in first))
     _check_clip(program)
     price = priced(options.price, budget, options.span)
     program, choices = with_account(program, price, public)
@@ -67,7 +67,7 @@ def compile_question(question: Question, options: Options, budget: Budget, publi
     return replace(program, chosen=tuple(choice for choice in choices[0] if choice is not None))
 
 
-def _outline(question: Question, options: Options, view: Node, known: Stability, public: PublicTables) -> Program:
+def _undecided_program(question: Question, options: Options, view: Node, known: Stability, public: PublicTables) -> Program:
     """The decisions that do not depend on the price: the bound, the parts, and what must be learned."""
     if question.together:
         span = next((call.span for call in question.aggregates if call.over is not None), None)
