@@ -78,7 +78,7 @@ def script(program: Program, public: PublicTables, scratch: Scratch) -> Generato
         estimates = {name: estimate.under(place) for name, estimate in released.aggregates.items()}
         found = single(scalar.awaited, below.question, released.cells, estimates, scratch, singles)
         singles[scalar.awaited.id] = found
-        notes += [*released.notes, told(scalar, found, below)]
+        notes += [*released.notes, release_note(scalar, found, below)]
     released = yield from _asked(with_values(program, values_of(singles)), public)
     return replace(released, notes=(*notes, *released.notes), singles=singles) if singles else released
 
@@ -100,7 +100,7 @@ def parts_released(program: Program, parts: Collection[str], public: PublicTable
             continue
         one = single(scalar.awaited, below.question, released.cells, estimates, scratch, singles)
         singles[scalar.awaited.id] = one
-        notes += [*released.notes, told(scalar, one, below)]
+        notes += [*released.notes, release_note(scalar, one, below)]
     return found
 
 
@@ -108,7 +108,7 @@ def values_of(singles: Mapping[str, Single]) -> dict[str, Value]:
     return {name: found.value for name, found in singles.items()}
 
 
-def told(scalar: Scalar, found: Single, program: Program) -> str:
+def release_note(scalar: Scalar, found: Single, program: Program) -> str:
     """The note on a value that was released for the question around it."""
     value = "NULL" if found.value is None else f"{found.value:.6g}" if isinstance(found.value, float) else f"{found.value}"
     sure = f" (standard error {found.error:.4g})" if found.error is not None else ""
