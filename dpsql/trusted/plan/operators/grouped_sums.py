@@ -24,7 +24,7 @@ def saturated(total: str, bound: int = SATURATION) -> str:
     return f"CAST(LEAST(GREATEST(COALESCE({total}, 0), -{bound}), {bound}) AS BIGINT)"
 
 
-def held(total: str, printing: Printing) -> str:
+def clamped_total(total: str, printing: Printing) -> str:
     """A HUGEINT sum as a BIGINT; or as a HUGEINT, if it is first added to others."""
     if printing.hold:
         return saturated(total)
@@ -45,7 +45,7 @@ def check_summands(input: Node, summands: tuple[Summand, ...]) -> None:
 
 
 def grouped_sums(input: Node, below: str, keys: tuple[str, ...], summands: tuple[Summand, ...], totals: tuple[str, ...],
-                 printing: Printing, where: str = "", hold: Callable[[str, Printing], str] = held) -> str:
+                 printing: Printing, where: str = "", hold: Callable[[str, Printing], str] = clamped_total) -> str:
     """The SELECT that sums the components of all summands for each value of `keys`, over the rows that satisfy the condition
     `where`; `hold` clamps a sum."""
     names, kinds = columns_of("t0", input), printing.seen(input)

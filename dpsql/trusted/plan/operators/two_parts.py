@@ -13,7 +13,7 @@ from dpsql.trusted.plan.expr.printing import quote
 from dpsql.trusted.plan.node import InvalidPlan, Printing, columns_of
 from dpsql.trusted.plan.operators.clip import Clip
 from dpsql.trusted.plan.operators.contributions import Contributions
-from dpsql.trusted.plan.operators.grouped_sums import GroupedSums, grouped_sums, held, only_readable
+from dpsql.trusted.plan.operators.grouped_sums import GroupedSums, clamped_total, grouped_sums, only_readable
 from dpsql.trusted.plan.operators.summands import Clipped
 from dpsql.trusted.plan.operators.truncate import Truncate, cheap
 
@@ -45,7 +45,7 @@ def in_two_parts(plan: GroupedSums, rows: str, printing: Printing) -> str:
     scaled = clip.render((given.render((large,), printing),), printing)
     by_entity = grouped_sums(clip, scaled, plan.keys, plan.summands, plan.totals, parts)
     keys = ", ".join(f"t0.{quote(key)}" for key in plan.keys)
-    totals = ", ".join(f"{held(f'SUM(t0.{quote(total)})', printing)} AS {quote(total)}" for total in plan.totals)
+    totals = ", ".join(f"{clamped_total(f'SUM(t0.{quote(total)})', printing)} AS {quote(total)}" for total in plan.totals)
     where = "" if plan.in_engine else only_readable(plan.input, plan.keys)
     return f"SELECT {keys}, {totals} FROM ({by_row} UNION ALL {by_entity}) AS t0{where} GROUP BY {keys}"
 

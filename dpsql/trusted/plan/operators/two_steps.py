@@ -14,7 +14,7 @@ from dpsql.trusted.plan.expr.functions import MEMBERSHIP
 from dpsql.trusted.plan.expr.nodes import Call, Expr, Literal, Ref, columns, has_value, walk
 from dpsql.trusted.plan.expr.printing import literal, quote, to_sql
 from dpsql.trusted.plan.node import Node, Printing, columns_of
-from dpsql.trusted.plan.operators.grouped_sums import GroupedSums, held
+from dpsql.trusted.plan.operators.grouped_sums import GroupedSums, clamped_total
 from dpsql.trusted.plan.operators.project import Project
 from dpsql.trusted.plan.operators.summands import Count, GridSum
 from dpsql.types import Type
@@ -56,7 +56,7 @@ def in_two_steps(plan: GroupedSums, below: str, printing: Printing) -> str | Non
     if not keys.printed or keys.tests > MOST_TESTS:
         return None
     sums = ", ".join(f"{total} AS {quote(name)}" for total, name in zip(totals, plan.totals, strict=True))
-    shown = ", ".join(f"{held(f't4.{quote(name)}', printing)} AS {quote(name)}" for name in plan.totals)
+    shown = ", ".join(f"{clamped_total(f't4.{quote(name)}', printing)} AS {quote(name)}" for name in plan.totals)
     return f"SELECT {shown} FROM (SELECT {sums} FROM ({keys.groups(below)}) AS t3) AS t4"
 
 
