@@ -14,7 +14,7 @@ from dpsql.planning.account_choice import with_account
 from dpsql.planning.all_part_kinds import KINDS
 from dpsql.planning.centred_averages import centred, middles_of
 from dpsql.planning.choose import Choice
-from dpsql.planning.contribution_bound import MANY_ROWS, PUBLIC, BoundedQuestion, decided, told
+from dpsql.planning.contribution_bound import MANY_ROWS, PUBLIC, BoundedQuestion, call_in_words, decided
 from dpsql.planning.degree_questions import DegreeQuestion, degree_question, way_of
 from dpsql.planning.frequency_limits import FREQUENCY, unknown_limits
 from dpsql.planning.groups import cells_declared, check_cells
@@ -192,7 +192,7 @@ def _check_clip(program: Program) -> None:
     units: dict[str, None] = {}
     for call in (call for question in summed for call in question.aggregates):
         apart, total = not call.aggregate.linear and program.bound.each, call.aggregate.kind is Kind.TOTAL
-        units |= dict.fromkeys(["rows", told(call)] if apart else [told(call) if total else "rows"])
+        units |= dict.fromkeys(["rows", call_in_words(call)] if apart else [call_in_words(call) if total else "rows"])
     if len(units) > 1:
         way = "bound = 'clip'" if program.known.owner is not None else "bound = 'balance'"
         raise OptionError("clip could mean " + " or ".join(units) + " here", code="clip", subject="clip",

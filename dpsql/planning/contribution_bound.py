@@ -128,7 +128,7 @@ def _automatic(question: Question, options: Options, known: Stability, searched:
                                  "them alone; of the ways to limit sums to a level, this has the smallest error")
     others = _others(question, known)
     if others or searched:
-        what = told(others[0]) if others else "a search for bounds"
+        what = call_in_words(others[0]) if others else "a search for bounds"
         return ContributionBound(bound=BY_NAME["rows"], because=f"{what} needs a limit on rows")
     if not any(call.aggregate.summed for call in question.aggregates):
         return ContributionBound(bound=BY_NAME["rows"], because="each entity counts once")
@@ -179,7 +179,7 @@ def _of_one(question: Question, known: Stability) -> bool:
     return known.owner in [key.column for key in question.keys]
 
 
-def told(call: AggregateCall) -> str:
+def call_in_words(call: AggregateCall) -> str:
     return call.text or call.function.upper()
 
 
@@ -230,11 +230,11 @@ def _check_aggregates(bound: Bound, calls: Sequence[AggregateCall], *, shared: b
     for call in calls:
         entities = call.aggregate.kind is Kind.DISTINCT and not call.columns  # which the policy asks for
         if not fits(call) and not entities:
-            fine = list(dict.fromkeys(told(other) for other in calls if fits(other)))
+            fine = list(dict.fromkeys(call_in_words(other) for other in calls if fits(other)))
             also = f"; it bounds {', '.join(fine)}" if fine else ""
             kinds = "COUNT, SUM, AVG and aggregates computed from them" if shared else "COUNT, SUM and AVG"
-            raise OptionError(f"{told(call)} is not bounded by bound = '{bound.name}', which is for {kinds}{also}",
-                              code="bound", subject=told(call), span=call.span,
+            raise OptionError(f"{call_in_words(call)} is not bounded by bound = '{bound.name}', which is for {kinds}{also}",
+                              code="bound", subject=call_in_words(call), span=call.span,
                               try_="a statement of its own for it" if fine else "bound = 'rows'" if bound.one and not shared else
                               "bound = 'auto'")
 
@@ -243,6 +243,6 @@ def _check_clip(question: Question, known: Stability, searched: Sequence[str]) -
     """Raises OptionError if an aggregate is not a sum, and no limit of rows is there beside the clip."""
     others = _others(question, known)
     if known.rows is None and (searched or others):
-        what = "the search for bounds" if searched else told(others[0])
+        what = "the search for bounds" if searched else call_in_words(others[0])
         raise OptionError(f"clip limits sums, but {what} needs a limit on rows", code="clip", subject="bound",
                           span=None if searched else others[0].span, try_="max_rows = 10, or rows_per_entity in the policy")

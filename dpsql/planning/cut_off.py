@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from dpsql.planning.all_part_kinds import KINDS
-from dpsql.planning.contribution_bound import told
+from dpsql.planning.contribution_bound import call_in_words
 from dpsql.planning.declared_rows import declared_rows
 from dpsql.planning.degree_questions import DegreeQuestion
 from dpsql.planning.options import Options
@@ -102,7 +102,7 @@ def uncovered(program: Program) -> str:
     """The text added to the note about a limit for numbers that the limit may move in either direction."""
     if not cuts_off(program) or program.degrees is not None:
         return ""
-    names = dict.fromkeys(told(call) for call in program.question.aggregates
+    names = dict.fromkeys(call_in_words(call) for call in program.question.aggregates
                           if not _sign(program.question, call) and not _all_ranked(program, call))
     return f"; it may move {' and '.join(names)} either way, by as much as the declared bounds allow" if names else ""
 

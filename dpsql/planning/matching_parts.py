@@ -26,7 +26,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from dpsql.errors import Unsupported
 from dpsql.mechanisms.mechanism import Estimates, Shared
-from dpsql.planning.contribution_bound import BoundedQuestion, told
+from dpsql.planning.contribution_bound import BoundedQuestion, call_in_words
 from dpsql.planning.part_kind import USUAL_MOST_ROWS, LimitedRows, PartKind, Reach
 from dpsql.questions.parts import Decomposition, Matchings
 from dpsql.questions.question import Question
@@ -71,7 +71,7 @@ class MatchingsKind(PartKind[Matchings]):
                "entities vouch for them, each for at most a number chosen privately")
         for call in asked.question.aggregates:
             if call.columns and any(isinstance(parts.parts[at], Matchings) for at in parts.uses[call.id]):
-                yield f"{told(call)} counts values as far as {far}; there may be more"
+                yield f"{call_in_words(call)} counts values as far as {far}; there may be more"
 
 
 def vouched_task(at: int, part: Matchings, view: Node, owner: str, most: int) -> Shared:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from dpsql.frozen import replace
 from dpsql.mechanisms.mechanism import Context, Estimates, Linear, Shared
-from dpsql.planning.contribution_bound import BoundedQuestion, told
+from dpsql.planning.contribution_bound import BoundedQuestion, call_in_words
 from dpsql.planning.part_kind import LimitedRows, PartKind, Reach, linear_task
 from dpsql.planning.sum_parts import level_task, sample_sum
 from dpsql.questions.parts import Decomposition, Modes
@@ -48,6 +48,6 @@ class ModesKind(PartKind[Modes]):
                 part = parts.parts[at]
                 if isinstance(part, Modes):
                     rows = modes.shortfall(estimates[at][0], len(part.values), confidence)
-                    yield (f"{told(call)}: {'of the rows that are kept, ' if kept else ''}in each group, with a confidence of "
+                    yield (f"{call_in_words(call)}: {'of the rows that are kept, ' if kept else ''}in each group, with a confidence of "
                            f"{100 * confidence:g} %, no declared value is more frequent than the one that is shown "
                            f"by more than {math.ceil(rows):,} rows")

@@ -27,7 +27,7 @@ from dpsql.planning.all_part_kinds import KINDS
 from dpsql.planning.centred_averages import AverageCentre, averages_of, centred, centres_of
 from dpsql.planning.choose import Choice, shares_of_averages
 from dpsql.planning.compilation import parts_of, with_values
-from dpsql.planning.contribution_bound import told as told_of
+from dpsql.planning.contribution_bound import call_in_words as told_of
 from dpsql.planning.cut_off import cuts_off, open_ends, uncovered
 from dpsql.planning.frequency_limits import with_limits
 from dpsql.planning.groups import axes_of, cells_declared, combined, groups_of
