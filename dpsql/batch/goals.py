@@ -56,7 +56,7 @@ def taken(options: Sequence[Option]) -> tuple[list[Option], Goal | None]:
     return [option for option in options if option.name not in own], goal
 
 
-def told(goal: Goal, confidence: Fraction) -> str:
+def goal_clause(goal: Goal, confidence: Fraction) -> str:
     """The clause that states a goal, as it is written in SQL."""
     if goal.kind == "standard":
         return f"STANDARD ERROR {_written(goal.amount)}"
@@ -111,7 +111,7 @@ class Goals(Frozen):
                                          for name, goal in goals.items()} for goals in self.each))
 
     def __str__(self) -> str:
-        texts = list(dict.fromkeys(told(goal, self.confidence) for goals in self.each for goal in goals.values()))
+        texts = list(dict.fromkeys(goal_clause(goal, self.confidence) for goals in self.each for goal in goals.values()))
         return ", ".join(texts if len(texts) <= 4 else [*texts[:3], f"and {len(texts) - 3} more"])
 
 
