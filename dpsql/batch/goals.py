@@ -49,7 +49,7 @@ def read_goal(error_within: object, standard_error: object) -> Goal | None:
                 amount=exact(value, name, least=Fraction(1, MOST), most=Fraction(MOST)))
 
 
-def taken(options: Sequence[Option]) -> tuple[list[Option], Goal | None]:
+def split_goal(options: Sequence[Option]) -> tuple[list[Option], Goal | None]:
     """Split the options of a call into the others and the accuracy that some of them state. Raises OptionError."""
     own = {option.name: option.value for option in options if option.name in ("error_within", "standard_error")}
     goal = read_goal(own.get("error_within"), own.get("standard_error"))
