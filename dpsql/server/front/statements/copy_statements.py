@@ -19,7 +19,7 @@ from dpsql.server.front.statements.transaction_status import first_word
 from dpsql.server.front.statements.wrapped_queries import wrapped_query
 from dpsql.server.front.terms.answers_on_wire import RefusedOnWire
 from dpsql.server.front.terms.copied_rows import CopyForm
-from dpsql.server.front.terms.sqlstates import told
+from dpsql.server.front.terms.sqlstates import refusal_on_wire
 from dpsql.sql.text.tokens import Words, tokens_of
 
 _SHOWING = ("SELECT", "WITH", "FROM", "VALUES", "(", "EXPLAIN", "SHOW", "DESCRIBE", "DESC", "VALIDATE")
@@ -57,7 +57,7 @@ def read_copy(text: str) -> CopyStatement | None:
     try:
         tokens_of(text)
     except Error as fault:
-        raise told(fault, text) from None
+        raise refusal_on_wire(fault, text) from None
     raise RefusedOnWire("this COPY statement cannot be parsed", sqlstate="42601")
 
 

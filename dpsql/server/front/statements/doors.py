@@ -15,7 +15,7 @@ from dpsql.server.front.statements.remote_session import VaultChannel, open_remo
 from dpsql.server.front.statements.seat import ConnectionSeat
 from dpsql.server.front.statements.shown_answers import ShownToAccounts
 from dpsql.server.front.terms.answers_on_wire import Seat
-from dpsql.server.front.terms.sqlstates import told
+from dpsql.server.front.terms.sqlstates import refusal_on_wire
 from dpsql.server.link.login_messages import MALFORMED, WRONG, FirstProof, NotProven
 
 Say = Callable[[bytes], bytes]
@@ -47,7 +47,7 @@ class VaultDoor:
                 raise
         except Error as caught:
             fault = caught
-        raise told(fault, "")
+        raise refusal_on_wire(fault, "")
 
     def connect(self, name: str, database: str, first: FirstProof, say: Say) -> Connection:
         """The connection of a user who has proven to know the password. Raises NotProven and errors.Error."""

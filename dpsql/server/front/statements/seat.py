@@ -33,7 +33,7 @@ from dpsql.server.front.statements.shown_answers import ENTRY, ShownAnswer, Show
 from dpsql.server.front.statements.statements_about_connection import SETTING_WORDS, AboutConnection, Settings, read_setting
 from dpsql.server.front.statements.transaction_status import first_word
 from dpsql.server.front.terms.answers_on_wire import ColumnOnWire, Described, Notice, OutcomeOnWire, RefusedOnWire
-from dpsql.server.front.terms.sqlstates import cancelled, told
+from dpsql.server.front.terms.sqlstates import cancelled, refusal_on_wire
 from dpsql.sql.text import border
 from dpsql.sql.text.parse import parse
 from dpsql.sql.text.split import split
@@ -299,7 +299,7 @@ class ConnectionSeat:
             return cancelled(late=self._was_late, charged=self._last_charge())
         if was_stopped and fault.code in STOPPED:
             return cancelled(late=self._was_late)
-        return told(fault, text)
+        return refusal_on_wire(fault, text)
 
     def _last_charge(self) -> str:
         """What the statement was charged that just failed, in words."""
@@ -418,5 +418,5 @@ def seats(connected: Callable[[str, str], Connection]) -> Callable[[str, str, Ma
             return ConnectionSeat(connected(user, database), user=user, database=database, startup=startup)
         except Error as caught:
             fault = caught
-        raise told(fault, "")
+        raise refusal_on_wire(fault, "")
     return open_seat

@@ -29,7 +29,7 @@ BY_CLASS: tuple[tuple[type[Error], str], ...] = (
     (errors.OperationalError, "58000"), (errors.InterfaceError, "08000"), (errors.DatabaseError, "XX000"))
 
 
-def told(fault: Error, text: str) -> RefusedOnWire:
+def refusal_on_wire(fault: Error, text: str) -> RefusedOnWire:
     """The error of a statement with this text."""
     here = fault.span is not None and fault.text in ("", text)
     source = "" if fault.source == "SQL" or not fault.source else f"in {fault.source}"
