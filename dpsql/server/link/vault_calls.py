@@ -307,7 +307,7 @@ ABOUT: Mapping[type[Error], str] = {
 OTHER = Fault("Other")  # which says nothing: in the front it becomes a fault of dpsql itself
 
 
-def told(fault: BaseException) -> Fault:
+def fault_for_front(fault: BaseException) -> Fault:
     """A fault in the form that is sent to the front. For unlisted faults, it only says that there was one. For faults that may
     name a file or a machine of the owner, it only says what the fault is about, as analysts see it; the log has the rest."""
     name = type(fault).__name__

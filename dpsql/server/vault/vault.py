@@ -43,10 +43,10 @@ from dpsql.server.link.vault_calls import (
     ReleasedStep,
     Spent,
     ToldAccount,
+    fault_for_front,
     is_short,
     may_call,
     send_answer,
-    told,
 )
 from dpsql.server.vault.departure import Leaving
 from dpsql.server.vault.one_core import Cores
@@ -174,7 +174,7 @@ class Channel:
             raise
         except Exception as caught:
             fault = caught
-        send_answer(self._frames, told(fault))
+        send_answer(self._frames, fault_for_front(fault))
         return False
 
     def _open(self, user: str, database: str, role: Callable[[], str]) -> None:
@@ -291,9 +291,9 @@ class ServedAccount:
                 given = call.read(decoded(data, self._read_table if call.exact else self._own_table))
                 return Made(getattr(self, f"_{call.name}")(*given))
         except _Cancelled:
-            return told(OperationalError("the statement was interrupted before it was charged", code="cancelled"))
+            return fault_for_front(OperationalError("the statement was interrupted before it was charged", code="cancelled"))
         except BaseException as fault:
-            return told(fault)
+            return fault_for_front(fault)
 
     @contextlib.contextmanager
     def _running(self) -> Generator[None]:
