@@ -88,7 +88,7 @@ class DeclaredValues:
     def _one(task: Occurrences, allotted: Cost, setting: Context) -> Generator[Request, Any, Estimates]:
         if task.total is None:
             noise = noise_of(task, allotted)
-            return told(task, [(yield from looked(task, noise, setting))], [noise])
+            return estimated_numbers(task, [(yield from looked(task, noise, setting))], [noise])
         first, rest = noise_of(task, allotted.part(LOOK)), allotted.part(1 - LOOK)
         seen = [(yield from looked(task, first, setting))]
         on_total = bought(_moved(task.total, rest), rest)
@@ -99,7 +99,7 @@ class DeclaredValues:
             return estimates(task.at, released.totals[0], on_total)
         second = noise_of(task, rest)
         seen.append((yield from looked(task, second, setting)))
-        return told(task, seen, [first, second])
+        return estimated_numbers(task, seen, [first, second])
 
 
 def looked(task: Occurrences, noise: Noise, setting: Context) -> Generator[Request, Any, Reals]:
@@ -144,7 +144,7 @@ def hidden(seen: Sequence[Reals], noises: Sequence[Noise], setting: Context) -> 
     return np.asarray((shares <= _margin(noises, weights, shares.shape[1], float(setting.confidence))).sum(axis=1))
 
 
-def told(task: Occurrences, seen: Sequence[Reals], noises: Sequence[Noise]) -> Estimates:
+def estimated_numbers(task: Occurrences, seen: Sequence[Reals], noises: Sequence[Noise]) -> Estimates:
     """The estimated number of values that occur in each cell."""
     chances, wrong, many = occurring(seen, noises), misjudged(seen, noises), len(task.values)
     weights, shares = _combined(seen, noises)
