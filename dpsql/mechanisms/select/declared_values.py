@@ -92,7 +92,7 @@ class DeclaredValues:
         first, rest = noise_of(task, allotted.part(LOOK)), allotted.part(1 - LOOK)
         seen = [(yield from looked(task, first, setting))]
         on_total = bought(_moved(task.total, rest), rest)
-        if setting.cells and float((hidden(seen, [first], setting) ** 2).mean()) / 4 > on_total.variance:
+        if setting.cells and float((insignificant_values(seen, [first], setting) ** 2).mean()) / 4 > on_total.variance:
             released: MeasuredSums = yield NoisySums(
                 plan=GroupedSums(input=task.total.input, keys=setting.keys, summands=(task.total.summand,)),
                 cells=setting.cells, noises=(on_total,))
@@ -138,7 +138,7 @@ def _told_of_total(total: Linear, allotted: Cost) -> str:
     return f"noise of standard deviation {math.sqrt(bought(_moved(total, rest), rest).variance):.4g} on their number"
 
 
-def hidden(seen: Sequence[Reals], noises: Sequence[Noise], setting: Context) -> Reals:
+def insignificant_values(seen: Sequence[Reals], noises: Sequence[Noise], setting: Context) -> Reals:
     """The number of values of each cell that are not significant; the error of the answer is about half of it."""
     weights, shares = _combined(seen, noises)
     return np.asarray((shares <= _margin(noises, weights, shares.shape[1], float(setting.confidence))).sum(axis=1))
