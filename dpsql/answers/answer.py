@@ -22,7 +22,7 @@ from dpsql.questions.question import AggregateCall, Question
 from dpsql.questions.rules.modes import candidates
 from dpsql.questions.rules.one_column import range_of
 from dpsql.questions.rules.regression import PAIRS
-from dpsql.questions.rules.substitute import as_columns, held
+from dpsql.questions.rules.substitute import as_columns, clamped_value
 from dpsql.sql.binding.domains import Scratch
 from dpsql.trusted.cached import cached_property
 from dpsql.trusted.plan.cells import Cells, column_of
@@ -175,7 +175,7 @@ def single(awaited: Placeholder, question: Question, cells: Cells, aggregates: M
         table = _ValueTable(question, cells, aggregates, scratch, singles)
         made = table.output(question.outputs[0].expr)
         kept = _chosen_rows(question, table, [made], len(cells))
-        value = held(awaited, made.values[kept[0]] if kept else None)
+        value = clamped_value(awaited, made.values[kept[0]] if kept else None)
         estimate = None if made.estimate is None else replace(made.estimate, values=_floats([value]))
     return Single(type=awaited.type, value=value, noisy=made.noisy, estimate=estimate)
 
