@@ -170,7 +170,7 @@ def bounded(column: Field, call: AggregateCall) -> Quantizer:
     return grid
 
 
-def held(view: Node, call: AggregateCall) -> Node:
+def with_clamped_column(view: Node, call: AggregateCall) -> Node:
     """The view with a summed or averaged column clamped to its declared bounds, as when private rows are summed."""
     if not call.aggregate.average and call.aggregate.kind is not Kind.TOTAL:
         return view

@@ -29,7 +29,7 @@ from dpsql.trusted.plan.expr.nodes import Ref, Value
 from dpsql.trusted.plan.node import Node, Stability
 from dpsql.validation.deciders.decider import Check
 from dpsql.validation.findings import UNTESTED, Finding
-from dpsql.validation.forms import CheckedAggregate, bounded, column_of, held
+from dpsql.validation.forms import CheckedAggregate, bounded, column_of, with_clamped_column
 from dpsql.validation.ranges import Range, around
 from dpsql.validation.synthetic import Substitution
 
@@ -187,7 +187,7 @@ def _synthetic(query: Query, cells: Sequence[tuple[Value, ...]], private: Questi
         raise
     calls = tuple(replace(call, discrete=True) if call.fraction is not None else call for call in question.aggregates)
     question = replace(question, aggregates=calls)
-    shown, aggregates = exact(question, held(question.view, calls[0]), stand.public)
+    shown, aggregates = exact(question, with_clamped_column(question.view, calls[0]), stand.public)
     found = dict(zip(shown, aggregates[calls[0].id].values, strict=True))
     missing = Fraction(0) if calls[0].aggregate.counts or calls[0].aggregate.linear else None
     values = []
