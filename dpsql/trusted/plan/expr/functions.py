@@ -391,7 +391,7 @@ TABLE: dict[str, Function] = {
     "negate": _row(_arithmetic("(-{0})", iv.negate, numbers=1), "-age"),
     "abs": _row((Overload(args=(BIGINT,), result=BIGINT, sql="TRY(abs({0}))", range=iv.absolute, proved=_fits(iv.absolute)),
                  Overload(args=(DOUBLE,), result=DOUBLE, sql="abs({0})", range=iv.absolute)), "abs(age)"),
-    HELD: _row((Overload(args=(BIGINT, BIGINT, BIGINT), result=BIGINT, constants=(1, 2), range=iv.held, accepts=_no_null,
+    HELD: _row((Overload(args=(BIGINT, BIGINT, BIGINT), result=BIGINT, constants=(1, 2), range=iv.clamp_range, accepts=_no_null,
                          sql="(CASE WHEN ({0} >= {1}) AND ({0} <= {2}) THEN {0} END)"),)),
     "sign": _row(tuple(Overload(args=(kind,), result=BIGINT, sql="CAST(sign({0}) AS BIGINT)", range=iv.constant(-1, 1))
                        for kind in (BIGINT, DOUBLE)), "sign(age)"),
