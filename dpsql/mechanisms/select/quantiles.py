@@ -52,7 +52,7 @@ from dpsql.trusted.accounting.cost import Cost
 from dpsql.trusted.cached import cached_property
 from dpsql.trusted.measurements.noisy_sums import MeasuredSums, NoisySums
 from dpsql.trusted.measurements.reading.request import Request
-from dpsql.trusted.measurements.select import ROUNDING, Segment, Select, Selected, Target, apart
+from dpsql.trusted.measurements.select import ROUNDING, Segment, Select, Selected, Target, score_change
 from dpsql.trusted.plan.operators.grouped_sums import GroupedSums
 from dpsql.trusted.plan.operators.ranks import Ranks
 from dpsql.trusted.plan.operators.summands import Count
@@ -73,7 +73,7 @@ APART = 2  # up to so many quantiles are chosen one by one
 
 
 def exponential_scale(rows: int) -> ScaleOf:
-    """The scale of the exponential mechanism for scores in which a row counts `apart`; for its cost see
+    """The scale of the exponential mechanism for scores in which a row counts `score_change`; for its cost see
     `measurements.select.Select`."""
 
     def scale(allotted: Cost, apart: int) -> float:
@@ -171,7 +171,7 @@ class QuantileSearch(Frozen):
         """The scale of the scores of each level."""
         share = self.price.part((1 - self.ends_share) / len(self.levels))
         scale_of = flip_scale(self.task.rows) if self.flip else exponential_scale(self.task.rows)
-        return tuple(scale_of(share, max(apart(Target(fraction=self.fraction(step))) for step in level)) for level in self.levels)
+        return tuple(scale_of(share, max(score_change(Target(fraction=self.fraction(step))) for step in level)) for level in self.levels)
 
     @cached_property
     def errors(self) -> tuple[tuple[float, ...], ...]:

@@ -86,7 +86,7 @@ class Select(Frozen, OfOnePlan):
         if certificate.below.public:
             return FREE
         rows = certificate.rows
-        worst = max(apart(each.target, each.below, each.above) for segments in self.segments for each in segments)
+        worst = max(score_change(each.target, each.below, each.above) for segments in self.segments for each in segments)
         return choice_cost(rows * worst, self.scale, flip=self.flip, rounding=rows * ROUNDING)
 
     def release(self, context: Context, certificate: Certificate) -> Selected:
@@ -98,7 +98,7 @@ class Select(Frozen, OfOnePlan):
             for values, segments in each(zip(ranked, self.segments, strict=True))))
 
 
-def apart(target: Target, below: int = 1, above: int = 1) -> int:
+def score_change(target: Target, below: int = 1, above: int = 1) -> int:
     """How much one row can change the difference between two integer scores of a segment; see `Select`."""
     a, rest = target.fraction.numerator, target.fraction.denominator - target.fraction.numerator
     return max(below * rest, above * a) + max(below * a, above * rest)

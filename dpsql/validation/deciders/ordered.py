@@ -15,7 +15,7 @@ from dpsql.mechanisms.additive_noise import scale_of
 from dpsql.questions.chosen_grids import quantizer
 from dpsql.trusted.accounting.cost import Cost
 from dpsql.trusted.measurements.noisy_sums import MeasuredSums, NoisySums
-from dpsql.trusted.measurements.select import ROUNDING, Segment, Select, Selected, Target, apart
+from dpsql.trusted.measurements.select import ROUNDING, Segment, Select, Selected, Target, score_change
 from dpsql.trusted.noise.integer import DiscreteLaplace
 from dpsql.trusted.plan.expr.nodes import Case as When
 from dpsql.trusted.plan.expr.nodes import Expr, predicate, whole
@@ -65,7 +65,7 @@ class DrawnValue:
         `Sides.wrong`, and every value on the wrong side of it scores as much below 0: each weighs exp(-that / scale) at most."""
         grid = self._grid(case)
         assert grid is not None
-        short = float((distance - 1) * case.rows * apart(self._target(case))) / 2 / self._scale(case, allotted)
+        short = float((distance - 1) * case.rows * score_change(self._target(case))) / 2 / self._scale(case, allotted)
         return min(1.0, len(case.asked.cells) * (grid.most + 1) * math.exp(-short))
 
     @staticmethod
@@ -76,7 +76,7 @@ class DrawnValue:
     def _scale(self, case: Check, allotted: Cost) -> float:
         # bounded range: rho = epsilon^2 / 8
         epsilon = allotted.as_epsilon if allotted.epsilon is not None else 2 * allotted.as_epsilon
-        return scale_of(Fraction(case.rows * apart(self._target(case))) / (epsilon - case.rows * ROUNDING))
+        return scale_of(Fraction(case.rows * score_change(self._target(case))) / (epsilon - case.rows * ROUNDING))
 
     @staticmethod
     def _grid(case: Check) -> Quantizer | None:
