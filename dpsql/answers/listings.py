@@ -36,7 +36,7 @@ def limit_of_rows(table: Table, entity: str) -> str:
     return f"{limit} of each {entity}"
 
 
-def described(catalog: Catalog, name: str, span: Span, text: str) -> Listing:
+def table_listing(catalog: Catalog, name: str, span: Span, text: str) -> Listing:
     """The declared columns of a table. Raises SqlError or Unsupported, located, if there is no such table."""
     table = catalog.table(name)
     if table is None:

@@ -111,7 +111,7 @@ def _shown(statement: Show, session: Session, parameters: Parameters) -> Plan:
 
 
 def _described(statement: Describe, session: Session, parameters: Parameters) -> Plan:
-    from dpsql.answers.listings import described
+    from dpsql.answers.listings import table_listing
 
     return Listings(listed=lambda: described(session.catalog, statement.table, statement.span, statement.text))
 
