@@ -162,13 +162,15 @@ def estimates_of(places: Sequence[Place], told: Sequence[Told]) -> list[Estimate
     for group in {place.group for place in places}:
         mine, mixed = [at for at, place in enumerate(places) if place.group == group], told[group].mixed
         if len(mine) > 1 and mixed is not None:
-            for at, estimate in zip(mine, with_uncorrelated_errors(mine, [found[at] for at in mine], [places[at].weights(mixed()) for at in mine],
-                                                NoiseTerm(kind=told[group].kind, scale=1.0)), strict=True):
+            rewritten = with_uncorrelated_errors(mine, [found[at] for at in mine], [places[at].weights(mixed()) for at in mine],
+                                                 NoiseTerm(kind=told[group].kind, scale=1.0))
+            for at, estimate in zip(mine, rewritten, strict=True):
                 found[at] = estimate
     return found
 
 
-def with_uncorrelated_errors(names: Sequence[int], sums: Sequence[Estimate], weights: Sequence[Array], error: NoiseTerm) -> list[Estimate]:
+def with_uncorrelated_errors(names: Sequence[int], sums: Sequence[Estimate], weights: Sequence[Array],
+                             error: NoiseTerm) -> list[Estimate]:
     """Rewrite the errors of the sums as combinations of uncorrelated noise terms, as many as there are sums, by a root of each
     cell's covariance matrix. Combinations of the sums are then combinations of these terms, with the right variance."""
     table = np.stack(weights, axis=1)

@@ -53,8 +53,8 @@ def _answered(text: str, session: Session) -> AnsweredGroups | None:
         view, known = limited_view(question, options, session.kernel, span_of(query.tree))
         if known.public or not question.keys or question.scalars or not _whole(question):
             return None
-        made = SingleStatement(program=compiled(without_limit(question), options, view, known, session), shown=ALL_ROWS, text=text,
-                               session=session)
+        made = SingleStatement(program=compiled(without_limit(question), options, view, known, session), shown=ALL_ROWS,
+                               text=text, session=session)
     except Error:  # such as a table that is not there any more
         return None
     stored = session.ledger.stored(session.account, made.identity, session.kernel.version)

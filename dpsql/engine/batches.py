@@ -154,8 +154,8 @@ class WorkloadStatement(Charged[Answers]):
         return answers_read(stored, self.made.asked)
 
     def bill(self) -> ChargeRequest:
-        return ChargeRequest(steps=batch_steps(self.made, self.options, self.session), cost=self.made.allotted, options=self.options,
-                    views=[group.view for group in self.made.groups])
+        return ChargeRequest(steps=batch_steps(self.made, self.options, self.session), cost=self.made.allotted,
+                             options=self.options, views=[group.view for group in self.made.groups])
 
 
 def answers_read(stored: str, asked: Sequence[LinearStatement]) -> Answers:

@@ -113,7 +113,7 @@ def _shown(statement: Show, session: Session, parameters: Parameters) -> Plan:
 def _described(statement: Describe, session: Session, parameters: Parameters) -> Plan:
     from dpsql.answers.listings import table_listing
 
-    return Listings(listed=lambda: described(session.catalog, statement.table, statement.span, statement.text))
+    return Listings(listed=lambda: table_listing(session.catalog, statement.table, statement.span, statement.text))
 
 
 _KINDS: Mapping[type[Any], Callable[[Any, Session, Parameters], Plan]] = {

@@ -123,4 +123,4 @@ class OpeningStatement(Charged[OnlineModel]):
 
     def bill(self) -> ChargeRequest:
         return ChargeRequest(steps=self.plan.steps(self.identity), cost=self.plan.allotted, options=self.plan.terms.options,
-                    views=(self.plan.table.view,))
+                             views=(self.plan.table.view,))

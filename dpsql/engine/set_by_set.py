@@ -101,7 +101,7 @@ class SetBySet(Charged[Answer]):
     def bill(self) -> ChargeRequest:
         program = self.program
         return ChargeRequest(steps=self._steps(self._left_out()), cost=program.cost, options=program.options,
-                    views=[below.view for _, below in program.first])
+                             views=[below.view for _, below in program.first])
 
     def _steps(self, left: tuple[str, ...]) -> Generator[Request, Any, Answer]:
         question, program, session = self.question, self.program, self.session

@@ -107,7 +107,7 @@ class SingleStatement(Charged[Answer]):
     def bill(self) -> ChargeRequest:
         program = self.program
         return ChargeRequest(steps=program_steps(program, self.session), cost=program.cost, options=program.options,
-                    views=(program.view, *(below.view for _, below in program.first)))
+                             views=(program.view, *(below.view for _, below in program.first)))
 
 
 def program_steps(program: Program, session: Session) -> Generator[Request, Any, Answer]:

@@ -245,7 +245,7 @@ class SynthesisStatement(Charged[SyntheticTable]):
 
     def bill(self) -> ChargeRequest:
         return ChargeRequest(steps=self._steps(), cost=self.plan.task.price, options=self.plan.terms.options,
-                    views=(self.plan.task.table.view,))
+                             views=(self.plan.task.table.view,))
 
     def _steps(self) -> Generator[Request, Any, SyntheticTable]:
         """The steps of the plan. The table keeps what was measured."""

@@ -196,4 +196,4 @@ class LinkedStatement(Charged[ReleasedDatabase]):
 
     def bill(self) -> ChargeRequest:
         return ChargeRequest(steps=steps(self.plan, self.identity), cost=self.plan.price, options=self.plan.terms.options,
-                    views=self.plan.relations)
+                             views=self.plan.relations)

@@ -41,8 +41,8 @@ def left_out(program: Program, catalog: Catalog, public: PublicFacts) -> tuple[s
     asked = [one for one in (*(below for _, below in program.first), program) if not one.known.public and not one.idle]
     kept = [note for one in asked for note in rows_kept(one.view, catalog.entity.name, _learned(one, public))]
     private = [one.question for one in asked]
-    return tuple(dict.fromkeys([*kept, *ownerless([one.view for one in asked], catalog), *clamping_note(private), *selected(private),
-                                *undeclared([one.question for one in asked if one.degrees is None]), *uncounted(asked),
+    return tuple(dict.fromkeys([*kept, *ownerless([one.view for one in asked], catalog), *clamping_note(private),
+                                *selected(private), *undeclared([one.question for one in asked if one.degrees is None]), *uncounted(asked),
                                 *unlisted([one.view for one in asked])]))
 
 

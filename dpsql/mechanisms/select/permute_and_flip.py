@@ -30,7 +30,7 @@ class PermuteAndFlip:
         coarse = coarser(task.part).grid
         fits = coarse == task.part.grid  # a coarser grid is used only if the statement names this mechanism
         return Accepted(error=search.error if fits else math.inf,
-                   noise=f"ranks off by {search.error:.4g} rows or so, values in steps of {float(coarse.step):g}")
+                        noise=f"ranks off by {search.error:.4g} rows or so, values in steps of {float(coarse.step):g}")
 
     def run(self, tasks: Sequence[tuple[Task, Cost]], setting: Context) -> Script:
         found = []

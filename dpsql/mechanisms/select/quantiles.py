@@ -171,7 +171,8 @@ class QuantileSearch(Frozen):
         """The scale of the scores of each level."""
         share = self.price.part((1 - self.ends_share) / len(self.levels))
         scale_of = flip_scale(self.task.rows) if self.flip else exponential_scale(self.task.rows)
-        return tuple(scale_of(share, max(score_change(Target(fraction=self.fraction(step))) for step in level)) for level in self.levels)
+        return tuple(scale_of(share, max(score_change(Target(fraction=self.fraction(step))) for step in level))
+                     for level in self.levels)
 
     @cached_property
     def errors(self) -> tuple[tuple[float, ...], ...]:

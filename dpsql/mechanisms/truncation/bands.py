@@ -49,7 +49,8 @@ class Bands(SharedMechanism):
 
     def _judged(self, task: Shared, allotted: Cost, cells: int) -> Verdict:
         error = 2 * _unit(_noise(task, allotted, grouped=task.groups is not None))
-        return Accepted(error=error, noise=f"a standard error of about {error:.4g} for each unit of the largest total that stands out")
+        return Accepted(error=error, noise=f"a standard error of about {error:.4g} for each unit of the largest "
+                        "total that stands out")
 
     @staticmethod
     def _one(task: Shared, allotted: Cost, setting: Context) -> Generator[Request, Any, Estimate]:

@@ -21,8 +21,8 @@ _PARTS = (Node, Expr, Question, Output, Ordering)
 def substitute(tree: Tree, values: Mapping[str, Value]) -> Tree:
     """A plan, a question or an expression with values substituted for placeholders; a placeholder without a value stays.
 
-    What was proved before still holds: values are clamped to the ranges that their placeholders declare (`clamped_value`), and a NULL gets
-    such a range too, so facts can only become narrower.
+    What was proved before still holds: values are clamped to the ranges that their placeholders declare (`clamped_value`), and a
+    NULL gets such a range too, so facts can only become narrower.
     """
     def change(part: Placeholder) -> Expr:
         return _constant(part, values[part.id]) if part.id in values else part

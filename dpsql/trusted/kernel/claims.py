@@ -40,9 +40,9 @@ class Claims:
     """Compares the claims of plans with what is derived for them. For one thread at a time, as a kernel is.
 
     What was claimed, derived and confirmed of a relation is kept until `begin`, and is valid wherever the same object is used.
-    Proof: plans are frozen, and are the kernel's own copies, to which nobody else has a reference (`taken`); the plans that were
-    compared are kept too, so that no other object gets the ids of their relations; and the only other input, which public rows
-    agree, stays the same until `forget`.
+    Proof: plans are frozen, and are the kernel's own copies, to which nobody else has a reference (`copied_request`); the plans
+    that were compared are kept too, so that no other object gets the ids of their relations; and the only other input, which
+    public rows agree, stays the same until `forget`.
     """
 
     def __init__(self, reader: Reader, public: PublicFacts, printing: Printing) -> None:

@@ -2,8 +2,8 @@
 
 1. Nothing leaves but a release.
 2. Check, charge, read, add noise, store, release: in that order. A charge is never taken back.
-3. Trust no caller: a request is copied (`copied_request`), its certificate and cost are derived again from the plan in the copy, and
-   the claims of that plan's operators are used only if `checker` confirms them.
+3. Trust no caller: a request is copied (`copied_request`), its certificate and cost are derived again from the plan in the
+   copy, and the claims of that plan's operators are used only if `checker` confirms them.
 4. After the charge, every fault becomes the same `Incident`: its text, type and cause reveal nothing.
 5. Until then nothing reveals that a statement is over, not even the ledger.
 """

@@ -46,7 +46,8 @@ def columns_of(plan: OwnerSets, context: Context) -> Columns | None:
     return found if len(found[-1]) <= MOST_ROWS else None
 
 
-def extensions_in_memory(columns: Columns, plan: OwnerSets, levels: tuple[int, ...], cells: int, solvers: Solvers) -> list[tuple[Sums, ...]]:
+def extensions_in_memory(columns: Columns, plan: OwnerSets, levels: tuple[int, ...], cells: int,
+                         solvers: Solvers) -> list[tuple[Sums, ...]]:
     """The extensions that `read` returns, for sets in memory."""
     found: list[tuple[Sums, ...]] = []
     for names, weights in by_cell(columns, cells, told=plan.cell is not None):
