@@ -42,8 +42,8 @@ def left_out(program: Program, catalog: Catalog, public: PublicFacts) -> tuple[s
     kept = [note for one in asked for note in rows_kept(one.view, catalog.entity.name, _learned(one, public))]
     private = [one.question for one in asked]
     return tuple(dict.fromkeys([*kept, *ownerless([one.view for one in asked], catalog), *clamping_note(private),
-                                *selected(private), *undeclared([one.question for one in asked if one.degrees is None]), *uncounted(asked),
-                                *unlisted([one.view for one in asked])]))
+                                *selected(private), *undeclared([one.question for one in asked if one.degrees is None]),
+                                *uncounted(asked), *unlisted([one.view for one in asked])]))
 
 
 def _learned(program: Program, public: PublicFacts) -> Sequence[Unknown]:

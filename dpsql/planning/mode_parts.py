@@ -48,6 +48,6 @@ class ModesKind(PartKind[Modes]):
                 part = parts.parts[at]
                 if isinstance(part, Modes):
                     rows = modes.shortfall(estimates[at][0], len(part.values), confidence)
-                    yield (f"{call_in_words(call)}: {'of the rows that are kept, ' if kept else ''}in each group, with a confidence "
-                           f"of {100 * confidence:g} %, no declared value is more frequent than the one that is shown "
+                    yield (f"{call_in_words(call)}: {'of the rows that are kept, ' if kept else ''}in each group, with a "
+                           f"confidence of {100 * confidence:g} %, no declared value is more frequent than the one that is shown "
                            f"by more than {math.ceil(rows):,} rows")

@@ -60,8 +60,8 @@ class DegreeCounts:
         if task.bound != self.name:
             return Refused(because=f"bound = '{self.name}' asks for it")
         noise = _noise(task, allotted)
-        return Accepted(error=math.sqrt(2 * noise.variance), noise=f"a standard error of {math.sqrt(2 * noise.variance):.4g} for each "
-                        f"degree up to {task.most}, less for degrees that few entities have")
+        return Accepted(error=math.sqrt(2 * noise.variance), noise=f"a standard error of {math.sqrt(2 * noise.variance):.4g} for "
+                        f"each degree up to {task.most}, less for degrees that few entities have")
 
     def run(self, tasks: Sequence[tuple[Task, Cost]], setting: Context) -> Script:
         """Answer all tasks of a statement by one release, at the sum of their prices."""
