@@ -34,8 +34,8 @@ class Laplace:
         assert task.sensitivity.l1 is not None
         return DiscreteLaplace(scale=scale_of(Fraction(task.sensitivity.l1) / allotted.as_epsilon))
 
-    def run(self, tasks: Sequence[tuple[Task, Cost]], setting: Context) -> Script:
-        return measured([(task, self.noise(task, allotted)) for task, allotted in tasks if isinstance(task, Linear)], setting)
+    def run(self, tasks: Sequence[tuple[Task, Cost]], context: Context) -> Script:
+        return measured([(task, self.noise(task, allotted)) for task, allotted in tasks if isinstance(task, Linear)], context)
 
 
 class Gaussian:
@@ -54,11 +54,11 @@ class Gaussian:
     def noise(self, task: Linear, allotted: Cost) -> DiscreteGaussian:
         return DiscreteGaussian(sigma=sigma_of(Fraction(task.sensitivity.l2) ** 2 / (2 * allotted.rho)))
 
-    def run(self, tasks: Sequence[tuple[Task, Cost]], setting: Context) -> Script:
-        return measured([(task, self.noise(task, allotted)) for task, allotted in tasks if isinstance(task, Linear)], setting)
+    def run(self, tasks: Sequence[tuple[Task, Cost]], context: Context) -> Script:
+        return measured([(task, self.noise(task, allotted)) for task, allotted in tasks if isinstance(task, Linear)], context)
 
 
-def measured(tasks: Sequence[tuple[Linear, Noise]], setting: Context) -> Script:
+def measured(tasks: Sequence[tuple[Linear, Noise]], context: Context) -> Script:
     """One `NoisySums` request for each relation to be summed. Returns the estimates of each task, in the given order."""
     groups: list[tuple[Node, list[int]]] = []
     for i, (task, _) in enumerate(tasks):
@@ -70,8 +70,8 @@ def measured(tasks: Sequence[tuple[Linear, Noise]], setting: Context) -> Script:
     found: dict[int, Estimates] = {}
     for node, places in groups:
         release: MeasuredSums = yield NoisySums(
-            plan=GroupedSums(input=node, keys=setting.keys, summands=tuple(tasks[i][0].summand for i in places)),
-            cells=setting.cells, noises=tuple(tasks[i][1] for i in places))
+            plan=GroupedSums(input=node, keys=context.keys, summands=tuple(tasks[i][0].summand for i in places)),
+            cells=context.cells, noises=tuple(tasks[i][1] for i in places))
         for i, totals in zip(places, release.totals, strict=True):
             found[i] = estimates(tasks[i][0].at, totals, tasks[i][1])
     return [found[i] for i in range(len(tasks))]

@@ -157,6 +157,6 @@ class Mechanism(Protocol):
         facts only."""
         ...
 
-    def run(self, tasks: Sequence[tuple[Task, Cost]], setting: Context) -> Script:
+    def run(self, tasks: Sequence[tuple[Task, Cost]], context: Context) -> Script:
         """Yield the requests that the tasks need; returns the estimates of each task, in order."""
         ...

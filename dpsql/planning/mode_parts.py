@@ -34,10 +34,10 @@ class ModesKind(PartKind[Modes]):
     def counted(self, part: Modes, asked: BoundedQuestion) -> str:
         return "the value with the most rows, by noisy counts"
 
-    def setting(self, part: Modes, setting: Context) -> Context:
-        """The setting with each cell of the answer combined with each of the values."""
-        return replace(setting, keys=(*setting.keys, part.column), cells=tuple(
-            (*cell, value) for cell in setting.cells for value in part.values))
+    def context(self, part: Modes, context: Context) -> Context:
+        """The context with each cell of the answer combined with each of the values."""
+        return replace(context, keys=(*context.keys, part.column), cells=tuple(
+            (*cell, value) for cell in context.cells for value in part.values))
 
     def notes(self, asked: BoundedQuestion, parts: Decomposition, view: Node, estimates: Mapping[int, Estimates], *,
               kept: bool) -> Iterator[str]:

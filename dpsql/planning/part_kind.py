@@ -104,9 +104,9 @@ class PartKind(ABC, Generic[P]):
         """Notes on the answer, once for all parts of this kind; `kept` says that rows were left out."""
         return ()
 
-    def setting(self, part: P, setting: Context) -> Context:
+    def context(self, part: P, context: Context) -> Context:
         """The cells over which this part is measured, derived from those of the answer."""
-        return setting
+        return context
 
 
 def linear_task(at: int, rows: Node, keys: tuple[str, ...], summand: Summand, public: PublicFacts) -> Linear:

@@ -133,8 +133,8 @@ def _asked(program: Program, public: PublicTables) -> Generator[Request, Any, Re
         notes.append(f"each entity's contribution {program.bound.does}{cut}")
     elif program.options.clip is not None and program.bound.name in ("clip", "reservoir"):
         notes.append(f"each entity's total is limited to clip = {float(program.options.clip):g}{uncovered(program)}")
-    setting = Context(keys=program.keys, cells=cells, confidence=program.options.confidence)
-    estimates = counted | (yield from _measured(choices, parts, setting))
+    context = Context(keys=program.keys, cells=cells, confidence=program.options.confidence)
+    estimates = counted | (yield from _measured(choices, parts, context))
     aggregates = {name: recipe(estimates) for name, recipe in parts.recipes.items()}
     for call in program.question.aggregates:
         below, above = open_ends(program, call)
@@ -383,13 +383,13 @@ def _deviation(program: Program, cells: int, share: Fraction | None = None) -> D
 
 
 def _measured(choices: Sequence[Choice], parts: Decomposition,
-              setting: Context) -> Generator[Request, Any, dict[int, Estimates]]:
+              context: Context) -> Generator[Request, Any, dict[int, Estimates]]:
     """Each mechanism answers all of its tasks at once, except those of modes, which have more cells. Estimates by part."""
     scripts: list[tuple[list[Choice], Generator[Request, Any, Sequence[Estimates]]]] = []
     measured = [parts.parts[choice.task.at] for choice in choices]
-    settings = [KINDS[type(part)].setting(part, setting) for part in measured]
-    for mechanism, own in dict.fromkeys((choice.mechanism, own) for choice, own in zip(choices, settings, strict=True)):
-        mine = [choice for choice, other in zip(choices, settings, strict=True) if choice.mechanism is mechanism and other == own]
+    contexts = [KINDS[type(part)].context(part, context) for part in measured]
+    for mechanism, own in dict.fromkeys((choice.mechanism, own) for choice, own in zip(choices, contexts, strict=True)):
+        mine = [choice for choice, other in zip(choices, contexts, strict=True) if choice.mechanism is mechanism and other == own]
         scripts.append((mine, begun(mechanism.run([(choice.task, choice.allotted) for choice in mine], own))))
     found: dict[int, Estimates] = {}
     for mine, steps in scripts:

@@ -131,9 +131,9 @@ def a_script_that_asks_twice(patch: pytest.MonkeyPatch) -> None:
 
     asked = additive_noise.measured
 
-    def twice(tasks: Any, setting: Any) -> Any:
-        yield from asked(tasks, setting)
-        return (yield from asked(tasks, setting))
+    def twice(tasks: Any, context: Any) -> Any:
+        yield from asked(tasks, context)
+        return (yield from asked(tasks, context))
 
     patch.setattr(additive_noise, "measured", twice)
 

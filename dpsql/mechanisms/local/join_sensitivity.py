@@ -59,12 +59,12 @@ class JoinSensitivity(SharedMechanism):
     def _told(self, task: Shared, allotted: Cost, cells: int) -> _Told:
         return _Told(task=task, price=allotted.part(Fraction(1, max(1, cells))), residual=self._residual)
 
-    def _one(self, task: Shared, allotted: Cost, setting: Context) -> Generator[Request, Any, Estimate]:
+    def _one(self, task: Shared, allotted: Cost, context: Context) -> Generator[Request, Any, Estimate]:
         """One request for each cell, as an entity may have joined rows in all of them."""
-        told = self._told(task, allotted, len(setting.cells))
+        told = self._told(task, allotted, len(context.cells))
         values, deviations = [], []
-        for cell in setting.cells:
-            released: Smoothed = yield told.request(in_cell(task.input, setting.keys, cell))
+        for cell in context.cells:
+            released: Smoothed = yield told.request(in_cell(task.input, context.keys, cell))
             values.append(float(released.values[0]))
             deviations.append(told.deviation(released.sizes[0]))
         return Estimate(values=np.array(values), linear=False,

@@ -36,22 +36,22 @@ class SmoothSensitivity:
             return Refused(because="with several groups, an entity may have only one row")
         return Accepted(error=math.inf, noise="Laplace, scaled to the data")
 
-    def run(self, tasks: Sequence[tuple[Task, Cost]], setting: Context) -> Script:
+    def run(self, tasks: Sequence[tuple[Task, Cost]], context: Context) -> Script:
         found = []
         for task, allotted in tasks:
             assert isinstance(task, Ordered)
             share = Fraction(1, len(task.part.fractions))
             parts = []
             for i, fraction in enumerate(task.part.fractions):
-                parts.append((yield from _one(task, setting, i, fraction, allotted.part(share, delta=allotted.delta * share))))
+                parts.append((yield from _one(task, context, i, fraction, allotted.part(share, delta=allotted.delta * share))))
             found.append(tuple(parts))
         return found
 
 
-def _one(task: Ordered, setting: Context, at: int, fraction: Fraction, allotted: Cost) -> Generator[Request, Any, Estimate]:
+def _one(task: Ordered, context: Context, at: int, fraction: Fraction, allotted: Cost) -> Generator[Request, Any, Estimate]:
     epsilon = allotted.as_epsilon
-    request = Smooth(plan=Ranks(input=task.input, keys=setting.keys, column=task.part.column, grid=task.part.grid,
-                                when=task.part.when), cells=setting.cells, target=Target(fraction=fraction),
+    request = Smooth(plan=Ranks(input=task.input, keys=context.keys, column=task.part.column, grid=task.part.grid,
+                                when=task.part.when), cells=context.cells, target=Target(fraction=fraction),
                      epsilon=epsilon * (1 - SIZE_SHARE), delta=allotted.delta, epsilon_size=epsilon * SIZE_SHARE)
     released: Smoothed = yield request
     top = float(task.part.grid.most)

@@ -77,37 +77,37 @@ class DeclaredValues:
         rare = f"; where many are rarer, {_told_of_total(task.total, allotted)}" if task.total is not None else ""
         return Accepted(error=seen, noise=f"values with more than {seen:.3g} entities stand out{rare}")
 
-    def run(self, tasks: Sequence[tuple[Task, Cost]], setting: Context) -> Script:
+    def run(self, tasks: Sequence[tuple[Task, Cost]], context: Context) -> Script:
         found: list[Estimates] = []
         for task, allotted in tasks:
             assert isinstance(task, Occurrences)
-            found.append((yield from self._one(task, allotted, setting)))
+            found.append((yield from self._one(task, allotted, context)))
         return found
 
     @staticmethod
-    def _one(task: Occurrences, allotted: Cost, setting: Context) -> Generator[Request, Any, Estimates]:
+    def _one(task: Occurrences, allotted: Cost, context: Context) -> Generator[Request, Any, Estimates]:
         if task.total is None:
             noise = noise_of(task, allotted)
-            return estimated_numbers(task, [(yield from looked(task, noise, setting))], [noise])
+            return estimated_numbers(task, [(yield from looked(task, noise, context))], [noise])
         first, rest = noise_of(task, allotted.part(LOOK)), allotted.part(1 - LOOK)
-        seen = [(yield from looked(task, first, setting))]
+        seen = [(yield from looked(task, first, context))]
         on_total = bought(_moved(task.total, rest), rest)
-        if setting.cells and float((insignificant_values(seen, [first], setting) ** 2).mean()) / 4 > on_total.variance:
+        if context.cells and float((insignificant_values(seen, [first], context) ** 2).mean()) / 4 > on_total.variance:
             released: MeasuredSums = yield NoisySums(
-                plan=GroupedSums(input=task.total.input, keys=setting.keys, summands=(task.total.summand,)),
-                cells=setting.cells, noises=(on_total,))
+                plan=GroupedSums(input=task.total.input, keys=context.keys, summands=(task.total.summand,)),
+                cells=context.cells, noises=(on_total,))
             return estimates(task.at, released.totals[0], on_total)
         second = noise_of(task, rest)
-        seen.append((yield from looked(task, second, setting)))
+        seen.append((yield from looked(task, second, context)))
         return estimated_numbers(task, seen, [first, second])
 
 
-def looked(task: Occurrences, noise: Noise, setting: Context) -> Generator[Request, Any, Reals]:
+def looked(task: Occurrences, noise: Noise, context: Context) -> Generator[Request, Any, Reals]:
     """The noisy shares of each cell and value, in units."""
     released: MeasuredSums = yield NoisySums(
-        plan=shares_of(task, setting.keys, order=1 if isinstance(noise, DiscreteLaplace) else 2), noises=(noise,),
-        cells=tuple((*cell, value) for cell, value in product(setting.cells, task.values)))
-    return np.array(released.totals[0][0], dtype=np.float64).reshape(len(setting.cells), len(task.values)) / UNIT
+        plan=shares_of(task, context.keys, order=1 if isinstance(noise, DiscreteLaplace) else 2), noises=(noise,),
+        cells=tuple((*cell, value) for cell, value in product(context.cells, task.values)))
+    return np.array(released.totals[0][0], dtype=np.float64).reshape(len(context.cells), len(task.values)) / UNIT
 
 
 def shares_of(task: Occurrences, keys: tuple[str, ...], *, order: int) -> GroupedSums:
@@ -138,10 +138,10 @@ def _told_of_total(total: Linear, allotted: Cost) -> str:
     return f"noise of standard deviation {math.sqrt(bought(_moved(total, rest), rest).variance):.4g} on their number"
 
 
-def insignificant_values(seen: Sequence[Reals], noises: Sequence[Noise], setting: Context) -> Reals:
+def insignificant_values(seen: Sequence[Reals], noises: Sequence[Noise], context: Context) -> Reals:
     """The number of values of each cell that are not significant; the error of the answer is about half of it."""
     weights, shares = _combined(seen, noises)
-    return np.asarray((shares <= _margin(noises, weights, shares.shape[1], float(setting.confidence))).sum(axis=1))
+    return np.asarray((shares <= _margin(noises, weights, shares.shape[1], float(context.confidence))).sum(axis=1))
 
 
 def estimated_numbers(task: Occurrences, seen: Sequence[Reals], noises: Sequence[Noise]) -> Estimates:

@@ -25,9 +25,9 @@ class Exponential:
             return Refused(because="the price is as small as the rounding of its draws")
         return Accepted(error=search.error, noise=f"ranks off by {search.error:.4g} rows or so")
 
-    def run(self, tasks: Sequence[tuple[Task, Cost]], setting: Context) -> Script:
+    def run(self, tasks: Sequence[tuple[Task, Cost]], context: Context) -> Script:
         found = []
         for task, allotted in tasks:
             assert isinstance(task, Ordered)
-            found.append((yield from searched(QuantileSearch(task=task, price=allotted), setting)))
+            found.append((yield from searched(QuantileSearch(task=task, price=allotted), context)))
         return found

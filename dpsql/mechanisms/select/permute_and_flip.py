@@ -32,12 +32,12 @@ class PermuteAndFlip:
         return Accepted(error=search.error if fits else math.inf,
                         noise=f"ranks off by {search.error:.4g} rows or so, values in steps of {float(coarse.step):g}")
 
-    def run(self, tasks: Sequence[tuple[Task, Cost]], setting: Context) -> Script:
+    def run(self, tasks: Sequence[tuple[Task, Cost]], context: Context) -> Script:
         found = []
         for task, allotted in tasks:
             assert isinstance(task, Ordered)
             held = replace(task, part=coarser(task.part))
-            estimates = yield from searched(QuantileSearch(task=held, price=allotted, flip=True), setting)
+            estimates = yield from searched(QuantileSearch(task=held, price=allotted, flip=True), context)
             factor = float(held.part.grid.step / task.part.grid.step)
             found.append(tuple(estimate * factor for estimate in estimates))
         return found

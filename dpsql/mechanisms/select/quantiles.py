@@ -299,28 +299,28 @@ class EndChoice(Frozen):
 # -- the choices
 
 
-def searched(search: QuantileSearch, setting: Context) -> Generator[Request, Any, Estimates]:
+def searched(search: QuantileSearch, context: Context) -> Generator[Request, Any, Estimates]:
     """Choose all quantiles of a task, and the ends of their intervals."""
-    if not setting.cells:  # no group was selected
+    if not context.cells:  # no group was selected
         return tuple(constant(np.zeros(0)) for _ in search.fractions)
-    chosen = np.sort((yield from _chosen(search, setting)), axis=1)
-    sides = [EndSide(search=search, sign=sign, confidence=setting.confidence) for sign in (-1, 1)]
+    chosen = np.sort((yield from _chosen(search, context)), axis=1)
+    sides = [EndSide(search=search, sign=sign, confidence=context.confidence) for sign in (-1, 1)]
     found: dict[int, list[dict[int, int]]] = {-1: [], 1: []}
     for together in [sides] if len(search.fractions) == 1 else [[side] for side in sides]:
         asked = [[side.segments(row) for side in together] for row in chosen.tolist()]
         released: Selected = yield Select(
-            plan=_ranks(search, setting, ties=0), cells=setting.cells, scale=search.end_scale,
+            plan=_ranks(search, context, ties=0), cells=context.cells, scale=search.end_scale,
             segments=tuple(tuple(segment for listed in cell for segment in listed.values()) for cell in asked))
         for cell, values in zip(asked, released.values, strict=True):
             rest = iter(values)
             for side, listed in zip(together, cell, strict=True):
                 found[side.sign].append({i: next(rest) for i in listed})
-    rows = (yield from _rows(search, setting)) if search.counts else np.zeros(len(chosen))
+    rows = (yield from _rows(search, context)) if search.counts else np.zeros(len(chosen))
     ends = [side.places(found[side.sign], rows) for side in sides]
-    return tuple(_estimate(search, setting, i, chosen[:, i], [places[:, i] for places in ends]) for i in range(chosen.shape[1]))
+    return tuple(_estimate(search, context, i, chosen[:, i], [places[:, i] for places in ends]) for i in range(chosen.shape[1]))
 
 
-def _chosen(search: QuantileSearch, setting: Context) -> Generator[Request, Any, Integers]:
+def _chosen(search: QuantileSearch, context: Context) -> Generator[Request, Any, Integers]:
     """The places of all quantiles in each cell, as an array of cells by quantiles."""
     last = ((search.most + 1) << search.ties) - 1
     chosen: dict[int, list[int]] = {}
@@ -328,10 +328,10 @@ def _chosen(search: QuantileSearch, setting: Context) -> Generator[Request, Any,
         targets = [search.target(step) for step in level]
         ranges = [[(chosen[step.below][cell] + 1 if step.below is not None else 0,
                     chosen[step.above][cell] if step.above is not None else last) for step in level]
-                  for cell in range(len(setting.cells))]
+                  for cell in range(len(context.cells))]
         segments = tuple(tuple(Segment(low=low, high=high, target=target)
                                for (low, high), target in zip(row, targets, strict=True) if low <= high) for row in ranges)
-        released: Selected = yield Select(plan=_ranks(search, setting, ties=search.ties), cells=setting.cells, segments=segments,
+        released: Selected = yield Select(plan=_ranks(search, context, ties=search.ties), cells=context.cells, segments=segments,
                                           scale=scale, flip=search.flip)
         for cell, row in enumerate(ranges):
             rest = iter(released.values[cell])
@@ -340,9 +340,9 @@ def _chosen(search: QuantileSearch, setting: Context) -> Generator[Request, Any,
     return np.array([chosen[i] for i in range(len(search.fractions))], dtype=np.int64).T >> search.ties
 
 
-def _ranks(search: QuantileSearch, setting: Context, *, ties: int) -> Ranks:
+def _ranks(search: QuantileSearch, context: Context, *, ties: int) -> Ranks:
     part = search.task.part
-    return Ranks(input=search.task.input, keys=setting.keys, column=part.column, grid=part.grid, when=part.when, ties=ties)
+    return Ranks(input=search.task.input, keys=context.keys, column=part.column, grid=part.grid, when=part.when, ties=ties)
 
 
 class EndSide(Frozen):
@@ -406,30 +406,30 @@ class EndSide(Frozen):
         return places
 
 
-def _rows(search: QuantileSearch, setting: Context) -> Generator[Request, Any, NDArray[np.float64]]:
+def _rows(search: QuantileSearch, context: Context) -> Generator[Request, Any, NDArray[np.float64]]:
     """The noisy number of rows of each cell, less two standard deviations of the noise."""
     task = search.task
     if not task.rows:
-        return np.full(len(setting.cells), math.inf)
+        return np.full(len(context.cells), math.inf)
     noise = bought(task.rows, search.for_count)
-    counted: MeasuredSums = yield NoisySums(plan=GroupedSums(input=task.input, keys=setting.keys, summands=(
-        Count(column=task.part.column, when=task.part.when),)), cells=setting.cells, noises=(noise,))
+    counted: MeasuredSums = yield NoisySums(plan=GroupedSums(input=task.input, keys=context.keys, summands=(
+        Count(column=task.part.column, when=task.part.when),)), cells=context.cells, noises=(noise,))
     return np.array(counted.totals[0][0], dtype=np.float64) - 2 * math.sqrt(noise.variance)
 
 
 # -- estimates
 
 
-def _estimate(search: QuantileSearch, setting: Context, i: int, chosen: Integers, ends: Sequence[Integers]) -> Estimate:
+def _estimate(search: QuantileSearch, context: Context, i: int, chosen: Integers, ends: Sequence[Integers]) -> Estimate:
     """The values, with intervals at the confidence for which the ends were chosen; for a lower confidence these are used too."""
     top, off = float(search.most), search.deviation(i)
     rounded = 0.0 if _on_grid(search.task) else 0.5
-    squares = sum((np.abs(np.clip(places, 0, top) - chosen) * _part_of(search, i, places, last, off, setting.confidence)) ** 2 / 2
+    squares = sum((np.abs(np.clip(places, 0, top) - chosen) * _part_of(search, i, places, last, off, context.confidence)) ** 2 / 2
                   for places, last in zip(ends, (Fraction(0), Fraction(1)), strict=True))
     low, high = np.maximum(ends[0] - rounded, 0.0), np.minimum(ends[1] + rounded, top)
 
     def drawn(confidence: float) -> Ends:
-        return (low, high) if confidence <= float(setting.confidence) else (np.zeros_like(low), np.full_like(high, top))
+        return (low, high) if confidence <= float(context.confidence) else (np.zeros_like(low), np.full_like(high, top))
 
     return Estimate(values=chosen.astype(np.float64), linear=False, drawn=drawn, slopes={
         (search.task.at, i): (NoiseTerm(kind="approximate", scale=1.0), np.maximum(np.sqrt(squares), 0.5))})

@@ -53,15 +53,15 @@ class Bands(SharedMechanism):
                         "total that stands out")
 
     @staticmethod
-    def _one(task: Shared, allotted: Cost, setting: Context) -> Generator[Request, Any, Estimate]:
-        noise = _noise(task, allotted, grouped=bool(setting.keys))
+    def _one(task: Shared, allotted: Cost, context: Context) -> Generator[Request, Any, Estimate]:
+        noise = _noise(task, allotted, grouped=bool(context.keys))
         signs = (1, -1) if parts(task) == 2 else (1,)
         numbers = [sign * (power + 1) for sign in signs for power in range(TOP + 1)]
-        plan = GroupedSums(input=in_bands(totals(task, setting.keys), setting.keys), keys=(*setting.keys, "band"),
+        plan = GroupedSums(input=in_bands(totals(task, context.keys), context.keys), keys=(*context.keys, "band"),
                            summands=(GridSum(column="share", grid=SHARE),))
         released: MeasuredSums = yield NoisySums(
-            plan=plan, cells=tuple((*cell, number) for cell in setting.cells for number in numbers), noises=(noise,))
-        sums = np.array(released.totals[0][0], dtype=np.float64).reshape(len(setting.cells), len(signs), TOP + 1)
+            plan=plan, cells=tuple((*cell, number) for cell in context.cells for number in numbers), noises=(noise,))
+        sums = np.array(released.totals[0][0], dtype=np.float64).reshape(len(context.cells), len(signs), TOP + 1)
         return added(task, sums, signs, noise)
 
 

@@ -34,11 +34,11 @@ class DeclaredLevel(SharedMechanism):
         error = math.sqrt(self._noise(task, allotted, max(1, cells)).variance) / UNIT
         return Accepted(error=error, noise=f"a standard error of {error:.6g}, and what is cut off")
 
-    def _one(self, task: Shared, allotted: Cost, setting: Context) -> Generator[Request, Any, Estimate]:
-        noise = self._noise(task, allotted, len(setting.cells))
-        released: ExtensionSums = yield Balance(plan=shares(task, setting), levels=(_level(task),), log_priors=(0,), scale=1.0,
-                                                noises=(noise,), cells=len(setting.cells))
-        return estimate(task, released, [noise] * len(setting.cells))
+    def _one(self, task: Shared, allotted: Cost, context: Context) -> Generator[Request, Any, Estimate]:
+        noise = self._noise(task, allotted, len(context.cells))
+        released: ExtensionSums = yield Balance(plan=shares(task, context), levels=(_level(task),), log_priors=(0,), scale=1.0,
+                                                noises=(noise,), cells=len(context.cells))
+        return estimate(task, released, [noise] * len(context.cells))
 
     @staticmethod
     def _noise(task: Shared, allotted: Cost, cells: int) -> Noise:

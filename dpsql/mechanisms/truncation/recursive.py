@@ -44,8 +44,8 @@ class _Recursive(SumsAtLevel):
         """The scale of the noise of a place."""
         return scale_of(1 / self.price.part(self.choice).as_epsilon)
 
-    def request(self, setting: Context) -> Request:
-        return Request(plan=shares(self.task, setting), levels=self.levels, scale=self.scale, cells=self.cells,
+    def request(self, context: Context) -> Request:
+        return Request(plan=shares(self.task, context), levels=self.levels, scale=self.scale, cells=self.cells,
                        shift=round(AHEAD * self.scale), noises=tuple(map(self.noise, self.levels)))
 
 

@@ -42,10 +42,10 @@ def task(reader: DuckReader, text: str = TRIANGLES, bound: str = "residual", ent
     return Shared(at=0, input=view, owners=(), summand=Count(), bound=bound, most=1)
 
 
-def asked(given: Shared, allotted: Cost, setting: Context = ALONE, how: JoinSensitivity = RESIDUAL,
+def asked(given: Shared, allotted: Cost, context: Context = ALONE, how: JoinSensitivity = RESIDUAL,
           reply: Any = lambda request: Smoothed(values=(100,), sizes=(30,))) -> tuple[list[SmoothSum], Any]:
     """The requests of a script, and what it returns."""
-    running, requests = how.run([(given, allotted)], setting), []
+    running, requests = how.run([(given, allotted)], context), []
     try:
         request = next(running)
         while True:
@@ -59,8 +59,8 @@ def asked(given: Shared, allotted: Cost, setting: Context = ALONE, how: JoinSens
 @pytest.mark.parametrize("cells", [1, 3])
 def test_it_asks_for_no_more_than_the_price(allotted: Cost, cells: int, readers: dict[bool, DuckReader]) -> None:
     given = task(readers[True])
-    setting = ALONE if cells == 1 else Context(keys=(given.input.fields[0].id,), cells=tuple((i,) for i in range(cells)))
-    requests, _ = asked(given, allotted, setting)
+    context = ALONE if cells == 1 else Context(keys=(given.input.fields[0].id,), cells=tuple((i,) for i in range(cells)))
+    requests, _ = asked(given, allotted, context)
     spent = [request.cost(Certificate(below=Stability(rows=None), summands=())) for request in requests]
     total = sum(spent[1:], start=spent[0])
     assert len(requests) == cells and allotted.covers(total)
@@ -118,9 +118,9 @@ def test_intervals_hold_the_truth_as_often_as_they_say(epsilon: Fraction, bound:
         size = noise.laplace([math.floor(math.log(bound) / request.noise.beta)], 1 / float(request.epsilon_size))[0]
         return Smoothed(values=tuple(noise.student([0], request.noise.scale(bound))), sizes=(size,))
 
-    setting = Context(keys=(), cells=((),) * times)
+    context = Context(keys=(), cells=((),) * times)
     one = given.__class__(at=0, input=given.input, owners=(), summand=Count(), bound="residual", most=1)
-    found = asked(one, pure(epsilon * times), setting, reply=reply)[1]
+    found = asked(one, pure(epsilon * times), context, reply=reply)[1]
     covered = int((np.abs(found.values) <= found.margins(0.95)).sum())
     assert not too_few(covered, times, 0.95) and not too_many(covered, times, 0.985)
 

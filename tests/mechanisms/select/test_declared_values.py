@@ -48,11 +48,11 @@ def totals(plan: GroupedSums) -> dict[tuple[Any, ...], int]:
     return {tuple(key): total for *key, total in found}
 
 
-def run(task: Occurrences, allotted: Cost, setting: Context = ALONE, *, seed: int = 0, noise: bool = True,
+def run(task: Occurrences, allotted: Cost, context: Context = ALONE, *, seed: int = 0, noise: bool = True,
         asked: list[NoisySums] | None = None) -> Estimate:
     """What is told, with the kernel played by continuous noise."""
     draw = np.random.default_rng(seed)
-    running = DeclaredValues().run([(task, allotted)], setting)
+    running = DeclaredValues().run([(task, allotted)], context)
     request = next(running)
     while True:
         assert isinstance(request, NoisySums)
@@ -132,8 +132,8 @@ def test_intervals_cover(pairs: Pairs, confidence: float) -> None:
 
 
 def test_cells_and_conditions_are_apart() -> None:
-    setting = Context(keys=("k",), cells=(("y",), ("x",)))
-    found = run(given(COMMON), pure(Fraction(50)), setting, noise=False)
+    context = Context(keys=("k",), cells=(("y",), ("x",)))
+    found = run(given(COMMON), pure(Fraction(50)), context, noise=False)
     assert found.values == pytest.approx([0, 14], abs=0.05)
 
 

@@ -45,12 +45,12 @@ def drawn_rows(draw: random.Random, many: int, entities: int) -> list[Row]:
              draw.choice([True, False, None])) for _ in range(many)]
 
 
-def asked(given: SharedRanks, setting: Context, price: Cost, noise: Any = None) -> tuple[Any, list[Any]]:
+def asked(given: SharedRanks, context: Context, price: Cost, noise: Any = None) -> tuple[Any, list[Any]]:
     """The estimates, and all that was asked; without noise, and at the level that is given."""
     connection = duckdb.connect(":memory:", config={"threads": 1})
     connection.execute("CREATE TABLE t (x BIGINT)")
-    context = context_of(DuckReader(connection, "v1"))
-    script, requests, told = ThresholdSearch().run([(given, price)], setting), [], None
+    reading = context_of(DuckReader(connection, "v1"))
+    script, requests, told = ThresholdSearch().run([(given, price)], context), [], None
     try:
         while True:
             request = script.send(told)
@@ -58,7 +58,7 @@ def asked(given: SharedRanks, setting: Context, price: Cost, noise: Any = None) 
             if isinstance(request, BalancedLevel):
                 told = ExtensionSums(totals=(), levels=((3,),))
                 continue
-            cells = read(request.plan, request.levels, request.cells, context)
+            cells = read(request.plan, request.levels, request.cells, reading)
             totals = tuple(sum(sign * part.value(0) for sign, part in zip((1, -1), parts, strict=False)) for parts in cells)
             told = ExtensionSums(totals=totals, levels=((0,),) * len(cells))
     except StopIteration as end:
@@ -130,10 +130,10 @@ def _over(plan: Any, rows: tuple[Row, ...]) -> Any:
 
 
 @pytest.mark.parametrize("price", [pure(Fraction(1, 2)), concentrated(Fraction(1, 50))], ids=str)
-@pytest.mark.parametrize(("level", "width", "setting"), [(None, 2, ALONE), (7, 2, GROUPED), (None, 3, GROUPED)])
-def test_the_price_is_spent_and_not_more(price: Cost, level: int | None, width: int, setting: Context) -> None:
+@pytest.mark.parametrize(("level", "width", "context"), [(None, 2, ALONE), (7, 2, GROUPED), (None, 3, GROUPED)])
+def test_the_price_is_spent_and_not_more(price: Cost, level: int | None, width: int, context: Context) -> None:
     rows = drawn_rows(random.Random(1), 20, 5)
-    _, requests = asked(task(rows, Fraction(1, 4), Fraction(1, 2), width=width, level=level), setting, price)
+    _, requests = asked(task(rows, Fraction(1, 4), Fraction(1, 2), width=width, level=level), context, price)
     known = Certificate(below=Stability(rows=None, owners=("a", "b", "c")[:width]), summands=())
     costs = [request.cost(known) for request in requests]
     spent = sum((each.epsilon for each in costs if each.epsilon is not None), Fraction(0)) if price.epsilon is not None else sum(

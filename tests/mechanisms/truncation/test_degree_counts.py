@@ -50,8 +50,8 @@ def of(*owners: str) -> Certificate:
     return Certificate(below=Stability(rows=None, owners=owners), summands=())
 
 
-def answered(tasks: list[DegreeSums], counts: tuple[int, ...], setting: Context = BY_DEGREE, price: Cost = pure(Fraction(1))) -> Any:  # noqa: B008
-    running = DegreeCounts("projection").run([(one, price) for one in tasks], setting)
+def answered(tasks: list[DegreeSums], counts: tuple[int, ...], context: Context = BY_DEGREE, price: Cost = pure(Fraction(1))) -> Any:  # noqa: B008
+    running = DegreeCounts("projection").run([(one, price) for one in tasks], context)
     request = next(running)
     with pytest.raises(StopIteration) as done:
         running.send(Histogram(counts=counts))

@@ -50,10 +50,10 @@ def test_the_price_is_spent_and_not_more(mechanism: Any, most: int) -> None:
         spends_what_it_is_given(mechanism, most, *case)
 
 
-def spends_what_it_is_given(mechanism: Any, most: int, summand: Any, width: int, allotted: Cost, setting: Context) -> None:
+def spends_what_it_is_given(mechanism: Any, most: int, summand: Any, width: int, allotted: Cost, context: Context) -> None:
     given = task(width, summand, most, bound=mechanism.name, level=most)
-    request = next(mechanism.run([(given, allotted)], setting))
-    assert request.cells == len(setting.cells) and (request.plan.cell is None) is (setting is ALONE)
+    request = next(mechanism.run([(given, allotted)], context))
+    assert request.cells == len(context.cells) and (request.plan.cell is None) is (context is ALONE)
     cost = spent(request, width)
     assert allotted.covers(cost)
     least = Fraction(1, 3) if most == 1 and isinstance(mechanism, Balanced) else Fraction(98, 100)  # one level: nothing to choose
@@ -66,10 +66,10 @@ def spends_what_it_is_given(mechanism: Any, most: int, summand: Any, width: int,
 @pytest.mark.parametrize("mechanism, levels", [(Balanced(), (4,)), (RaceToTheTop(), (2,)), (RaceToTheTop(), (None,)),
                                                (DeclaredLevel(), (0,)), (Removals(), (4,)), (Recursive(), (4,))])
 def test_an_estimate_is_the_released_number_in_rows(mechanism: Any, levels: tuple[int | None, ...]) -> None:
-    for setting in (ALONE, GROUPED):
-        running = mechanism.run([(task(2, Count(), bound=mechanism.name, level=8), pure(Fraction(1)))], setting)
+    for context in (ALONE, GROUPED):
+        running = mechanism.run([(task(2, Count(), bound=mechanism.name, level=8), pure(Fraction(1)))], context)
         next(running)
-        cells = len(setting.cells)
+        cells = len(context.cells)
         with pytest.raises(StopIteration) as done:
             running.send(ExtensionSums(totals=tuple((1000 + i) * UNIT + 16 for i in range(cells)), levels=(levels,) * cells))
         ((estimate,),) = done.value.value
