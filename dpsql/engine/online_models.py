@@ -109,7 +109,7 @@ class OpeningStatement(Charged[OnlineModel]):
         plan, session, domain = self.plan, self.session, self.plan.table.domain
         return Explanation(
             entity=session.catalog.entity.name, steps=shortened(plan.table.view, session), rewrites=(), stages=(),
-            measurements=(measurement(plan.told[0], plan.name, plan.method, plan.allotted, plan.told[1:]),),
+            measurements=(measurement(plan.stages[0], plan.name, plan.method, plan.allotted, plan.stages[1:]),),
             expected=(plan.expected,),
             groups=f"{len(domain.columns)} columns of {domain.cells(domain.columns):,} combinations of listed values",
             cost=str(plan.terms.options.price), left=tuple(left_in_budget(session)), notes=plan.notes)

@@ -91,7 +91,7 @@ class LinkedPlan(Frozen):
         """What will be measured, for EXPLAIN."""
         method, found = self.choice.method, []
         for of, view in self.views:
-            first, *others = method.told(view.task)
+            first, *others = method.stages(view.task)
             found.append(measurement(first, of, method.name, view.task.price, tuple(others)))
         return (replace(found[0], against=dict(self.choice.against)), *found[1:])
 

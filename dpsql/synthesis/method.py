@@ -135,5 +135,5 @@ class Method(ABC):
         """Measure marginals for at most the price of the task in total."""
 
     @abstractmethod
-    def told(self, task: SynthesisTask) -> tuple[str, ...]:
+    def stages(self, task: SynthesisTask) -> tuple[str, ...]:
         """What will be measured, a line for each stage, from public facts only."""

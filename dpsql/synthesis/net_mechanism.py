@@ -90,7 +90,7 @@ class NetPlan(Frozen):
         return total * self.cells / (2 * self.rows) + chosen + 2.5 * math.sqrt(self._noise.variance)
 
     @property
-    def told(self) -> tuple[str, ...]:
+    def stages(self) -> tuple[str, ...]:
         """The lines of EXPLAIN about its answers."""
         return (f"one of the {candidates(self.cells, self.rows):,} tables of {self.rows} rows, with counts near the private ones",
                 f"every count: within {self.reach(0):,.4g}, and {self.reach(1) - self.reach(0):.2g} of all rows, which its "

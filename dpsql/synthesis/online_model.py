@@ -194,7 +194,7 @@ class OnlinePlan(Frozen):
         return math.ceil(EAGER * self.opening.scale_query * math.log(2 * self.terms.queries))
 
     @property
-    def told(self) -> tuple[str, ...]:
+    def stages(self) -> tuple[str, ...]:
         """The lines of EXPLAIN about its answers, compared with noise for every count."""
         queries, updates = self.terms.queries, self.updates
         alone = within(bought(self.table.rows, self.allotted.part(Fraction(1, queries))), 0.95)

@@ -54,7 +54,7 @@ class TablePlan(Frozen):
     def measurements(self) -> tuple[Measurement, ...]:
         """What will be measured, for EXPLAIN."""
         method, task = self.choice.method, self.task
-        first, *others = method.told(task)
+        first, *others = method.stages(task)
         told = measurement(first, self.name, method.name, task.price, tuple(others))
         return (replace(told, against=dict(self.choice.against)),)
 

@@ -134,11 +134,11 @@ class AdaptiveMarginals(AbstractFrozen, Method):
             domain.cells(each.columns) <= room and model_cells(domain, [*taken, each.columns]) <= room)]
         return tried or [possible[0]]
 
-    def told(self, task: SynthesisTask) -> tuple[str, ...]:
+    def stages(self, task: SynthesisTask) -> tuple[str, ...]:
         table, price = task.table, task.price
         number, possible = len(task.columns), candidates(task, self.cells)
         if not _dependent(possible):
-            return Independent().told(task)
+            return Independent().stages(task)
         each = price.part((1 - CHOOSING) / (self.rounds * number))
         columns = unknown_columns(task, each)
         most = math.floor(self.rounds * number - (1 - CHOOSING) * len(columns))

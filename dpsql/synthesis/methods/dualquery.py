@@ -84,9 +84,9 @@ class DualQuery(AbstractFrozen, Method):
         rounds = min(max(round(many), LEAST_ROUNDS), MOST_ROUNDS)
         return rounds, max(1, round(rounds / ROUNDS_FOR_DRAW))
 
-    def told(self, task: SynthesisTask) -> tuple[str, ...]:
+    def stages(self, task: SynthesisTask) -> tuple[str, ...]:
         if not wanted_marginals(task):
-            return Independent().told(task)
+            return Independent().stages(task)
         domain = task.table.domain
         column = min(domain.columns, key=lambda each: domain.cells([each]))
         return (f"counts of the values of {column}: {domain.cells([column]):,} cells, "

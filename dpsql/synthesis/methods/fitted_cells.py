@@ -79,7 +79,7 @@ class FittedCells(Method):
         model = JointHistogram(domain=domain, counts=cells.reshape(domain.sizes))
         return Measured(marginals=tuple(found), model=model, notes=notes)
 
-    def told(self, task: SynthesisTask) -> tuple[str, ...]:
+    def stages(self, task: SynthesisTask) -> tuple[str, ...]:
         domain = task.table.domain
         marginals = marginals_within(domain, task.workload)
         each, cells = task.price.part(Fraction(1, len(marginals))), domain.cells(domain.columns)

@@ -39,7 +39,7 @@ class Independent(Method):
     def _columns(self, task: SynthesisTask) -> list[str]:
         return unknown_columns(task, task.price.part(Fraction(1, len(task.columns)))) or list(task.columns)
 
-    def told(self, task: SynthesisTask) -> tuple[str, ...]:
+    def stages(self, task: SynthesisTask) -> tuple[str, ...]:
         columns = self._columns(task)
         return (singles_stage(task.table, columns, task.price.part(Fraction(1, len(columns)))),
                 size_stage(sum(task.table.domain.sizes)))

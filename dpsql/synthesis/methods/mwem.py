@@ -49,6 +49,6 @@ class MultiplicativeWeights(AbstractFrozen, Method):
                            worth=lambda model: WORTH * model.total, sharp=SHARP,
                            rounds=SINGLE_ROUNDS if single else ROUNDS * len(domain.columns), single=single)
 
-    def told(self, task: SynthesisTask) -> tuple[str, ...]:
+    def stages(self, task: SynthesisTask) -> tuple[str, ...]:
         domain = task.table.domain
-        return (*self._rounds(task).told(task), size_stage(domain.cells(domain.columns)))
+        return (*self._rounds(task).stages(task), size_stage(domain.cells(domain.columns)))

@@ -63,9 +63,9 @@ class WeightedPublicRows(Method):
                            sharp=SHARP / math.sqrt(len(public)), rounds=ROUNDS,
                            worth=lambda model: min(float(len(public)), model.total) / design_effect(start, model))
 
-    def told(self, task: SynthesisTask) -> tuple[str, ...]:
+    def stages(self, task: SynthesisTask) -> tuple[str, ...]:
         public = () if task.public is None else task.public
-        return (*self._rounds(task).told(task), f"weights of {len(public):,} public rows, and of rows mixed from them")
+        return (*self._rounds(task).stages(task), f"weights of {len(public):,} public rows, and of rows mixed from them")
 
 
 def support(domain: TableDomain, public: Places) -> WeightedRows:

@@ -164,11 +164,11 @@ class PrivBayes(AbstractFrozen, Method):
         entropies = {column: round(GRAIN * entropy(singles.marginal((column,)))) for column, _ in tried}
         return ConvexInformation(kinks=kinks(singles.total)), tuple(entropies[column] for column, _ in tried)
 
-    def told(self, task: SynthesisTask) -> tuple[str, ...]:
+    def stages(self, task: SynthesisTask) -> tuple[str, ...]:
         table, price, sets = task.table, task.price, parent_sets(task)
         if not sets:
-            return Independent().told(task)
-        singles = Independent().told(replace(task, price=price.part(SINGLES)))[:1]
+            return Independent().stages(task)
+        singles = Independent().stages(replace(task, price=price.part(SINGLES)))[:1]
         each = price.part((1 - SIZE - SINGLES) * (1 - STRUCTURE) / rounds(task))
         most, error = max(map(len, sets)) - 1, math.sqrt(noise_for(table, each).variance)
         return (*singles, f"a network in which each column has up to {most} parent{'s' * (most > 1)} that it depends on most, "

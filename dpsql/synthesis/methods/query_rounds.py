@@ -111,7 +111,7 @@ class QueryRounds(Frozen, Generic[Tilted]):
             cells.append((yield from counted_cell(table, columns, place, each.part(Fraction(1, 2)))))
         return cells
 
-    def told(self, task: SynthesisTask) -> tuple[str, ...]:
+    def stages(self, task: SynthesisTask) -> tuple[str, ...]:
         """The stages, as lines for EXPLAIN, from public facts."""
         table, price, wanted = task.table, task.price, wanted_marginals(task)
         first, number = SINGLES if wanted else Fraction(1), len(table.columns)
