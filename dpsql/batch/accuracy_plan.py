@@ -76,7 +76,7 @@ class Basis(Frozen):
         """Variances in the unit of the aggregate; infinite for queries that do not follow from the measurements."""
         return self.combined(fresh).variances() * self.group.unit**2
 
-    def told(self, kind: Kind, fresh: Sequence[Record] = ()) -> Told:
+    def combined_answers(self, kind: Kind, fresh: Sequence[Record] = ()) -> Told:
         combined = self.combined([record.asked for record in fresh])
         noisy = [given(record.asked, record.answers) for record in (*self.records, *fresh)]
         return Told(values=combined.answers(np.concatenate(noisy)) * self.group.unit, kind=kind,
@@ -117,7 +117,7 @@ class AnsweredFromKept(Frozen):
         return self._variances
 
     def steps(self, price: Cost) -> Generator[Blocks, Blocked, Told]:
-        return self.basis.told(self.kind)
+        return self.basis.combined_answers(self.kind)
         yield  # it asks nothing
 
     def check(self, price: Cost) -> None:
@@ -159,7 +159,7 @@ class MeasuredAnew(Frozen):
         request = self.measured.request(price)
         asked = asked_of(request)
         answered = yield request
-        return self.basis.told(self.kind, [Record(asked=asked, answers=answered.answers)])
+        return self.basis.combined_answers(self.kind, [Record(asked=asked, answers=answered.answers)])
 
     def check(self, price: Cost) -> None:
         self.measured.check(price)
@@ -188,7 +188,7 @@ class AccuracyPlan(Batch):
         return all(isinstance(plan, AnsweredFromKept) for plan in self.chosen)
 
     @property
-    def told(self) -> str:
+    def goals_and_price(self) -> str:
         """The goals that are met and the price, as text for people."""
         if self.free:
             return f"nothing, as earlier measurements meet {self.goals}"

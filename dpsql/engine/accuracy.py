@@ -60,7 +60,7 @@ class Accurate(Charged[Answers]):
             made = self.cheapest()
             told = explained_batch(made, self.session.kernel, entity=self.session.catalog.entity.name,
                                    price=str(price_of(made) or "nothing"), left=left_in_budget(self.session))
-            return replace(told, first_line=made.told, notes=left_out_of(made, self.session.catalog))
+            return replace(told, first_line=made.goals_and_price, notes=left_out_of(made, self.session.catalog))
 
     def answer(self) -> Answer:
         return self.answers()[0]

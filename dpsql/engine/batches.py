@@ -179,7 +179,7 @@ def _open(one: LinearStatement, aggregates: Mapping[str, Estimate], options: Opt
 def _steps(made: Batch, options: Options, session: Session, left_out: tuple[str, ...]) -> Generator[Request, Any, Answers]:
     records: list[Record] = []
     found = yield from recording(made.steps(), records)
-    notes = (*([made.told] if isinstance(made, AccuracyPlan) else []), *notes_of(made), *found.notes, *left_out)
+    notes = (*([made.goals_and_price] if isinstance(made, AccuracyPlan) else []), *notes_of(made), *found.notes, *left_out)
     told = notes if len(made.asked) == 1 else ()
     answers = tuple(compose_answer(
         one.question, options, Released(cells=cells, aggregates=_open(one, aggregates, options, session), notes=told), session,

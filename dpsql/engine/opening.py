@@ -264,8 +264,8 @@ def noticed(declared: Policy, database: str | Path | None, book: ReportingLedger
     for old in others(now):
         if old.ledger != book.identity or old.budget not in (*declared.budgets, *gone):
             together = compared_with(declared, declared.budgets[budget], old.promise)
-            notes.append(f"these data were served before under {old.told(places=places)}, to protect each {old.entity}; what was "
-                         "spent there is not counted here, and both together protect less than either promises"
+            notes.append(f"these data were served before under {old.in_words(places=places)}, to protect each {old.entity}; what "
+                         "was spent there is not counted here, and both together protect less than either promises"
                          f"{f': {together}' if together else ''}")
     return notes, note(now)
 

@@ -34,7 +34,7 @@ class Served(Frozen):
     policy: str
     promise: str = ""
 
-    def told(self, *, places: bool = True) -> str:
+    def in_words(self, *, places: bool = True) -> str:
         """In words; without `places`, these say nothing of where it is."""
         return f"{f'ledger {self.place}' if places else 'a ledger that the log of the server names'}, budget {self.budget}"
 

@@ -47,7 +47,7 @@ class Session(Frozen):
         return Account(budget=self.budget.name, analyst=self.analyst)
 
     @cached_property
-    def terms(self) -> str:
+    def answer_key(self) -> str:
         """A text of everything that an answer depends on, apart from the statement, its values and the data."""
         return repr((self.analyst, self.budget.name, self.policy, self.price, self.confidence))
 

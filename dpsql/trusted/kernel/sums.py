@@ -33,11 +33,11 @@ class ChainSums:
 
     def as_values(self) -> dict[str, Any]:
         """The same as JSON values, in an order that does not depend on the order of the events."""
-        def told(lists: Mapping[Account, set[int]]) -> list[Any]:
+        def as_lists(lists: Mapping[Account, set[int]]) -> list[Any]:
             return sorted([account.budget, account.analyst, sorted(seqs)] for account, seqs in lists.items() if seqs)
 
         spent = [[*whose, charge.epsilon, charge.rho, charge.delta, [*charge.renyi]] for whose, charge in self.spent.items()]
-        return {"spent": sorted(spent, key=str), "pending": told(self.pending), "failed": told(self.failed),
+        return {"spent": sorted(spent, key=str), "pending": as_lists(self.pending), "failed": as_lists(self.failed),
                 "forgiven": sorted(self.forgiven), "kept": dict(sorted(self.kept.items())), "late": sorted(self.late_ones()),
                 "promised": sorted([budget, *seqs] for budget, seqs in self.promised.items()), **self.reported.as_values()}
 

@@ -87,7 +87,7 @@ class ShownToAccounts:
 def key_of(session: Session, text: str, values: Sequence[object]) -> Hashable:
     """Everything on which an answer depends. Values are distinguished by their type and text: 1, 1.0 and true differ, as do 0.0
     and -0.0."""
-    return session.terms, session.kernel.version, text, tuple((type(value).__name__, repr(value)) for value in values)
+    return session.answer_key, session.kernel.version, text, tuple((type(value).__name__, repr(value)) for value in values)
 
 
 async def current(shown: LatelyShown[Shown], session: Session, text: str, values: Sequence[object]) -> Shown | None:
