@@ -62,7 +62,8 @@ def compile_question(question: Question, options: Options, budget: Budget, publi
     if options.mechanisms:
         check_mechanisms(program)
     _check_choices(choices, program, public)
-    if program.first or program.learn is not None or program.searched or program.hidden or program.degrees is not None:
+    if (program.first or program.learned_limit is not None or program.searched or program.undeclared_keys
+            or program.degrees is not None):
         return program
     return replace(program, chosen=tuple(choice for choice in choices[0] if choice is not None))
 
@@ -75,8 +76,8 @@ def _undecided_program(question: Question, options: Options, view: Node, known: 
                           span=span, try_="the aggregate without OVER, in a statement of its own")
     if known.public:
         check_exact(question)
-        return Program(question=question, options=options, view=view, known=known, allotted=FREE, decided=PUBLIC, learn=None,
-                       searched=(), hidden=(), rule=None, groups=1, decomposition=Decomposition(
+        return Program(question=question, options=options, view=view, known=known, allotted=FREE, decided=PUBLIC,
+                       learned_limit=None, searched=(), undeclared_keys=(), rule=None, groups=1, decomposition=Decomposition(
                            parts=(), weights=(), recipes={}, uses={}))
     graph = degrees_of(view, question.read, public) if known.rows is None and not known.owners else None
     if graph is not None:
@@ -94,8 +95,8 @@ def _undecided_program(question: Question, options: Options, view: Node, known: 
     unknown = unknown_limits(question, options, public) if options.bound == FREQUENCY else 0  # other bounds learn none
     return _with_told_counts(Program(
         question=question, options=options, view=view, known=known, allotted=FREE, rule=None, decomposition=parts, decided=found,
-        searched=searched, hidden=hidden, unknown=unknown,
-        learn="frequencies" if unknown else _learn(asked, parts),
+        searched=searched, undeclared_keys=hidden, unknown=unknown,
+        learned_limit="frequencies" if unknown else _learn(asked, parts),
         groups=options.max_groups or min(known.rows or USUAL_GROUPS, USUAL_GROUPS)))
 
 
@@ -117,8 +118,8 @@ def _of_degrees(question: Question, options: Options, known: Stability, degrees:
     check_cells(question)
     asked = BoundedQuestion(question=question, options=options, view=question.view, known=known, decided=found)
     return Program(question=question, options=options, view=question.view, known=known, allotted=FREE, rule=None,
-                   decided=found, searched=(), hidden=(), learn=None if degrees.given else "degrees", degrees=degrees,
-                   decomposition=parts_of(asked, {}))
+                   decided=found, searched=(), undeclared_keys=(), learned_limit=None if degrees.given else "degrees",
+                   degrees=degrees, decomposition=parts_of(asked, {}))
 
 
 def parts_of(asked: BoundedQuestion, bounds: Mapping[str, Interval],

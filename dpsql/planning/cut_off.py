@@ -128,10 +128,10 @@ def cuts_off(program: Program) -> bool:
     if program.known.public:
         return False
     if program.degrees is not None:
-        return program.learn is not None or not program.degrees.declared
+        return program.learned_limit is not None or not program.degrees.declared
     given = limits_rows(options, program.known)
     declared = bound.name == "extension" and options.clip is None
     held = bound.mechanism is not None and not bound.decomposes and not declared and (
         bound.name != "bands" or program.known.rows is None)
-    return given or held or program.learn not in (None, "centres") or bound.name in ("clip", "reservoir") or (
+    return given or held or program.learned_limit not in (None, "centres") or bound.name in ("clip", "reservoir") or (
         bound.name == "frequency" and options.max_frequency is not None)

@@ -226,7 +226,7 @@ def _bound(program: Program, entity: str) -> str:
     if not program.decomposition.sums:
         return ""
     bound, clip = program.bound, program.options.clip
-    limit = f" ({short(clip)})" if clip is not None else " (which is learned)" if program.learn is not None else ""
+    limit = f" ({short(clip)})" if clip is not None else " (which is learned)" if program.learned_limit is not None else ""
     return f"{bound.name}: what each {entity} adds {bound.does}{limit}; {program.decided.because}"
 
 
@@ -238,15 +238,15 @@ def _shared(program: Program) -> list[list[str]]:
 
 def _stages(program: Program) -> list[str]:
     one = f"{program.unknown} limits are each" if program.unknown > 1 else "a limit is"
-    if program.learn == "centres":
+    if program.learned_limit == "centres":
         what = "each average" if to_centre(program.question, program.decomposition) else "the values of each column"
         return [f"a number near {what} is searched for at {amount(program.stages['limits'])}, to measure it from"]
     how = "drawn according to how many entities are above it" if program.degrees is not None else "learned from a noisy histogram"
     words = {"limits": f"{one} {how}", "bounds": "bounds are searched for",
              "keys": "groups that enough entities have are selected"}
     drawn = f"; if it shows none, one on rows is drawn at {amount(program.reserve)} more" if (
-        program.learn in ("rows", "totals") and program.known.rows is None and program.decomposition.parts) else ""
-    shared = ", which also decides how averages divide what is left" if program.learn == "totals" and averages_of(
+        program.learned_limit in ("rows", "totals") and program.known.rows is None and program.decomposition.parts) else ""
+    shared = ", which also decides how averages divide what is left" if program.learned_limit == "totals" and averages_of(
         program.question, program.decomposition) else ""
     more = {"limits": shared + drawn}
     return [f"{words[name]} at {amount(cost)}{more.get(name, '')}" for name, cost in program.stages.items()]
@@ -263,7 +263,7 @@ def _measurements(program: Program, choices: Sequence[Choice | None]) -> list[Me
     for choice in choices:
         assert choice is not None
         i, noise = choice.task.at, choice.yes.noise
-        if program.learn is not None:
+        if program.learned_limit is not None:
             noise = f"{noise}, times the learned limit"
         against = {name: (f"larger error ({verdict.error:.4g})" if math.isfinite(verdict.error) else "only by name")
                    if isinstance(verdict, Accepted) else verdict.because
@@ -288,7 +288,7 @@ def _expected(program: Program, choices: Sequence[Choice | None]) -> list[Expect
     for call in program.question.aggregates:
         estimate = _recipe(program.decomposition, call.id, given) if call.aggregate.kind is not Kind.MODE else None
         error = None
-        if estimate is not None and estimate.linear and program.learn is None and not program.searched:
+        if estimate is not None and estimate.linear and program.learned_limit is None and not program.searched:
             error = float(estimate.deviations[0])
         part = program.decomposition.parts[program.decomposition.uses[call.id][0]]
         named = KINDS[type(part)].counted(part, program)
@@ -326,10 +326,10 @@ def _cells(program: Program) -> str:
         return f"the degrees from 1 to {most}"
     if program.rule is None:
         return f"{declared}, all that the policy declares; groups without rows are shown too"
-    names = ", ".join(key.name for key in program.hidden)
+    names = ", ".join(key.name for key in program.undeclared_keys)
     times = f", each with the {declared} declared groups" if declared > 1 else ""
     if program.known.owner is None:
-        least = "" if program.learn is not None else f" of about {program.rule.half} rows or more"
+        least = "" if program.learned_limit is not None else f" of about {program.rule.half} rows or more"
         return f"{names}{least} ({program.rule.name}; all rows that one entity changes count){times}"
     return (f"{names} of about {program.rule.half} entities or more ({program.rule.name}; each entity counts in at most "
             f"{program.groups}){times}")

@@ -161,7 +161,7 @@ def _with_degrees(program: Program, notes: list[str]) -> Generator[Request, Any,
     degrees, how = program.degrees, ""
     if degrees is None:
         return program
-    if program.learn == "degrees":
+    if program.learned_limit == "degrees":
         most = yield from learned_degree(degrees.graph.arcs, program.stages["limits"], program.parts_allotted)
         degrees, how = degrees.at_most(most), ", a limit that was learned privately"
     notes.append(f"degrees are reduced to at most {degrees.most}{how}; entities of degree 0 are not counted")
@@ -171,9 +171,9 @@ def _with_degrees(program: Program, notes: list[str]) -> Generator[Request, Any,
 def _limited(program: Program, public: PublicFacts, notes: list[str]) -> Generator[Request, Any, tuple[Program, Node]]:
     """The program, and the view with a limit on the rows of each entity, which is learned if none is known. The program records
     if the reserve was spent on this."""
-    if program.learn == "frequencies":
+    if program.learned_limit == "frequencies":
         return program, (yield from _with_frequencies(program, public, notes))
-    if program.learn != "rows":
+    if program.learned_limit != "rows":
         return program, program.view
     sizes, deviation = rows_of(program.view, program.owner), _deviation(program, cells_declared(program.question))
     found, declared = (yield from learned(sizes, 1, program.stages["limits"], deviation)), program.known.rows
@@ -181,7 +181,7 @@ def _limited(program: Program, public: PublicFacts, notes: list[str]) -> Generat
     if declared is not None and (rows is None or rows >= declared):
         return program, program.view
     if rows is None and program.decomposition.parts:
-        rows, program = (yield from drawn(sizes, program.owner, program.reserve)), replace(program, drawn=True)
+        rows, program = (yield from drawn(sizes, program.owner, program.reserve)), replace(program, reserve_spent=True)
     rows = min(rows or 1, MOST_ROWS)
     kept = f"{rows} rows of each entity" if declared is None else f"{rows} of the {declared} rows that an entity may have"
     notes.append(f"at most {kept} were kept, a limit that was learned privately{uncovered(program)}")
@@ -252,9 +252,9 @@ def _cells(program: Program, view: Node, public: PublicFacts,
     keys = program.question.keys
     if program.degrees is not None:
         return program.degrees.cells(keys), {}
-    if not program.hidden:
+    if not program.undeclared_keys:
         return declared_cells(program), {}
-    hidden, owner = [key.column for key in program.hidden], program.known.owner
+    hidden, owner = [key.column for key in program.undeclared_keys], program.known.owner
     rules = rules_of(program, stability(view, public)) if owner is None else ()
     if owner is None and not rules:
         notes.append("one entity may change so many rows here that the price is too small to show any group")
@@ -288,11 +288,11 @@ def _chosen(program: Program, parts: Decomposition, view: Node, public: PublicFa
         return list(program.chosen), parts
     limits: Mapping[int, int] = {}
     weights: Sequence[float] = ()
-    if program.learn == "totals":
+    if program.learned_limit == "totals":
         program, limits, found = yield from _totals(program, parts, view, cells, notes)
         if found:
             parts, view, weights = _centred(program, parts, view, found, notes)
-    if program.learn == "centres":
+    if program.learned_limit == "centres":
         parts, view = yield from _with_centres(program, parts, view, notes)
     choices = assign(program, tasks_of(program, parts, view, public, limits), cells, weights)
     assert all(choice is not None for choice in choices)
@@ -321,7 +321,7 @@ def _totals(program: Program, parts: Decomposition, view: Node, cells: int,
     limits = {summand: known.limit for summand, known in found.items()}
     if len(limits) < len(different):
         sizes = norms_of(contributions(view, program.owner, program.keys, Count()), program.order)
-        rows, program = (yield from drawn(sizes, program.owner, program.reserve)), replace(program, drawn=True)
+        rows, program = (yield from drawn(sizes, program.owner, program.reserve)), replace(program, reserve_spent=True)
         rows = min(rows, program.known.rows or rows)
         limits |= {summand: rows * summand.l1 for summand in different if summand not in limits}
     whole_rows = "" if program.known.rows is None else "; bound = 'rows' uses all rows that the policy allows instead"

@@ -31,7 +31,7 @@ def unused(program: Program) -> dict[str, str]:
 
 
 def _unused_in(program: Program) -> dict[str, str]:
-    cells = cells_declared(program.question) + bool(program.hidden)
+    cells = cells_declared(program.question) + bool(program.undeclared_keys)
     samples = [_sample(i, part, program) for i, part in enumerate(program.decomposition.parts)]
     found = {}
     for name in program.options.mechanisms:
