@@ -20,7 +20,7 @@ from dpsql.server.walls import own_root, shut_in
 from dpsql.server.walls.call_filter import filter_of_front
 
 PASSED = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS")
-"""What the front has of the vault's environment; passwords of databases may be in others."""
+"""The environment variables that the front gets from the vault; others may contain passwords of databases."""
 SYSTEM = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/usr/share/zoneinfo", "/usr/share/locale",
           "/etc/ld.so.cache", "/etc/localtime", "/etc/timezone", "/etc/ssl/openssl.cnf", "/dev/urandom", "/dev/random",
           "/proc/self/maps", "/proc/self/status", "/proc/self/cgroup", "/proc/cpuinfo", "/proc/meminfo",

@@ -93,7 +93,7 @@ def removal_program(rows: Sets, totals: Integers, level: int) -> RemovalProgram:
 
 
 def _weighed(owners: Codes, weights: Integers, many: Integers, entities: int) -> Reals:
-    """The sums of weights times `many`, approximately: keeping more entities than necessary does no harm."""
+    """The sums of weights times `many`. An approximation is enough, as keeping more entities than necessary does no harm."""
     found = np.zeros(entities)
     for at in range(owners.shape[1]):
         some = owners[:, at] != NOBODY

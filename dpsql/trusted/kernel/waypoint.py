@@ -1,8 +1,9 @@
 """How a checkpoint leads to the checkpoints and events before it.
 
-Each names the one before it, with its hash, and for each power of two the newest earlier one whose number is a multiple of it. So
-any other one is found in steps whose number grows with the logarithm of theirs. It also states a hash of the links of the events
-since the one before: `past` says how a single event is verified by it.
+Each checkpoint names the one before it, with its hash, and for each power of two the newest earlier checkpoint whose number is a
+multiple of that power. So any other checkpoint is found in a number of steps that grows with the logarithm of the number of
+checkpoints. Each also states a hash of the links of the events since the one before: `past` says how this verifies a single
+event.
 """
 
 from __future__ import annotations

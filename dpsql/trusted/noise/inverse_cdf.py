@@ -74,7 +74,7 @@ def _shift(scale: float) -> int:
 
 
 def _added(values: NDArray[np.int64], law: NoiseLaw) -> NDArray[np.int64]:
-    """The sum is wrong, as it is taken modulo 2^64, where its sign differs from the signs of both numbers."""
+    """The sum is computed modulo 2^64, so it is wrong where its sign differs from the signs of both numbers."""
     noise = drawn(law, len(values))
     if noise.dtype == object:
         return np.asarray(np.clip(values.astype(object) + noise, LEAST, MOST), dtype=np.int64)

@@ -61,8 +61,9 @@ class DrawnValue:
         return Outcome(within=all(part.holds(value) for value, part in zip(drawn, asked.ranges, strict=True)))
 
     def wrong(self, case: Check, allotted: Cost, distance: int) -> float | None:
-        """The quantile itself scores 0. With d entities to go, the counts are (d - 1) max(p, 1 - p) rows from the border, see
-        `Sides.wrong`, and every value on the wrong side of it scores as much below 0: each weighs exp(-that / scale) at most."""
+        """The quantile itself has the score 0. If d entities have to go, the counts are (d - 1) max(p, 1 - p) rows from the
+        border (see `Sides.wrong`), and the score of every value on the wrong side of it is at least as far below 0: each has a
+        weight of at most exp(-that / scale)."""
         grid = self._grid(case)
         assert grid is not None
         short = float((distance - 1) * case.rows * score_change(self._target(case))) / 2 / self._scale(case, allotted)

@@ -77,4 +77,4 @@ _CASTS = {
     "VARCHAR": "name char bpchar sql_identifier character_data yes_or_no text varchar character json jsonb unknown citext "
                "regproc regprocedure regoper aclitem pg_lsn inet pg_node_tree"}
 CASTS: Mapping[str, str] = {name: kind for kind, names in _CASTS.items() for name in names.split()}
-"""Types in casts, by the names without their schemas, and what they are in DuckDB."""
+"""For each name of a type in a cast, without its schema, the type in DuckDB."""

@@ -104,8 +104,8 @@ def _compared(known: Facts, low: float, high: float) -> Facts:
 
 
 def has_ends(node: Node, column: str) -> bool:
-    """Whether the range of a column is that of a table or a count, which the kernel knows too, and not that of an expression or a
-    number of parts, which it does not derive."""
+    """Whether the kernel knows the range of a column too: it knows those of columns of tables and of counts, but it does not
+    derive those of expressions or of numbers of parts."""
     match node:
         case Scan():
             return True
