@@ -974,10 +974,10 @@ SELECT COUNT(*) FROM people WHERE sleep_ms(100) = 1
 -- Unsupported unknown-function: the function format is not answered
 SELECT COUNT(*) FROM people WHERE format('{}', age) = '3'
 
--- SqlError type: regexp_replace: what stands in the place of a pattern may hold three of its groups
+-- SqlError type: regexp_replace: a replacement may contain at most three groups of the pattern
 SELECT COUNT(*) FROM people WHERE regexp_replace(nickname, '[(](a)', '\2') = 'b'
 
--- SqlError type: regexp_replace: a pattern, and at most 20 letters to stand in its place, where
+-- SqlError type: regexp_replace: this needs a pattern, and a replacement of at most 20 letters, in which
 SELECT COUNT(*) FROM people WHERE regexp_replace(nickname, 'a', 'x\') = 'b'
 
 -- Unsupported pattern: the only option of regexp_replace that is answered is 'g'
@@ -1001,16 +1001,16 @@ SELECT COUNT(*) FROM people WHERE regexp_matches(nickname, 'a', 'x')
 -- SqlError type: LIKE: the pattern ends in its escape sign
 SELECT COUNT(*) FROM people WHERE nickname LIKE 'a!' ESCAPE '!'
 
--- SqlError type: ILIKE: a pattern, and one sign of ASCII that is no letter
+-- SqlError type: ILIKE: this needs a pattern, and one ASCII sign that is not a letter
 SELECT COUNT(*) FROM people WHERE nickname ILIKE 'alX' ESCAPE 'x'
 
--- SqlError type: replace: a text, and one that is no longer to stand in its place
+-- SqlError type: replace: this needs a text, and a replacement that is not longer
 SELECT COUNT(*) FROM people WHERE replace(nickname, 'a', 'bb') = 'bb'
 
 -- SqlError type: strftime: a format of
 SELECT COUNT(*) FROM people WHERE strftime(born, '%Q') = 'x'
 
--- SqlError type: lpad: a length from 0 to 1000
+-- SqlError type: lpad: this needs a length from 0 to 1000
 SELECT COUNT(*) FROM people WHERE lpad(nickname, 3, '') = 'x'
 
 -- Unsupported not-accepted: DuckDB has no function width_bucket
@@ -1210,7 +1210,7 @@ SELECT COUNT(*) FROM visits WHERE (clinic, year) NOT IN (SELECT clinic, beds FRO
 -- Unsupported distinct-aggregate: COUNT(DISTINCT ...) takes one expression
 SELECT COUNT(DISTINCT (clinic, year)) FROM visits
 
--- Unsupported tuple: several values in brackets are answered only with = and IN
+-- Unsupported tuple: rows of values in parentheses are answered only with = and IN
 SELECT COUNT(*) FROM visits WHERE (clinic, year) > ('a', 2020)
 
 -- Unsupported not-accepted: ANY must be between = and a list of constants, a parameter or a subquery

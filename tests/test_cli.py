@@ -228,7 +228,7 @@ def test_the_whole_ledger_is_verified_on_request(study: Path, capsys: pytest.Cap
     for n in range(3):
         run(capsys, "query", "--budget", "study", f"SELECT COUNT(*) FROM people WHERE income > {n}")
     code, out, _ = run(capsys, "ledger", "verify")
-    assert code == 0 and "is whole: 7 events" in " ".join(out.split())
+    assert code == 0 and "is intact: 7 events" in " ".join(out.split())
     code, out, _ = run(capsys, "ledger", "verify", "--json")
     assert code == 0 and json.loads(out)["events"] == 7, "what is promised, and three statements"
     ledger, = study.glob("*.ledger")

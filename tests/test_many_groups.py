@@ -82,7 +82,7 @@ def test_groups_that_are_too_many_are_selected_and_the_answer_says_so(cursor: dp
 
 
 def test_expressions_of_too_many_numbers_are_told_too(cursor: dpsql.Cursor) -> None:
-    told = "code // 1000 may be any of 100,000 whole numbers, more than the 10,000 that are listed of an expression"
+    told = "code // 1000 may be any of 100,000 whole numbers, and at most 10,000 are listed for an expression"
     cursor.execute("SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 2, delta = 1e-6) code // 1000, COUNT(*) FROM people GROUP BY 1")
     assert f"{told}, so only groups that are selected privately are shown" in cursor.notes
 

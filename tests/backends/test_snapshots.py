@@ -645,7 +645,7 @@ def test_relations_and_filters(hospital: Clinic) -> None:
     ("cost = (SELECT MAX(cost) FROM visits)", "more than the row"), ("EXISTS (SELECT 1 FROM people p WHERE p.id = visits.id)", "more than the row"),
     ("id IN (SELECT id FROM people)", "more than the row"), ("row_number() OVER () < 5", "more than the row"), ("MAX(cost) > 5", "more than the row"),
     ("random() < 0.5", "more than the row"), ("query_to_xml('SELECT 1', true, true, '') IS NULL", "calls query_to_xml"),
-    ("lower(total_changes()) > '0'", "calls total_changes"), ("nothing > 5", "no column"), ("cost ~~~ 5", "is n")])
+    ("lower(total_changes()) > '0'", "calls total_changes"), ("nothing > 5", "which is not a column"), ("cost ~~~ 5", "is n")])
 def test_a_filter_is_a_condition_on_the_row(filter: str, told: str, clinic: Clinic) -> None:
     """One that looked at other rows would let one person's decide over another's."""
     clinic.declare(("[tables.visits]", f'[tables.visits]\nfilter = "{filter}"'))
@@ -867,7 +867,7 @@ def test_uris_that_are_none(uri: str, told: str, tmp_path: Path) -> None:
     (('source = "{uri}"', 'source = "people.parquet"\nfilter = "x"'), "filter is for tables of databases"),
     (('source = "{uri}"', 'source = "{uri}"\nrelation = "a..b"'), "must be the name of a table"),
     (('source = "{uri}"', 'source = "{uri}"\nrelation = ""'), "must be the name of a table"),
-    (("version = 1", 'version = 1\n[store.passwords]\n"postgresql://elsewhere/db" = "X"'), "is the source of no table"),
+    (("version = 1", 'version = 1\n[store.passwords]\n"postgresql://elsewhere/db" = "X"'), "no table has this database as its source"),
     (("version = 1", 'version = 1\n[store.passwords]\n"{uri}" = "pass word"'), "the name of a variable"),
     (("cost = {{ bounds = [0, 100] }}", "").__class__(("[tables.visits.columns]\nid = {{}}\ncost = {{ bounds = [0, 100] }}", "")), "column"),
 ])

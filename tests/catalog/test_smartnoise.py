@@ -92,7 +92,7 @@ def test_what_has_no_counterpart_becomes_a_comment_at_its_place() -> None:
     assert "COALESCE(income, 0)" in notes["income"] and "sensitivity" in notes["income"]
     assert "lower = 0 alone" in notes["height"]
     assert "lower and upper left out" in notes["born"]
-    assert "unknown type" in notes["photo"]
+    assert "its type is unknown" in notes["photo"]
     assert "colour left out" in notes['"blood group"']
     assert "private_id" in notes["pid"]
     assert "engine: postgres is left out" in text

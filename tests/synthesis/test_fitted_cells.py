@@ -93,7 +93,7 @@ def test_a_fit_that_fails_leaves_the_noisy_cells(failure: Exception, monkeypatch
 
 
 @pytest.mark.parametrize(("sizes", "because"), [((50, 50, 41), "at most 100,000 cells, and here there are 102,500"), ((60, 40, 3), "1,500 sums of several cells"),
-                                                ((2,) * 14, "in all"), ((2,) * 40, "cells at most")])
+                                                ((2,) * 14, "in total"), ((2,) * 40, "at most 100,000 cells")])
 def test_large_tables_are_refused(sizes: tuple[int, ...], because: str) -> None:
     domain = TableDomain(tuple(f"x{i}" for i in range(len(sizes))), sizes)
     refused = METHODS["nnls"].refusal(Coded(domain, np.zeros((1, len(sizes)), dtype=np.int64)).task(PRICE))
