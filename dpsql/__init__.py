@@ -62,7 +62,7 @@ if sys.platform == "win32":
 
 
 def load_ipython_extension(shell: object) -> None:
-    """`%load_ext dpsql`: statements in cells; see `dpsql.notebooks`."""
+    """Run by `%load_ext dpsql`: lets notebook cells contain statements; see `dpsql.notebooks`."""
     import_module("dpsql.notebooks").load(shell)
 
 

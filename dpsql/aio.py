@@ -56,7 +56,7 @@ class AsyncConnection:
         self.notes = connection.notes
 
     async def execute(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> dbapi.Cursor:
-        """Run a statement in its turn; see `dbapi.Connection.execute`."""
+        """Run a statement when those submitted before it have ended; see `dbapi.Connection.execute`."""
         return await self._run(self._connection.execute, sql, parameters)
 
     async def explain(self, sql: str | Sequence[str], parameters: Sequence[Any] | Mapping[str, Any] = (),
@@ -91,15 +91,15 @@ class AsyncConnection:
         await self._run(self._connection.set_terms, **terms)
 
     async def interrupt(self) -> None:
-        """Stop the statement that runs, and return when it is over; those whose turn has not come are run all the same."""
+        """Stop the running statement and return when it has ended. Statements that wait in the queue still run."""
         await asyncio.to_thread(self._connection.interrupt)  # the connection's own thread is busy
 
     async def budget(self) -> Spending:
-        """What was spent, and what is left; see `dbapi.Connection.budget`."""
+        """The amounts spent and left; see `dbapi.Connection.budget`."""
         return await self._run(self._connection.budget)
 
     async def close(self) -> None:
-        """Close the connection, after the statements that were asked before; a cancellation does not prevent it."""
+        """Close the connection after all statements submitted before. Cancelling this call does not prevent it."""
         if not self._closed:
             self._closed = True
             closing = _begin(self._worker, self._connection.close)

@@ -99,7 +99,7 @@ def connect(database: str | Path | None = None, *, policy: str | Path | None = N
 @guarded
 def incidents(*, policy: str | Path | None = None, database: str | Path | None = None, budget: str | None = None,
               ledger: str | Path | None = None) -> list[Failure]:
-    """The statements of a budget that failed after their charge, of all analysts, the oldest first: for the owner.
+    """The statements of a budget that failed after their charge, by all analysts, oldest first. For the owner.
 
     Raises PolicyError, OptionError, OperationalError or LedgerError.
     """
@@ -111,7 +111,7 @@ def incidents(*, policy: str | Path | None = None, database: str | Path | None =
 @guarded
 def reopen(analyst: str, *, policy: str | Path | None = None, database: str | Path | None = None, budget: str | None = None,
            ledger: str | Path | None = None) -> int:
-    """Reopen the account of an analyst that was closed after incidents, or slowed down after late outcomes: for the owner.
+    """Reopen the account of an analyst that was closed after incidents, or slowed down after late outcomes. For the owner.
     Returns how many of both were forgiven. Raises PolicyError, OptionError, OperationalError or LedgerError."""
     from dpsql.engine import opening
 
@@ -121,9 +121,9 @@ def reopen(analyst: str, *, policy: str | Path | None = None, database: str | Pa
 @guarded
 def prepare(*, policy: str | Path | None = None, database: str | Path | None = None, budget: str | None = None,
             ledger: str | Path | None = None, buckets: int | None = None) -> list[Prepared]:
-    """Store the data once more in buckets of entities, from which statements are read much faster: for the owner; see
-    `engine.preparing`. Returns a store for each kind of entity that is protected. Raises PolicyError, OptionError,
-    OperationalError, IntegrityError or LedgerError."""
+    """Store a copy of the data in buckets of entities, which makes statements much faster. For the owner; see `engine.preparing`.
+    Returns a store for each kind of entity that is protected. Raises PolicyError, OptionError, OperationalError, IntegrityError
+    or LedgerError."""
     from dpsql.engine import preparing
 
     return preparing.prepare(policy=policy, database=database, budget=budget, ledger=ledger, buckets=buckets)
@@ -131,7 +131,7 @@ def prepare(*, policy: str | Path | None = None, database: str | Path | None = N
 
 @guarded
 def refresh(*, policy: str | Path | None = None, ledger: str | Path | None = None) -> list[str]:
-    """Take a new snapshot of the tables that are in databases such as PostgreSQL, in place of the one before: for the owner.
+    """Take a new snapshot of the tables in databases such as PostgreSQL, replacing the previous one. For the owner.
 
     Returns the names of these tables. Raises PolicyError, OperationalError or IntegrityError; then the snapshot before stays in
     force.
@@ -199,7 +199,7 @@ class Connection:
     @guarded
     def explain(self, sql: str | Sequence[str], parameters: Sequence[Any] | Mapping[str, Any] = (),
                 **options: Any) -> Explanation:
-        """What a query would do and cost; spends nothing. The same as EXPLAIN PRIVACY before it.
+        """What a query would do and cost; spends nothing. Equivalent to EXPLAIN PRIVACY before the query.
 
         A list of queries is explained as the workload that it would be, with its options.
         """
@@ -228,7 +228,7 @@ class Connection:
 
     @guarded
     def priced(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> tuple[Explanation, Charge | None]:
-        """What `explain` tells of a statement, and what it would be charged now: None if it is free. Spends nothing."""
+        """The explanation of a statement, and what it would be charged now (None if it is free). Spends nothing."""
         from dpsql.engine.answering import priced
 
         query, is_asked = _explained(sql)
@@ -249,8 +249,8 @@ class Connection:
 
     @guarded
     def set_terms(self, *, epsilon: object = None, delta: object = None, rho: object = None, confidence: object = None) -> None:
-        """The price and the confidence of statements that state none, from now on; by default, those with which the connection
-        was opened. Raises OptionError."""
+        """Set the price and the confidence of later statements that give none; by default, those with which the connection was
+        opened. Raises OptionError."""
         from dpsql.engine.opening import ConnectionTerms
 
         price, opened = self._opened
@@ -260,7 +260,8 @@ class Connection:
                                     confidence=terms.exact_confidence)
 
     def interrupt(self) -> None:
-        """Stop the statement that another thread runs on this connection, and return when it is over; where none runs, at once.
+        """Stop the statement that another thread runs on this connection, and return when it has ended; at once if none is
+        running.
 
         Before its charge it ends with an OperationalError. After its charge it fails as an incident and stays charged, unless
         its last step is already under way.
@@ -268,7 +269,7 @@ class Connection:
         self.interrupting()()
 
     def interrupting(self) -> Callable[[], None]:
-        """A function that stops the statement running now, and no other."""
+        """A function that stops only the statement running now."""
         return functools.partial(self._interrupt, self._asked)
 
     def _interrupt(self, number: int) -> None:
@@ -353,7 +354,8 @@ class Connection:
     def synthesize(self, query: str | Mapping[str, str], *, name: str | None = None,
                    parameters: Sequence[Any] | Mapping[str, Any] = (), workload: str | Sequence[str] | None = None,
                    **options: Any) -> SyntheticTable | ReleasedDatabase:
-        """A synthetic table: rows drawn from a private model of a query's rows. The same as CREATE SYNTHETIC TABLE name AS query.
+        """Make a synthetic table: rows drawn from a private model of a query's rows. Equivalent to CREATE SYNTHETIC TABLE name
+        AS query.
 
         query     a SELECT of the columns, without aggregates, over rows that belong to one entity each; or several by their
                   names, of tables that hang together by foreign keys: the same as CREATE SYNTHETIC TABLES
@@ -383,7 +385,7 @@ class Connection:
 
     @guarded
     def synthetic_table(self, name: str) -> SyntheticTable:
-        """A synthetic table that was made before, in this session or an earlier one, by its name; costs nothing.
+        """A synthetic table that was made before, in this session or an earlier one, by its name. Costs nothing.
 
         Raises ProgrammingError if there is none.
         """
@@ -394,7 +396,7 @@ class Connection:
 
     @guarded
     def budget(self) -> Spending:
-        """What was spent, what is left, and how many statements may still fail. Raises LedgerError."""
+        """The amounts spent and left, and how many statements may still fail. Raises LedgerError."""
         from dpsql.engine.accounts import budget_of
 
         with self._used() as session:
@@ -410,7 +412,7 @@ class Connection:
         _ = self.session
 
     def close(self) -> None:
-        """Close the connection, after the statement that another thread runs on it. Closing twice does nothing."""
+        """Close the connection, after any statement that another thread is running on it. Closing twice has no effect."""
         with self._turn:
             if self._session is not None:
                 self._session.close()
@@ -465,8 +467,8 @@ class Cursor:
 
     @guarded
     def execute(self, sql: str | PlannedStatement, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> Cursor:
-        """Run one statement: a text, or one that was `planned`. Raises a located `dpsql.Error` if anything is wrong with it;
-        nothing is charged then, except for an `Incident`, whose charge is kept."""
+        """Run one statement: a text, or the result of `planned`. Raises a located `dpsql.Error` if anything is wrong with it;
+        then nothing is charged, except for an `Incident`, whose charge is kept."""
         from dpsql.engine.answering import PlannedStatement, answer, answer_planned
 
         if isinstance(sql, PlannedStatement):
@@ -477,7 +479,7 @@ class Cursor:
 
     @guarded
     def ask(self, statement: Statement, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> Cursor:
-        """The same for a parsed statement."""
+        """The same as `execute`, for a parsed statement."""
         from dpsql.engine.answering import answer_parsed
 
         return self._ask(lambda session: answer_parsed(statement, sql, session, parameters), sql, parameters)
@@ -583,8 +585,8 @@ class Cursor:
 
     @property
     def intervals(self) -> list[tuple[tuple[Any, Any] | None, ...]]:
-        """For every cell the ends of its confidence interval (dates for a date, whose error is in days). An end is infinite
-        if a limit cuts off an unknown part."""
+        """For every cell, the ends of its confidence interval (dates for a date, whose error is in days). An end is infinite if a
+        limit cuts off an unknown amount."""
         answer = self._answered()
         return [tuple(answer.ends(i, j) for j in range(len(answer.columns))) for i in range(len(answer.rows))]
 
@@ -597,13 +599,13 @@ class Cursor:
 
     @property
     def cost(self) -> str:
-        """What the statement cost; "" for public tables and earlier results."""
+        """What the statement cost; "" for public tables and stored results."""
         made = self._which_made()
         return "" if made.stored else made.cost
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a reader of the answer should know."""
+        """Notes that help to read the answer correctly."""
         return self._which_made().notes
 
     def df(self, *, errors: bool = False) -> pandas.DataFrame:
@@ -650,8 +652,8 @@ class Cursor:
 
     @guarded
     def report(self, target: str | Path) -> None:
-        """Write a page for people to a new HTML file: what was asked, the answer with its intervals, charts, and what the numbers
-        mean; of a validation or a synthetic table, the page about it.
+        """Write a page for people to a new HTML file: the statement, the answer with its intervals, charts, and explanations
+        of the numbers; for a validation or a synthetic table, its own page.
 
         Raises OperationalError if the file exists, or cannot be written, and ProgrammingError where there is no such result.
         """
@@ -692,7 +694,7 @@ class Cursor:
         """PEP 249: no effect."""
 
     def close(self) -> None:
-        """Forget the result. Later calls raise InterfaceError."""
+        """Discard the result. Later calls raise InterfaceError."""
         self._clear()
         self._closed = True
 

@@ -162,7 +162,7 @@ class Incident(InternalError):
 
     def __init__(self) -> None:
         super().__init__("the statement failed after it was charged; the charge is kept", try_="another statement; the "
-                         "reason is not told, as it may depend on private rows")
+                         "reason is not shown, as it may depend on private rows")
 
     def __reduce__(self) -> tuple[type[Incident], tuple[()]]:
         return Incident, ()  # pickled without any state

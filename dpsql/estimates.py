@@ -121,7 +121,7 @@ class Estimate(Frozen):
         return replace(moved, values=ratio, drawn=partial(fieller, self, other) if self.linear and other.linear else None)
 
     def over(self, other: Estimate) -> Estimate:
-        """The quotient by a positive number of independent noise that has intervals of its own; see `recovered`."""
+        """The quotient by a positive number whose independent noise has its own intervals; see `recovered`."""
         return replace(self / other, drawn=partial(recovered, self, other))
 
     def root(self) -> Estimate:
@@ -173,7 +173,7 @@ class Estimate(Frozen):
                         slopes={name: (error, chosen(slope)) for name, (error, slope) in self.slopes.items()})
 
     def beyond(self, below: float, above: float) -> Estimate:
-        """The same values, where the truth may lie this much further below or above than noise explains."""
+        """The same values, where the truth may be this much further below or above than noise explains."""
         if not below and not above:
             return self
         found = replace(self, below=self.below + below, above=self.above + above)
@@ -188,7 +188,8 @@ class Estimate(Frozen):
         return replace(self, drawn=ends)
 
     def at_least(self) -> Estimate:
-        """The same values, where the truth may lie any distance above: the whole error probability goes to the low end."""
+        """The same values, where the truth may be any distance above: the whole error probability is assigned to the lower
+        end."""
         def ends(confidence: float) -> Ends:
             low, _ = self.ends(max(2 * confidence - 1, 0.0))
             return low, np.full_like(low, np.inf)
@@ -220,7 +221,7 @@ class Estimate(Frozen):
         return replace(self, slopes={name: (error, slope * part) for name, (error, slope) in self.slopes.items()})
 
     def where(self, condition: NDArray[np.bool_]) -> Estimate:
-        """The same, with NaN if the condition does not hold."""
+        """The same values, with NaN where the condition does not hold."""
         return replace(self, values=np.where(condition, self.values, np.nan))
 
     @property
@@ -237,7 +238,7 @@ class Estimate(Frozen):
 
     @property
     def biased(self) -> bool:
-        """Whether the truth may lie further off than noise explains."""
+        """Whether the truth may be further off than noise explains."""
         return bool(np.any(np.asarray(self.below) != 0) or np.any(np.asarray(self.above) != 0))
 
     @property
@@ -259,7 +260,7 @@ class Estimate(Frozen):
 
     def least(self, confidence: float) -> Numbers:
         """A lower bound on the true value of each cell, with this probability. Noise errs above as often as below; for intervals
-        found in other ways the side of the error is unknown."""
+        from other methods the side of the error is unknown."""
         low, high = self.ends(confidence)
         return low if self.drawn is not None else np.where(np.isinf(high), low, self.ends(2 * confidence - 1)[0])
 
@@ -313,9 +314,9 @@ def _quotients(above: Estimate, below: Estimate, confidence: float) -> Ends:
 
 
 def recovered(above: Estimate, below: Estimate, confidence: float) -> Ends:
-    """The ends of an interval of the quotient q of two independent numbers from the distances to the ends of their own intervals,
-    which need not be alike on both sides: above - q * below may well be 0 where it is within the root of the sum of the squares
-    of the distances on that side. Infinite where the lower number may well be 0.
+    """An interval of the quotient q of two independent numbers, from their own intervals, which may be asymmetric. It contains
+    every q for which above - q * below may plausibly be 0: its distance from 0 is at most the root of the sum of the squared
+    interval widths on that side. Infinite if the denominator may plausibly be 0.
 
     Source: the method of variance estimates recovery, Donner and Zou, Closed-form confidence intervals for functions of the
     normal mean and standard deviation, Statistical Methods in Medical Research 21, 2012. It is exact for Gaussian noise.
@@ -324,7 +325,7 @@ def recovered(above: Estimate, below: Estimate, confidence: float) -> Ends:
     (first, last), (least, most) = (each.ends(confidence) for each in (above, below))
 
     def end(side: float, off: Numbers) -> Numbers:
-        """The q at which a - q b is `side` times as far from 0 as it may be; which end of b counts rests on the sign of q."""
+        """The q at which a - q b is as far from 0 on this `side` as it may be; the sign of q decides which end of b counts."""
         down, up = np.maximum(b - least, 0), np.maximum(most - b, 0)
         outwards = a * side + off > 0  # the quotient is on that side of 0
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -337,7 +338,7 @@ def recovered(above: Estimate, below: Estimate, confidence: float) -> Ends:
 
 
 def fieller(above: Estimate, below: Estimate, confidence: float) -> Ends:
-    """The ends of an interval of the quotient of two sums: all numbers q for which above - q * below = 0 is plausible.
+    """An interval of the quotient of two sums: all numbers q for which above - q * below = 0 is plausible.
 
     That difference is a sum of noises too, and its margin is some multiple of its standard deviation, so the ends solve a
     quadratic equation; it is solved again with the multiples at the ends that were found. Where the lower sum may well be 0,
@@ -390,13 +391,13 @@ NONE = 1023  # steps of no width at all
 
 @lru_cache(maxsize=2**10)  # statements of one price and one sensitivity have the same noise
 def margin(errors: tuple[NoiseTerm, ...], slopes: tuple[float, ...], confidence: float) -> float:
-    """`widths_of` one sum."""
+    """The width of `widths_of` for a single sum."""
     return float(widths_of(errors, np.array(slopes, dtype=np.float64).reshape(1, -1), confidence)[0])
 
 
 def widths_of(errors: Sequence[NoiseTerm], slopes: Numbers, confidence: float) -> Numbers:
-    """For each row of slopes the least w, up to rounding upwards, with P(|sum of slope * noise| <= w) >= confidence; infinite for
-    slopes that are no numbers or huge.
+    """For each row of slopes, the least w (up to rounding upwards) with P(|sum of slope * noise| <= w) >= confidence; infinite
+    for slopes that are NaN or huge.
 
     Exact for one piece of noise on integers. For several pieces the continuous noises are summed, and half a unit of each
     discrete one is added, which makes the interval a little wider than it need be.

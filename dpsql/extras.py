@@ -9,7 +9,7 @@ from dpsql.errors import InterfaceError
 
 
 def extra(module: str, name: str) -> Any:
-    """A module of a library that the extra called `name` installs. Raises InterfaceError if it is not there."""
+    """A module of a library that the extra `name` installs. Raises InterfaceError if it is not installed."""
     try:
         return importlib.import_module(module)
     except ImportError:

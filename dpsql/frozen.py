@@ -42,7 +42,7 @@ class _Field(NamedTuple):
 
 
 def field(*, default: Any = NODEFAULT, default_factory: Any = NODEFAULT, compare: bool = True, repr: bool = True) -> Any:
-    """A field that gets a new default for each value, or that equality and the hash (`compare`) or `repr` leave out."""
+    """Declare a field that gets a new default for each value, or that equality and the hash (`compare`) or `repr` ignore."""
     return _Field(msgspec.field(default=default, default_factory=default_factory), compare, repr)  # type: ignore[call-overload]
 
 
@@ -119,13 +119,13 @@ def field_names(kind: type) -> tuple[str, ...]:
 
 
 def settle(value: Frozen, name: str, settled: object) -> None:
-    """Replace what was given for a field by its final form. Only for the `__post_init__` of the value's own class: nobody else
-    may have seen the value yet."""
+    """Replace the given value of a field by its final form. Only for the `__post_init__` of the value's own class, while no other
+    code has seen the value."""
     force_setattr(cast(Any, value), name, settled)
 
 
 def asdict(value: Any) -> dict[str, Any]:
-    """The fields by name; those of values inside them likewise, in lists and mappings too."""
+    """The fields by name, converted recursively, also inside lists and mappings."""
     return {name: _plain(getattr(value, name)) for name in field_names(type(value))}
 
 

@@ -93,7 +93,7 @@ def _read(line: str) -> argparse.Namespace:
     try:
         found = parser.parse_args(shlex.split(line))
     except (ValueError, InvalidOperation):
-        parser.error("an option has no number, or a quote is not closed")
+        parser.error("an option lacks its number, or a quote is not closed")
     words = found.words
     found.variable = words[-2] if len(words) > 1 and words[-1] == "<<" else None
     places = words[:-2] if found.variable is not None else words

@@ -20,7 +20,7 @@ _line: ContextVar[tuple[Show, str] | None] = ContextVar("line", default=None)  #
 
 @contextlib.contextmanager
 def shown_by(show: Show, text: str) -> Iterator[None]:
-    """A context in which `show` is called with each new text of the line, which is `text` now."""
+    """A context in which `show` is called with each new text of the progress line; `text` is the current one."""
     before = _line.set((show, text))
     try:
         yield
@@ -30,7 +30,7 @@ def shown_by(show: Show, text: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def working(on: str) -> Iterator[None]:
-    """A context in which the line says `on`. A notebook has a line only during the outermost one."""
+    """A context in which the progress line shows `on`. In a notebook, only the outermost context has a line."""
     line = _line.get()
     if line is not None:
         show, before = line
@@ -52,7 +52,7 @@ def working(on: str) -> Iterator[None]:
 
 
 def tell(text: str) -> None:
-    """Lets the line say something else, if there is one, until the work that it is of ends or says more."""
+    """Show another text in the progress line, if there is one, until the current work ends or shows another."""
     line = _line.get()
     if line is not None:
         line[0](text)

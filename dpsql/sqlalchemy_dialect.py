@@ -72,11 +72,11 @@ class DpsqlCompiler(compiler.SQLCompiler):
     visit_iendswith_op_binary = _matches("iendswith", "ILIKE", "%", "")
 
     def limit_clause(self, select: Any, **kw: Any) -> str:
-        """LIMIT and OFFSET are numbers in the text: they are a part of the statement, and no parameters."""
+        """LIMIT and OFFSET as numbers in the text, because they are part of the statement and cannot be parameters."""
         return self._numbers(("LIMIT", select._limit_clause), ("OFFSET", select._offset_clause), **kw)
 
     def fetch_clause(self, select: Any, **kw: Any) -> str:
-        """FETCH FIRST is LIMIT under another name, unless it counts shares or ties, which are refused as they are."""
+        """FETCH FIRST, written as LIMIT. PERCENT and WITH TIES are passed on and refused."""
         if any((select._fetch_clause_options or {}).values()):
             return super().fetch_clause(select, **kw)  # type: ignore[no-any-return]
         return self._numbers(("LIMIT", select._fetch_clause), ("OFFSET", select._offset_clause), **kw)
@@ -86,7 +86,7 @@ class DpsqlCompiler(compiler.SQLCompiler):
                        for word, clause in clauses if clause is not None)
 
     def visit_date_trunc_func(self, function: Any, **kw: Any) -> str:
-        """The unit of a function of dates is a part of the statement too."""
+        """A date function with its unit in the text, because the unit is part of the statement."""
         unit, *rest = function.clauses
         parts = [self.process(unit, **{**kw, "literal_execute": True}), *(self.process(part, **kw) for part in rest)]
         return f"{function.name}({', '.join(parts)})"
@@ -147,7 +147,7 @@ class DpsqlDialect(default.DefaultDialect):
         return dpsql
 
     def create_connect_args(self, url: URL) -> tuple[list[str], dict[str, Any]]:
-        """The terms that a URL names. Raises OptionError for others."""
+        """The connection arguments in a URL. Raises OptionError for unknown ones."""
         unknown = [name for name in url.query if name not in TERMS] + [
             name for name in ("host", "username", "password", "port") if getattr(url, name)]
         if unknown:
@@ -156,7 +156,7 @@ class DpsqlDialect(default.DefaultDialect):
         return [], {"policy": url.database or None, **{name: _term(name, value) for name, value in url.query.items()}}
 
     def do_ping(self, dbapi_connection: Any) -> bool:
-        """A connection lives as long as it is not closed: there is no server."""
+        """Whether the connection is alive, which it is until it is closed, as there is no server."""
         _ = dbapi_connection.session
         return True
 
@@ -176,12 +176,12 @@ class DpsqlDialect(default.DefaultDialect):
                 for column in _table(connection, table_name, schema).columns.values()]
 
     def get_pk_constraint(self, connection: Any, table_name: str, schema: str | None = None, **kw: Any) -> Any:
-        """The declared key, if all of its columns can be asked about."""
+        """The declared key, if all of its columns can be queried."""
         table = _table(connection, table_name, schema)
         return {"constrained_columns": list(table.key) if set(table.key) <= set(table.columns) else [], "name": None}
 
     def get_foreign_keys(self, connection: Any, table_name: str, schema: str | None = None, **kw: Any) -> list[Any]:
-        """The declared foreign keys between columns that can be asked about."""
+        """The declared foreign keys between columns that can be queried."""
         catalog, table = _catalog(connection), _table(connection, table_name, schema)
         return [{"name": None, "constrained_columns": list(key.columns), "referred_schema": None, "referred_table": above.name,
                  "referred_columns": list(key.references), "options": {}}

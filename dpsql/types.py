@@ -25,7 +25,7 @@ class Span(Frozen, kw_only=False):
         return before.count("\n") + 1, self.start - (before.rfind("\n") + 1) + 1
 
     def underline(self, text: str, *, note: str = "", width: int = 100) -> str:
-        """The line of `text` that holds the span, with carets under it and `note` below."""
+        """The line of `text` that contains the span, with carets under it and `note` below."""
         begin = text.rfind("\n", 0, self.start) + 1
         stop = text.find("\n", self.start)
         stop = len(text) if stop < 0 else stop

@@ -350,16 +350,16 @@ SELECT nextval('seq') FROM people
 -- Unsupported outer-union: the outermost query must be one SELECT
 SELECT age FROM people UNION ALL SELECT year FROM visits
 
--- Unsupported inner-limit: LIMIT inside a subquery depends on everybody's rows
+-- Unsupported inner-limit: LIMIT inside a subquery depends on the rows of all entities
 SELECT COUNT(*) FROM (SELECT age FROM people EXCEPT SELECT year FROM visits LIMIT 3) AS t
 
--- Unsupported inner-limit: OFFSET inside a subquery depends on everybody's rows
+-- Unsupported inner-limit: OFFSET inside a subquery depends on the rows of all entities
 SELECT COUNT(*) FROM (SELECT age FROM people EXCEPT SELECT year FROM visits OFFSET 3) AS t
 
--- Unsupported inner-limit: LIMIT inside a subquery depends on everybody's rows
+-- Unsupported inner-limit: LIMIT inside a subquery depends on the rows of all entities
 SELECT COUNT(*) FROM (SELECT age FROM people INTERSECT SELECT year FROM visits LIMIT 3) AS t
 
--- Unsupported inner-limit: OFFSET inside a subquery depends on everybody's rows
+-- Unsupported inner-limit: OFFSET inside a subquery depends on the rows of all entities
 SELECT COUNT(*) FROM (SELECT age FROM people INTERSECT SELECT year FROM visits OFFSET 3) AS t
 
 -- Unsupported no-limit: each row here depends on the rows of many entities, and the number of rows of scores that one of them has is not limited
@@ -377,13 +377,13 @@ SELECT COUNT(*) FROM (SELECT sex FROM people UNION ALL SELECT year FROM visits) 
 -- Unsupported not-accepted: recursive queries have no bound
 WITH RECURSIVE t AS (SELECT 1 AS x UNION ALL SELECT x + 1 FROM t) SELECT COUNT(*) FROM t
 
--- Unsupported inner-limit: LIMIT inside a subquery depends on everybody's rows
+-- Unsupported inner-limit: LIMIT inside a subquery depends on the rows of all entities
 SELECT COUNT(*) FROM (SELECT * FROM people LIMIT 10) AS t
 
--- Unsupported inner-limit: OFFSET inside a subquery depends on everybody's rows
+-- Unsupported inner-limit: OFFSET inside a subquery depends on the rows of all entities
 SELECT COUNT(*) FROM (SELECT * FROM people ORDER BY age OFFSET 2) AS t
 
--- Unsupported inner-limit: LIMIT inside a subquery depends on everybody's rows
+-- Unsupported inner-limit: LIMIT inside a subquery depends on the rows of all entities
 SELECT COUNT(*) FROM (SELECT age FROM people UNION ALL SELECT year FROM visits LIMIT 3) AS t
 
 -- Unsupported inner-limit: OFFSET inside a subquery
@@ -607,7 +607,7 @@ SELECT COUNT(*) FROM people p FULL JOIN visits v ON p.age = v.year
 -- Unsupported outer-private: this join keeps rows of people and visits without a match
 SELECT COUNT(*) FROM people p LEFT JOIN visits v ON p.age < v.year
 
--- Unsupported private-list: a list that depends on private rows could change the answer for everybody
+-- Unsupported private-list: this list depends on private rows, so one of them could change the answer for all others
 SELECT COUNT(*) FROM visits v SEMI JOIN visits w ON v.clinic = w.clinic
 
 -- Unsupported no-limit: each row here depends on the rows of many entities, and the number of rows of scores that one of them has is not limited
@@ -637,7 +637,7 @@ SELECT COUNT(*) FROM (VALUES (1 + 1)) AS t
 -- SqlError type: this text is not a whole number
 SELECT COUNT(*) FROM (VALUES (1), ('x')) AS t
 
--- Unsupported not-accepted: times of a table are not answered
+-- Unsupported not-accepted: earlier versions of a table are not available
 SELECT COUNT(*) FROM people AT (TIMESTAMP => now())
 
 -- # names
@@ -790,10 +790,10 @@ SELECT COUNT(*) FILTER (WHERE age) FROM people
 -- SqlError aggregate-here: an aggregate is not allowed here
 SELECT COUNT(*) FROM people WHERE COUNT(*) > 3
 
--- SqlError aggregate-here: an aggregate inside an aggregate is not answered
+-- SqlError aggregate-here: nested aggregates are not answered
 SELECT SUM(COUNT(*)) FROM people
 
--- SqlError aggregate-here: an aggregate inside an aggregate is not answered
+-- SqlError aggregate-here: nested aggregates are not answered
 SELECT SUM(AVG(age) + 1) FROM people
 
 -- SqlError group-by: an aggregate cannot be a key
@@ -844,16 +844,16 @@ SELECT QUANTILE_CONT(age, income) FROM people
 -- SqlError quantile: quantile_cont needs a fraction between 0 and 1
 SELECT QUANTILE_CONT(age) FROM people
 
--- Unsupported quantile: a list of quantiles is not answered, as each has an interval of its own
+-- Unsupported quantile: a list of quantiles is not answered, as each has its own interval
 SELECT QUANTILE_CONT(age, [0.1, 0.9]) + 1 FROM people
 
 -- Unsupported quantile: only percentile_cont(p) and percentile_disc(p) take WITHIN GROUP, with one column
 SELECT PERCENTILE_CONT(0.1) WITHIN GROUP (ORDER BY age, income) FROM people
 
--- Unsupported no-bounds: the values of income are not declared, or more than 1000, and MODE() WITHIN GROUP (ORDER BY income) is one of them
+-- Unsupported no-bounds: the values of income are not declared, or are more than 1000, and MODE() WITHIN GROUP (ORDER BY income) is one of them
 SELECT MODE() WITHIN GROUP (ORDER BY income) FROM people
 
--- Unsupported no-bounds: the values of nickname are not declared, or more than 1000, and MODE(nickname) is one of them
+-- Unsupported no-bounds: the values of nickname are not declared, or are more than 1000, and MODE(nickname) is one of them
 SELECT MODE(nickname) FROM people
 
 -- SqlError type: MODE needs an argument
@@ -862,13 +862,13 @@ SELECT MODE() FROM people
 -- Unsupported inner-aggregate: mode inside a query is not answered
 SELECT COUNT(*) FROM (SELECT person_id, MODE(clinic) AS c FROM visits GROUP BY person_id) AS t
 
--- Unsupported not-accepted: a value of some row is not answered
+-- Unsupported not-accepted: an aggregate that shows the value of a single row is not answered
 SELECT ANY_VALUE(age) FROM people
 
--- Unsupported not-accepted: a value of some row is not answered
+-- Unsupported not-accepted: an aggregate that shows the value of a single row is not answered
 SELECT FIRST(age) FROM people
 
--- Unsupported not-accepted: a value of some row is not answered
+-- Unsupported not-accepted: an aggregate that shows the value of a single row is not answered
 SELECT ARG_MAX(sex, age) FROM people
 
 -- Unsupported not-accepted: lists of values are not answered
@@ -916,7 +916,7 @@ SELECT MAD(age) FROM people
 -- Unsupported unknown-function: the entropy of values is not answered
 SELECT ENTROPY(sex) FROM people
 
--- Unsupported unknown-function: products of values are not answered
+-- Unsupported unknown-function: products over rows are not answered
 SELECT PRODUCT(age) FROM people
 
 -- Unsupported unknown-function: lists of values are not answered
@@ -956,7 +956,7 @@ SELECT COUNT(*) FROM people WHERE born < today()
 -- Unsupported not-accepted: the user is not available in a query
 SELECT COUNT(*) FROM people WHERE nickname = current_user
 
--- Unsupported unknown-function: a function that fails would reveal that a row exists
+-- Unsupported unknown-function: an error on purpose would reveal that a row exists
 SELECT COUNT(*) FROM people WHERE error('x') = 'x'
 
 -- Unsupported unknown-function: the function hash is not answered
@@ -974,16 +974,16 @@ SELECT COUNT(*) FROM people WHERE sleep_ms(100) = 1
 -- Unsupported unknown-function: the function format is not answered
 SELECT COUNT(*) FROM people WHERE format('{}', age) = '3'
 
--- SqlError type: regexp_replace: what stands in the place of a pattern may hold three of its groups
+-- SqlError type: regexp_replace: a replacement may contain at most three groups of the pattern
 SELECT COUNT(*) FROM people WHERE regexp_replace(nickname, '[(](a)', '\2') = 'b'
 
--- SqlError type: regexp_replace: a pattern, and at most 20 letters to stand in its place, where
+-- SqlError type: regexp_replace: this needs a pattern, and a replacement of at most 20 letters, in which
 SELECT COUNT(*) FROM people WHERE regexp_replace(nickname, 'a', 'x\') = 'b'
 
 -- Unsupported pattern: the only option of regexp_replace that is answered is 'g'
 SELECT COUNT(*) FROM people WHERE regexp_replace(nickname, 'a', 'b', 'i') = 'b'
 
--- SqlError type: regexp_extract: a pattern without \B and \C, which are found within letters, is needed here
+-- SqlError type: regexp_extract: a pattern without \B and \C, which match within letters, is needed here
 SELECT COUNT(*) FROM people WHERE regexp_extract(nickname, '\C') = 'b'
 
 -- SqlError type: regexp_extract: a whole number between 0 and 9 is needed here
@@ -998,19 +998,19 @@ SELECT COUNT(*) FROM people WHERE regexp_matches(nickname, sex)
 -- Unsupported pattern: only the flags 'i' and 'c' of regular expressions are answered
 SELECT COUNT(*) FROM people WHERE regexp_matches(nickname, 'a', 'x')
 
--- SqlError type: LIKE: the pattern ends in its sign of escape
+-- SqlError type: LIKE: the pattern ends in its escape sign
 SELECT COUNT(*) FROM people WHERE nickname LIKE 'a!' ESCAPE '!'
 
--- SqlError type: ILIKE: a pattern, and one sign of ASCII that is no letter
+-- SqlError type: ILIKE: this needs a pattern, and one ASCII sign that is not a letter
 SELECT COUNT(*) FROM people WHERE nickname ILIKE 'alX' ESCAPE 'x'
 
--- SqlError type: replace: a text, and one that is no longer to stand in its place
+-- SqlError type: replace: this needs a text, and a replacement that is not longer
 SELECT COUNT(*) FROM people WHERE replace(nickname, 'a', 'bb') = 'bb'
 
 -- SqlError type: strftime: a format of
 SELECT COUNT(*) FROM people WHERE strftime(born, '%Q') = 'x'
 
--- SqlError type: lpad: a length from 0 to 1000
+-- SqlError type: lpad: this needs a length from 0 to 1000
 SELECT COUNT(*) FROM people WHERE lpad(nickname, 3, '') = 'x'
 
 -- Unsupported not-accepted: DuckDB has no function width_bucket
@@ -1073,7 +1073,7 @@ SELECT COUNT(*) FROM people WHERE substring(nickname, 'a') = 'b'
 -- SqlError syntax: ) is not expected here
 SELECT COUNT(*) FROM people WHERE abs(age, 2) = 3
 
--- Unsupported not-accepted: ALL stands after <> and before a list of constants or a subquery
+-- Unsupported not-accepted: ALL must be between <> and a list of constants or a subquery
 SELECT COUNT(*) FROM people WHERE age > ALL (SELECT beds FROM clinics)
 
 -- Unsupported not-accepted: BETWEEN SYMMETRIC is not answered
@@ -1141,25 +1141,25 @@ SELECT CASE WHEN age > 3 'old' ELSE 'young' END AS life, COUNT(*) FROM people GR
 -- SqlError syntax: AS is missing here
 WITH p (SELECT * FROM people) SELECT COUNT(*) FROM p
 
--- Unsupported scalar-subquery: a subquery used as a value must always have exactly one row
+-- Unsupported scalar-subquery: a subquery used as a value must return exactly one row
 SELECT COUNT(*) FROM people WHERE age > (SELECT age FROM people)
 
--- Unsupported scalar-subquery: a subquery used as a value must always have exactly one row
+-- Unsupported scalar-subquery: a subquery used as a value must return exactly one row
 SELECT COUNT(*) FROM people WHERE age > (SELECT AVG(age) FROM people GROUP BY sex)
 
--- Unsupported scalar-subquery: a subquery used as a value must always have exactly one row
+-- Unsupported scalar-subquery: a subquery used as a value must return exactly one row
 SELECT (SELECT * FROM visits) FROM people
 
--- SqlError scalar-subquery: a subquery as a value has one column, and this one has 2
+-- SqlError scalar-subquery: a subquery used as a value needs one column, and this one has 2
 SELECT COUNT(*) FROM people WHERE age > (SELECT AVG(age), COUNT(*) FROM people)
 
--- SqlError scalar-subquery: this subquery has several rows, and a value needs one
+-- SqlError scalar-subquery: this subquery returns several rows, but a value needs one
 SELECT COUNT(*) FROM people WHERE age > (SELECT beds FROM clinics)
 
--- Unsupported scalar-subquery: which rows of a public table are used here depends on a value that is not yet released
+-- Unsupported scalar-subquery: the selection of rows of a public table depends on a value that is not released yet
 SELECT COUNT(*) FROM visits v JOIN (SELECT city FROM clinics WHERE beds > (SELECT AVG(age) FROM people)) AS c ON v.note = c.city
 
--- Unsupported inner-limit: LIMIT inside a subquery depends on everybody's rows
+-- Unsupported inner-limit: LIMIT inside a subquery depends on the rows of all entities
 SELECT COUNT(*) FROM people WHERE age > (SELECT beds FROM clinics LIMIT 1)
 
 -- SqlError type: DOUBLE and VARCHAR cannot be combined
@@ -1168,7 +1168,7 @@ SELECT COUNT(*) FROM people WHERE sex > (SELECT AVG(age) FROM people)
 -- Unsupported linked: a subquery may refer to the outer row only in equalities with its own columns
 SELECT COUNT(*) FROM people p WHERE age > (SELECT AVG(q.age) FROM people q WHERE q.age < p.age)
 
--- Unsupported linked: this aggregate adds up values of the outer row
+-- Unsupported linked: this aggregate reads columns of the outer row
 SELECT COUNT(*) FROM people p WHERE (SELECT SUM(v.cost - p.age) FROM visits v WHERE v.person_id = p.person_id) > 3
 
 -- Unsupported linked: this subquery returns a column of the outer row
@@ -1186,7 +1186,7 @@ SELECT sex, (SELECT COUNT(*) FROM visits v WHERE v.person_id = p.person_id) FROM
 -- Unsupported lateral: a subquery in FROM cannot refer to the tables next to it
 SELECT COUNT(*) FROM people p, (SELECT COUNT(*) AS n FROM visits v WHERE v.person_id = p.person_id) AS t
 
--- Unsupported private-list: a list that depends on private rows could change the answer for everybody
+-- Unsupported private-list: this list depends on private rows, so one of them could change the answer for all others
 SELECT COUNT(*) FROM visits WHERE clinic IN (SELECT clinic FROM visits)
 
 -- Unsupported no-limit: each row here depends on the rows of many entities, and the number of rows of scores that one of them has is not limited
@@ -1210,10 +1210,10 @@ SELECT COUNT(*) FROM visits WHERE (clinic, year) NOT IN (SELECT clinic, beds FRO
 -- Unsupported distinct-aggregate: COUNT(DISTINCT ...) takes one expression
 SELECT COUNT(DISTINCT (clinic, year)) FROM visits
 
--- Unsupported tuple: several values in brackets are answered only with = and IN
+-- Unsupported tuple: rows of values in parentheses are answered only with = and IN
 SELECT COUNT(*) FROM visits WHERE (clinic, year) > ('a', 2020)
 
--- Unsupported not-accepted: ANY stands after = and before a list of constants, a parameter or a subquery
+-- Unsupported not-accepted: ANY must be between = and a list of constants, a parameter or a subquery
 SELECT COUNT(*) FROM people WHERE age > ANY (SELECT beds FROM clinics)
 
 -- SqlError type: BIGINT and VARCHAR cannot be combined
@@ -1222,13 +1222,13 @@ SELECT COUNT(*) FROM visits WHERE clinic IN (SELECT beds FROM clinics)
 -- Unsupported in-list: IN takes a list of constants, or a subquery
 SELECT COUNT(*) FROM visits WHERE clinic IN ('a', note)
 
--- Unsupported private-list: a list that depends on private rows could change the answer for everybody
+-- Unsupported private-list: this list depends on private rows, so one of them could change the answer for all others
 SELECT COUNT(*) FROM people WHERE EXISTS (SELECT 1 FROM visits)
 
--- Unsupported private-list: a list that depends on private rows could change the answer for everybody
+-- Unsupported private-list: this list depends on private rows, so one of them could change the answer for all others
 SELECT COUNT(*) FROM people p WHERE EXISTS (SELECT 1 FROM visits v WHERE v.year = p.age)
 
--- Unsupported private-list: a list that depends on private rows could change the answer for everybody
+-- Unsupported private-list: this list depends on private rows, so one of them could change the answer for all others
 SELECT COUNT(*) FROM people p WHERE EXISTS (SELECT 1 FROM visits v WHERE v.person_id < p.person_id)
 
 -- Unsupported exists: EXISTS takes a plain SELECT

@@ -88,7 +88,7 @@ def test_an_account_is_closed_by_incidents_and_opened_by_the_owner(declared: str
     assert [(failure.account.analyst, failure.forgiven) for failure in dpsql.incidents(
         policy=folder / "dpsql.toml", budget="person")] == [("ada", False)] * incidents
     code, told = run(capsys, folder, "budget", "--reopen", "Ada")
-    assert code == 0 and f"{incidents} of its incidents and late outcomes forgiven" in told
+    assert code == 0 and f"{incidents} of its incidents and late outcomes are forgiven" in told
     code, told = run(capsys, folder, "budget", "--reopen", "nobody")
     assert code == 0 and "no incident of nobody was counted under this budget" in told
     assert connection.budget().incidents_left == incidents
@@ -112,7 +112,7 @@ def test_the_owner_is_shown_what_left_a_server_late(late: str, first: int, folde
     assert code == 0 and "left the server late" in told
     assert (f"all that ada asks leaves after {2**first} times the pace" in told) == (first > 0)
     code, told = run(capsys, folder, "budget", "--reopen", "ada")
-    assert code == 0 and "3 of its incidents and late outcomes forgiven" in told
+    assert code == 0 and "3 of its incidents and late outcomes are forgiven" in told
     code, told = run(capsys, folder, "budget")
     assert code == 0 and "late" not in told
 

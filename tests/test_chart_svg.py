@@ -141,7 +141,7 @@ def test_bars_and_intervals_are_where_their_numbers_are() -> None:
 def test_an_end_that_is_open_is_not_drawn_and_said() -> None:
     (chart,) = charts(answer("k mean", [("a", 5.0)], margin=math.inf))
     page = chart_html(chart)
-    assert "An open interval is drawn only to its known end" in page and "5 of any error" in page
+    assert "An open interval is drawn only up to its known end" in page and "5 of any error" in page
     assert not [line for line in drawn(chart, WIDE).iter("line") if line.get("stroke") == "var(--mark)"]
 
 

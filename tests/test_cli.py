@@ -135,7 +135,7 @@ def test_a_mistake_is_told_and_costs_nothing(study: Path, capsys: pytest.Capture
     (["query", "--epsilom", "1", "SELECT COUNT(*) FROM people"], "there is no option --epsilom; try --epsilon"),
     (["validate", "--synthetic", "a.csv", "--witin=5"], "there is no option --witin; try --within"),
     (["budget", "--qqqq"], "there is no option --qqqq"),
-    (["query", "SELECT", "female", "FROM", "people"], "female is one argument too many; put all of a statement in quotes"),
+    (["query", "SELECT", "female", "FROM", "people"], "female is one argument too many; put the whole statement in quotes"),
     (["user", "add", "ada", "bob"], "bob is one argument too many\n"),
     (["quary", "SELECT 1"], "there is no command quary; try query"),
     (["--budget", "study", "query", "SELECT 1"], "the command comes first: dpsql COMMAND --budget"),
@@ -228,7 +228,7 @@ def test_the_whole_ledger_is_verified_on_request(study: Path, capsys: pytest.Cap
     for n in range(3):
         run(capsys, "query", "--budget", "study", f"SELECT COUNT(*) FROM people WHERE income > {n}")
     code, out, _ = run(capsys, "ledger", "verify")
-    assert code == 0 and "is whole: 7 events" in " ".join(out.split())
+    assert code == 0 and "is intact: 7 events" in " ".join(out.split())
     code, out, _ = run(capsys, "ledger", "verify", "--json")
     assert code == 0 and json.loads(out)["events"] == 7, "what is promised, and three statements"
     ledger, = study.glob("*.ledger")

@@ -294,7 +294,7 @@ def test_a_refusal_tells_the_price_that_is_left(policy: str, tmp_path: Path) -> 
     with pytest.raises(BudgetExhausted) as caught:
         answer(text, session)
     if policy != "delta":  # there rho, which all of this left unspent, is another account
-        assert caught.value.try_ == "a statement that was answered before: those are free"
+        assert caught.value.try_ == "a statement that was answered before, which is free"
 
 
 def test_the_price_that_is_left_is_one_that_all_accounts_have(tmp_path: Path) -> None:
@@ -470,7 +470,7 @@ def test_parameters_that_do_not_fit_are_refused(text: str, given: Any, kind: typ
 @pytest.mark.parametrize(("text", "given", "reason", "instead"), [
     ("age > ?", [1, 2], "2 values for 1 parameter", "as many as there are ?"),
     ("age > ?", {"a": 1}, "the statement has no parameter a", "a list of values"),
-    ("age > :a", [1], "have names, and the values have none", '{"a": ...}'),
+    ("age > :a", [1], "have names, but the values have none", '{"a": ...}'),
     ("age > :least", {"leest": 1}, "no parameter leest", "least"),
     ("age > 1", {"a": 1}, "no parameter a", "no values"), ("age > 1", [1], "1 value for 0 parameters", "as many"),
     ("age > $1 AND age < ?", [1, 2], "either all ? or all numbered", "$1, $2"),

@@ -82,7 +82,7 @@ def test_groups_that_are_too_many_are_selected_and_the_answer_says_so(cursor: dp
 
 
 def test_expressions_of_too_many_numbers_are_told_too(cursor: dpsql.Cursor) -> None:
-    told = "code // 1000 may be any of 100,000 whole numbers, more than the 10,000 that are listed of an expression"
+    told = "code // 1000 may be any of 100,000 whole numbers, and at most 10,000 are listed for an expression"
     cursor.execute("SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 2, delta = 1e-6) code // 1000, COUNT(*) FROM people GROUP BY 1")
     assert f"{told}, so only groups that are selected privately are shown" in cursor.notes
 
@@ -117,10 +117,10 @@ def test_days_that_are_too_many_are_selected_and_all_are_told(cursor: dpsql.Curs
     assert cursor.execute(f"SELECT {price} ever, COUNT(*) FROM people GROUP BY ever").rowcount == 5
     assert f"{told}, so only groups that are selected privately are shown" in cursor.notes
     cursor.execute(f"SELECT {price} date_trunc('month', ever), COUNT(*) FROM people GROUP BY 1")
-    assert any("may be any of 3,652,425 days, more than the 10,000 that are listed of an expression" in note for note in cursor.notes)
+    assert any("may be any of 3,652,425 days, and at most 10,000 are listed for an expression" in note for note in cursor.notes)
     with pytest.raises(dpsql.Error, match="no value of ever is left"):
         cursor.execute("SELECT ever, COUNT(*) FROM people WHERE ever > DATE '2020-01-02' AND ever < DATE '2020-01-01' GROUP BY ever")
-    with pytest.raises(dpsql.Error, match="day has 365,243 declared values, and a workload tells apart 100,000 of a column at most"):
+    with pytest.raises(dpsql.Error, match="day has 365,243 declared values, and a workload distinguishes at most 100,000 of a column"):
         cursor.execute("SELECT day, COUNT(*) FROM people GROUP BY CUBE (day)")
     assert cli.main(["check", "--database", str(folder / "people.duckdb")]) == 0
     notes = [line for line in capsys.readouterr().err.splitlines() if "declared range" in line]

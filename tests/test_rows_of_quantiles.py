@@ -63,14 +63,14 @@ def test_a_limit_is_learned_and_told(text: str, tmp_path: Path) -> None:
 def test_nothing_is_learned_where_a_limit_is_small_or_given_or_counts_are_asked(text: str, options: str, declared: int,
                                                                                  tmp_path: Path) -> None:
     prepared = statement(text, session(tmp_path, declared=declared, people=90), options)
-    assert prepared.program.learn is None
+    assert prepared.program.learned_limit is None
     assert not any("learned" in note for note in prepared.release().notes)
 
 
 @pytest.mark.parametrize("text", ["SUM(cost) FROM visits", "AVG(cost), COUNT(*) FROM visits", "clinic, SUM(cost) FROM visits GROUP BY clinic"])
 def test_totals_of_many_rows_are_scaled_down_to_a_learned_limit(text: str, tmp_path: Path) -> None:
     prepared = statement(text, session(tmp_path, declared=40))
-    assert prepared.program.bound.name == "clip" and prepared.program.learn == "totals"
+    assert prepared.program.bound.name == "clip" and prepared.program.learned_limit == "totals"
     assert "an entity may have 40 of these rows" in prepared.program.decided.because
     made = prepared.release()
     if "AVG" not in text:
@@ -83,7 +83,7 @@ def test_the_declared_limit_stays_where_entities_have_that_many_or_nothing_is_se
     (tmp_path / "many").mkdir()
     for folder, most, people in ((tmp_path, 6, 3), (tmp_path / "many", 60, 200)):
         prepared = statement("MEDIAN(cost) FROM visits", session(folder, declared=20, most=most, people=people), "epsilon = 0.5")
-        assert prepared.program.learn == "rows"
+        assert prepared.program.learned_limit == "rows"
         assert sum(any("learned" in note for note in prepared.release().notes) for _ in range(4)) <= 1
 
 

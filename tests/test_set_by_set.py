@@ -98,7 +98,7 @@ def test_explain_shows_each_set_and_its_price(tmp_path: Path) -> None:
     told = str(answer(f"EXPLAIN PRIVACY {CUBE}", session(tmp_path)))
     for keys in ("()", "(sex)", "(sex, sex)"):
         assert f"GROUP BY {keys} is released, for" in told
-    assert "those of 4 grouping sets, each released by itself" in told
+    assert "those of 4 grouping sets, each released separately" in told
 
 
 def test_estimates_of_different_cells_keep_their_errors() -> None:

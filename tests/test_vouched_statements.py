@@ -73,7 +73,7 @@ def test_errors_are_those_of_one_value_and_intervals_are_open_above(tmp_path: Pa
 
 def test_it_is_told_how_they_are_counted(tmp_path: Path) -> None:
     at = session(tmp_path)
-    assert any("as far as entities stand for them" in note for note in asked(TEXT, at).notes)
+    assert any("as far as entities vouch for them" in note for note in asked(TEXT, at).notes)
     told = explained(TEXT, at)
     assert "balance at" in told and "Keep at most" not in told and "is learned" not in told
 

@@ -47,7 +47,7 @@ def test_the_plan_tells_what_is_kept(session: Session) -> None:
     assert "truncate: at most 3 rows of visits (declared)" in told
     told = str(answer("EXPLAIN PRIVACY SELECT AVG(c) FROM (SELECT cost - LAG(cost) OVER (ORDER BY seen) AS c FROM visits) AS t", session))
     assert "Window lag(cost) ordered by seen" in told
-    assert "9 rows, without an owner: a row is looked at by 1 other at most" in told
+    assert "9 rows, without an owner: a row is read by 1 other at most" in told
 
 
 def test_a_limit_of_frequency_bounds_windows_by_a_key(session: Session) -> None:

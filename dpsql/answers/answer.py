@@ -22,7 +22,7 @@ from dpsql.questions.question import AggregateCall, Question
 from dpsql.questions.rules.modes import candidates
 from dpsql.questions.rules.one_column import range_of
 from dpsql.questions.rules.regression import PAIRS
-from dpsql.questions.rules.substitute import as_columns, held
+from dpsql.questions.rules.substitute import as_columns, clamped_value
 from dpsql.sql.binding.domains import Scratch
 from dpsql.trusted.cached import cached_property
 from dpsql.trusted.plan.cells import Cells, column_of
@@ -156,7 +156,7 @@ class Single(Frozen):
 
     @property
     def error(self) -> float | None:
-        """The standard error; None where there is none to tell."""
+        """The standard error; None where none is known."""
         if self.estimate is None or self.value is None:
             return None
         with np.errstate(all="ignore"):
@@ -175,7 +175,7 @@ def single(awaited: Placeholder, question: Question, cells: Cells, aggregates: M
         table = _ValueTable(question, cells, aggregates, scratch, singles)
         made = table.output(question.outputs[0].expr)
         kept = _chosen_rows(question, table, [made], len(cells))
-        value = held(awaited, made.values[kept[0]] if kept else None)
+        value = clamped_value(awaited, made.values[kept[0]] if kept else None)
         estimate = None if made.estimate is None else replace(made.estimate, values=_floats([value]))
     return Single(type=awaited.type, value=value, noisy=made.noisy, estimate=estimate)
 
@@ -368,7 +368,7 @@ def told_withheld(question: Question, few: int, cells: int) -> Iterator[str]:
     """The note on groups that a minimum frequency withholds."""
     if question.minimum is not None:
         here = f"{few} of {cells} here" if question.keys else "this one is" if few else "this one is not"
-        yield (f"{question.minimum}: {here}, as far as the noise tells; a smaller group is shown with a probability of at most "
+        yield (f"{question.minimum}: {here}, as far as the noise shows; a smaller group is shown with a probability of at most "
                f"{CHANCE:g}")
 
 
@@ -417,7 +417,7 @@ def _told(call: AggregateCall, estimate: Estimate) -> Sequence[Value]:
 
 
 def values_of(call: AggregateCall, estimate: Estimate) -> list[Value]:
-    """The values of an aggregate in its own type; NULL if it has none."""
+    """The values of an aggregate, converted to its type; NULL where it has no value."""
     if call.type is Type.BIGINT:
         most = MOST_COUNT if call.aggregate.counts else MOST_SUM
         if (np.abs(estimate.values) <= MOST_COUNT).all():
@@ -444,7 +444,7 @@ def rows_shown(limit: int | None, offset: int) -> slice:
     return slice(offset, None if limit is None else offset + limit)
 
 
-def whole(question: Question) -> Question:
+def without_limit(question: Question) -> Question:
     """The question without LIMIT and OFFSET, whose answer has all rows."""
     return question if rows_shown(question.limit, question.offset) == ALL_ROWS else replace(question, limit=None, offset=0)
 

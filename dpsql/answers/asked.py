@@ -33,7 +33,7 @@ class Asked(Frozen):
     about: tuple[tuple[str, str], ...] = ()
 
     def head(self, cost: str) -> str:
-        """What a page begins with; `cost` is what was charged."""
+        """The facts at the top of a page; `cost` is the amount charged, in words."""
         spending = self.spending
         left = [("left" if account.whose is None else f"left for {account.whose}", account.words())
                 for account in spending.accounts]

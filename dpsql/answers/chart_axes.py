@@ -41,7 +41,8 @@ class Tick(Frozen):
 
 
 def axis_of(values: Iterable[float], start: float, end: float, *, around: float | None = None) -> ChartAxis:
-    """An axis over all finite numbers among these; where they are one, over so much around it, by default a tenth of it."""
+    """An axis that covers all finite numbers among these values. If they are all equal, the axis extends `around` on each side
+    (by default, a tenth of the value)."""
     found = [value for value in values if math.isfinite(value)] or [0.0]
     low, high = min(found), max(found)
     if low == high:
@@ -51,15 +52,15 @@ def axis_of(values: Iterable[float], start: float, end: float, *, around: float 
 
 
 def place_of(key: object) -> float:
-    """A number, or a date as days since the year 1."""
+    """The position of a key on an axis: the number itself, or a date as days since the year 1."""
     if isinstance(key, dt.datetime):
         return key.toordinal() + (key - dt.datetime.combine(key.date(), dt.time())) / dt.timedelta(days=1)
     return float(key.toordinal()) if isinstance(key, dt.date) else float(key)  # type: ignore[arg-type]
 
 
 def ticks(axis: ChartAxis, width: float, *, whole: bool = False) -> list[Tick]:
-    """Round numbers along an axis of a picture of this width: as many as have room for their names, perhaps none. Whole ones are
-    named as keys are, without commas."""
+    """Round numbers along an axis of this width: as many as leave room for their labels, perhaps none. Labels of whole numbers
+    have no commas, like keys."""
     for most in range(MOST, 1, -1):
         values = list(_round_values(axis, most, whole=whole))
         texts = [text.replace(",", "") if whole else text for text in number_texts(values)]
@@ -69,7 +70,8 @@ def ticks(axis: ChartAxis, width: float, *, whole: bool = False) -> list[Tick]:
 
 
 def day_ticks(axis: ChartAxis, width: float, *, times: bool) -> list[Tick]:
-    """Dates along an axis, as many as have room: beginnings of years or months, days, or times; or the ends."""
+    """Dates along an axis, as many as there is room for: the first days of years or months, days, or times; otherwise the two
+    ends."""
     for values in _date_values(axis, times=times):
         if 1 < len(values) <= MOST and (placed := _placed([(axis.at(place_of(day)), text) for day, text in values], width)):
             return placed

@@ -32,7 +32,7 @@ DASHES = ("", "6 3", "2 3", "8 3 2 3", "1 4", "10 4", "4 2 1 2", "3 6", "12 3", 
 
 
 def chart_html(chart: Chart) -> str:
-    """A chart with its title, and with what its marks mean below."""
+    """A chart with its title, and an explanation of its marks below."""
     told = "".join(paragraph(sentence, "dim") for sentence in chart.sentences)
     return (f"<figure class=chart><figcaption>{html.escape(chart.caption)}</figcaption>"
             f"<div class=wide-picture>{chart_svg(chart, WIDE)}</div><div class=narrow>{chart_svg(chart, NARROW)}</div>"
@@ -51,7 +51,7 @@ def chart_svg(chart: Chart, width: int) -> str:
 
 
 def form_of(chart: Chart) -> str:
-    """The forms of a chart."""
+    """The kind of a chart: lines, bars or a dot."""
     return "lines" if chart.lines else "bars" if chart.key else "dot"
 
 

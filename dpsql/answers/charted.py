@@ -87,7 +87,7 @@ class Chart(Frozen):
 
     @property
     def bars(self) -> int:
-        """How many numbers are drawn."""
+        """The number of values drawn."""
         return sum(len(series.keys) for series in self.series)
 
 
@@ -128,7 +128,7 @@ def _notes(answer: Answer, column: int, x: int | None, *, continuous: bool) -> l
     if continuous and (widest := max((half_width(row[column]) or 0.0 for row in answer.intervals), default=0.0)):
         lines.append(f"at its widest, it spans {2 * widest:,.3g}")
     if any(math.isinf(end) for ends in (row[column] for row in answer.intervals) if ends is not None for end in ends):
-        lines.append("an open interval is drawn only to its known end")
+        lines.append("an open interval is drawn only up to its known end")
     if continuous and any(row[column] is None for row in answer.rows):
         lines.append(f"where {answer.columns[column].name} is NULL, the line is broken")
     if continuous and x is not None and any(row[x] is None for row in answer.rows):

@@ -66,7 +66,7 @@ class ColumnData(Frozen, eq=False):
         return ColumnData(values=self.values[rows], errors=errors, lows=lows, highs=highs)
 
     def packed(self) -> list[Any]:
-        """For the ledger; `unpacked` reads it back."""
+        """A form for the ledger, which `unpacked` reads."""
         return [_packed_values(self.values), *map(_packed, self._numbers)]
 
 

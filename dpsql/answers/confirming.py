@@ -9,5 +9,5 @@ MOST_UNASKED = Decimal("0.2")  # of what is left
 
 
 def takes_much(share: Fraction | None) -> bool:
-    """Whether a share of what is left is large enough to ask first. None is none."""
+    """Whether a share of the remaining budget is so large that the user must confirm. False for None."""
     return share is not None and share > Fraction(MOST_UNASKED)

@@ -16,7 +16,7 @@ from dpsql.trusted.declarations.tables import Table
 def connection_html(catalog: Catalog, spending: Spending, price: Price | None) -> str:
     """An open connection: its analyst, what is left of the budget, and the tables with their columns."""
     usual = "Each statement states its price." if price is None else f"A statement costs {price} unless it says otherwise."
-    parts = [spending.as_html(), paragraph(usual), paragraph("Tables that may be asked about:"),
+    parts = [spending.as_html(), paragraph(usual), paragraph("Tables that can be queried:"),
              *(_table(table, catalog) for table in catalog.tables.values())]
     parts += [paragraph(f"{name}: {why}", "dim") for name, why in catalog.outside.items()]
     return fragment(parts, "bars", "connection")

@@ -55,7 +55,7 @@ def columns_of(listed: Iterable[tuple[str, Type]]) -> tuple[DescribedColumn, ...
 
 
 def of_question(question: Question) -> tuple[DescribedColumn, ...]:
-    """The columns of the answer to a question: see `answer.compose`."""
+    """The columns of a question's answer; see `answer.compose`."""
     calls = {call.id for call in question.aggregates}
     wide = {call.id for call in question.aggregates if call.aggregate.kind is Kind.TOTAL and not all(
         _is_small(question.view.env[column]) for column in call.columns)}
@@ -86,14 +86,14 @@ def _ends_of(column: DescribedColumn) -> tuple[DescribedColumn, ...]:
 
 
 def as_described(answer: Answer, described: Sequence[DescribedColumn]) -> Answer:
-    """The answer with what is known of its columns beforehand."""
+    """The answer, with the facts about its columns that are known beforehand."""
     return replace(answer, columns=tuple(replace(column, wide=about.wide) for column, about in zip(
         answer.columns, described, strict=True)))
 
 
 def showing_ends(answer: Answer, described: Sequence[DescribedColumn]) -> Answer:
-    """The answer with the ends of intervals as columns. An exact value is both ends of its own; where nothing is known of an
-    error, they are NULL."""
+    """The answer with the ends of each interval as two further columns. Both ends of an exact value are the value itself; where
+    no error is known, they are NULL."""
     shown: list[AnswerColumn] = []
     data: list[ColumnData] = []
     for at, (column, about) in enumerate(zip(answer.columns, described, strict=True)):

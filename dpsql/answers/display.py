@@ -23,7 +23,7 @@ Ends: TypeAlias = tuple[float, float] | None
 
 
 def number(value: Value, margin: float | None = None) -> str:
-    """A value as people read it: no more digits than its error leaves meaning to."""
+    """A value as text for people: it has only the digits that are meaningful given its error."""
     if value is None:
         return "NULL"
     if isinstance(value, bool):
@@ -39,7 +39,7 @@ def number(value: Value, margin: float | None = None) -> str:
 
 
 def shown(value: Value, ends: Ends) -> str:
-    """A value that has an interval, as people read it."""
+    """A value with an interval, as text for people."""
     if ends is None or value is None or isinstance(value, str | dt.date):
         return number(value)
     return number(value, half_width(ends) or min(abs(end - float(value)) for end in ends))
@@ -51,7 +51,7 @@ def printable(text: str) -> str:
 
 
 def interval_text(ends: Ends, value: Value) -> str:
-    """An interval behind its value: ± half its width, or its ends where these are not the same distance away."""
+    """The text of an interval, shown after its value: ± half its width, or both ends if the value is not in the middle."""
     if ends is None or value is None or isinstance(value, str):
         return ""
     middle = value.toordinal() if isinstance(value, dt.date) else float(value)
@@ -68,7 +68,7 @@ def interval_text(ends: Ends, value: Value) -> str:
 
 
 def half_width(ends: Ends) -> float | None:
-    """Half the width of an interval; None where there is none, or an end of it is open."""
+    """Half the width of an interval; None if there is no interval, or one of its ends is open."""
     return None if ends is None or not math.isfinite(ends[1] - ends[0]) else (ends[1] - ends[0]) / 2
 
 
@@ -114,8 +114,8 @@ def charged(answer: Answer) -> str:
 
 
 def brief(note: str) -> str:
-    """The first clauses of a note that is too long to be read in passing; the whole note if it is not. The rest waits behind
-    "more": `--notes` on a terminal, a click in a page (`console/notes.js` does the same)."""
+    """A note, cut after its first clauses if it is too long to read at a glance. The rest is shown by `--notes` in a terminal, or
+    by a click in a page (`console/notes.js` does the same)."""
     if len(note) <= LONGEST_NOTE:
         return note
     head = note[:LONGEST_NOTE]
@@ -124,7 +124,7 @@ def brief(note: str) -> str:
 
 
 def note_html(note: str) -> str:
-    """A note as HTML; a long one is shown in full when it is opened."""
+    """A note as HTML; a long one is folded until it is clicked."""
     whole = html.escape(note)
     return whole if brief(note) == note else f"<details><summary>{html.escape(brief(note))}</summary>{whole}</details>"
 

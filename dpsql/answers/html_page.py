@@ -24,14 +24,14 @@ MOST_BESIDE = 4  # columns on a narrow screen
 
 
 def document(title: str, parts: Iterable[str], *styles: str) -> str:
-    """A page. The parts are HTML already; `styles` are files of `styles/` beside that of all pages."""
+    """A page. `parts` are HTML; `styles` are files in `styles/`, used in addition to the style of all pages."""
     head = ("<meta charset=utf-8><meta name=viewport content='width=device-width, initial-scale=1'>"
             f"<title>{html.escape(title)}</title><style>body {{ margin: 0; }}</style>")
     return f"<!doctype html><html lang=en>{head}<body>{fragment(parts, *styles)}</body></html>\n"
 
 
 def fragment(parts: Iterable[str], *styles: str) -> str:
-    """The body of a page, to stand among other things, as in a notebook."""
+    """The body of a page, which can be embedded, for example in a notebook."""
     rules = "".join(map(_rules, ("page", *styles)))
     return f"<style>{_colours()}{rules}</style><div class=dpsql>{''.join(parts)}</div>"
 
@@ -93,5 +93,5 @@ def folded(summary: str, parts: str) -> str:
 
 
 def code(text: str) -> str:
-    """A statement or a plan, with its lines as they are."""
+    """A statement or a plan, with its line breaks preserved."""
     return f"<pre>{html.escape(text)}</pre>"

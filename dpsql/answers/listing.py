@@ -21,7 +21,7 @@ class Tabular(Protocol):
     FIELD: ClassVar[str]
 
     def as_table(self) -> Answer | Listing:
-        """The result as rows under names."""
+        """The result as rows with column names."""
         ...
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def listed_tables(catalog: Catalog, models: Mapping[str, Sequence[str]] = MappingProxyType({})) -> Listing:
-    """The tables that statements may use, and the columns of online models by their names."""
+    """The tables that statements may use, and the columns of online models (`models`, by name)."""
     rows = []
     for table in catalog.tables.values():
         limit = "" if table.public else "no limit" if table.rows is None else str(table.rows)
@@ -36,7 +36,7 @@ def limit_of_rows(table: Table, entity: str) -> str:
     return f"{limit} of each {entity}"
 
 
-def described(catalog: Catalog, name: str, span: Span, text: str) -> Listing:
+def table_listing(catalog: Catalog, name: str, span: Span, text: str) -> Listing:
     """The declared columns of a table. Raises SqlError or Unsupported, located, if there is no such table."""
     table = catalog.table(name)
     if table is None:
@@ -48,7 +48,7 @@ def described(catalog: Catalog, name: str, span: Span, text: str) -> Listing:
 
 
 def described_column(column: Column) -> str:
-    """What the policy says of a column, in one line."""
+    """The policy's declarations about a column, in one line."""
     values = "" if column.domain is None else f"values: {values_of_column(column)}"
     bounds = f"bounds: {bounds_of(column)}" if column.type.numeric else ""
     return "; ".join(part for part in (values, bounds) if part) or "values not declared"
@@ -79,7 +79,7 @@ def listed_releases(entries: Sequence[Entry]) -> Listing:
 
 
 def price_in_words(charge: Charge) -> str:
-    """A charge as people read it."""
+    """A charge as text for people."""
     name, amount = ("ρ", charge.rho) if charge.epsilon is None else ("ε", charge.epsilon)
     return f"{name} = {short(Fraction(amount, NANO))}" + (f", δ = {charge.delta / ATTO:.3g}" if charge.delta else "")
 

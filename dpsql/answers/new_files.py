@@ -11,8 +11,8 @@ from dpsql.errors import OperationalError
 
 
 def free_file(name: str | Path, example: str, *forms: str) -> Path:
-    """Check the name of a file to be written: it ends in one of these forms. Raises OperationalError if not: for use
-    before anything is charged."""
+    """Check the name of a file to be written: it must end in one of `forms`, and the file must not exist. Raises OperationalError
+    otherwise. Call this before anything is charged."""
     path = Path(name)
     wrong = ("exists, and is not overwritten" if os.path.lexists(path) else "is in no folder" if not path.parent.is_dir() else
              "" if path.suffix.lower() in forms else f"is not named {' or '.join(forms)}")

@@ -31,11 +31,11 @@ class Simulation:
         return np.asarray(((state >> np.uint64(11)).astype(np.float64) + 0.5) / 2.0**53).reshape(shape)
 
     def random(self, size: int) -> Numbers:
-        """So many of them."""
+        """This many numbers strictly between 0 and 1."""
         return self.uniform((1, size)).reshape(-1)
 
     def noise(self, term: NoiseTerm, shape: tuple[int, int]) -> Numbers:
-        """Draws of a piece of noise; of pieces that may depend on each other, with variance 1."""
+        """Draws of a noise term. If it may depend on other terms, the draws have variance 1."""
         from scipy.special import ndtri
         if term.together is not None or term.kind in ("normal", "approximate"):
             return np.asarray(ndtri(self.uniform(shape))) * (1.0 if term.together is not None else term.scale)

@@ -47,11 +47,11 @@ class BudgetLine(Frozen):
 
     @property
     def more(self) -> int | None:
-        """How many more statements that cost as much as the last one have room in this account."""
+        """How many more statements that cost as much as the last one this account can pay for."""
         return None if self.last is None else times_left(self.last, [(self.limit, self.spent)])
 
     def share_of_rest(self, due: Charge) -> Fraction | None:
-        """The part of what is left that a charge would take; None where there is no room for it."""
+        """The fraction of the remaining budget that a charge would take; None if the budget cannot pay for it."""
         before, after = share_spent(self.limit, self.spent), share_spent(self.limit, self.spent + due)
         return (after - before) / (1 - before) if before < 1 and self.limit.allows(self.spent + due) else None
 
@@ -95,7 +95,8 @@ class BudgetLine(Frozen):
 
 
 def share_of_rest(accounts: Iterable[BudgetLine], due: Charge) -> Fraction | None:
-    """The largest share of what is left in an account that a charge would take; None if an account has no room for it."""
+    """The largest fraction of the remaining budget, over all accounts, that a charge would take; None if an account cannot pay
+    for it."""
     shares = [account.share_of_rest(due) for account in accounts]
     return None if None in shares else max([share for share in shares if share is not None], default=Fraction(0))
 
@@ -132,7 +133,8 @@ class Spending(Frozen):
     FIELD: ClassVar[str] = ""
 
     def as_table(self) -> Listing:
-        """The accounts: the part that is spent, the part that is left, and how many answers like the last one that is."""
+        """The accounts as a table: the fraction spent, the fraction left, and how many more answers like the last one can be paid
+        for."""
         rows = [(account.whose or "all", str(account.total), percent(1 - account.share_left), percent(account.share_left),
                  "" if account.more is None else f"about {account.more}", account.left_exactly()) for account in self.accounts]
         rows.append((self.analyst, f"{self.incidents} incidents", str(self.failed), str(self.incidents_left), "", ""))
@@ -146,8 +148,8 @@ class Spending(Frozen):
 
     @property
     def tight(self) -> float | None:
-        """The least epsilon known for everything released so far, at the delta `at`; it is for reading, not for the gate. It is
-        computed when it is first asked for, which takes a moment."""
+        """The least epsilon known for everything released so far, at the delta `at`. It is for information only; the budget is
+        not checked against it. It is computed on first use, which takes a moment."""
         return tight_epsilon(self.spent, self.prices, self.at)
 
     @property
@@ -186,28 +188,30 @@ class Spending(Frozen):
 
 def exhausted(account: BudgetLine, price: Price | None, span: Span | None = None, *,
               others: Sequence[BudgetLine] = ()) -> BudgetExhausted:
-    """The refusal of a statement that costs more than is left in an account. `span` is where the statement states its price.
+    """The error for a statement that costs more than is left in an account. `span` is where the statement gives its price.
 
     `others` are accounts that would have to pay for it too.
     """
     whose = f"the budget of {account.whose}" if account.whose is not None else "the budget"
     return BudgetExhausted(f"the statement costs {price}, and {whose} has left: {account.left()}", span=span,
                            subject=account.whose or "all", try_=affordable((account, *others), price)
-                           + "a statement that was answered before: those are free")
+                           + "a statement that was answered before, which is free")
 
 
 def closed(budget: str, analyst: str, failed: int) -> BudgetExhausted:
-    """The refusal of a statement of an account that is closed."""
+    """The error for a statement of a closed account."""
     many = f"{failed} statements of {analyst} have" if failed != 1 else f"a statement of {analyst} has"
     return BudgetExhausted(f"{many} failed after the charge, so this account is closed",
-                           code="account-closed", subject=analyst, try_="the owner of the data, who can open it by dpsql budget "
+                           code="account-closed", subject=analyst, try_="the owner of the data, who can reopen it with dpsql "
+                                                                        "budget "
                            f"--budget {budget} --reopen {analyst}; statements that were answered before stay free, and EXPLAIN "
                            "PRIVACY too")
 
 
 def busy(analyst: str, running: int) -> BudgetExhausted:
-    """The refusal of a statement that waited too long for others of its account."""
-    return BudgetExhausted(f"of {analyst}, as many statements still run ({running}) as may fail before the account is closed",
+    """The error for a statement that waited too long for other statements of its account."""
+    return BudgetExhausted(f"of {analyst}, {running} statements are still running, as many as may fail before the account is "
+                           "closed",
                            code="account-busy", subject=analyst,
                            try_="again when one of them has ended; `incidents` in the policy limits how many may run at a time")
 

@@ -22,7 +22,7 @@ class Exact:
         return list(values)
 
     def exponential(self, scores: Sequence[float], scale: float) -> int:
-        """The first of the best candidates, so the result does not depend on how many are tied."""
+        """The first of the best candidates, so that the result does not depend on the number of ties."""
         return max(range(len(scores)), key=scores.__getitem__)
 
     def flip(self, scores: Sequence[int], scale: float) -> int:

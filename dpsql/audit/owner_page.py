@@ -65,13 +65,13 @@ class BudgetBook(Frozen):
         return float(share_spent(limit(self.budget.total), self.paid.get(analyst, NOTHING)))
 
     def own(self, analyst: str) -> BudgetLine | None:
-        """The account of an analyst, where they have a limit of their own."""
+        """The account of an analyst who has a limit of their own; None for others."""
         total = self.budget.of(analyst)
         return None if total is None else BudgetLine(whose=analyst, total=total, spent=self.paid.get(analyst, NOTHING))
 
 
 def book_of(budget: Budget, ledger: ReportingLedger) -> BudgetBook:
-    """Read a budget's entries from the ledger again."""
+    """Read a budget's entries again from the ledger."""
     failures = ledger.failures(budget.name)
     entries = ledger.entries(budget.name)
     spent, at = ledger.spent(budget.name), float(budget.total.delta / 2) or REPORT_DELTA
@@ -90,8 +90,8 @@ def book_of(budget: Budget, ledger: ReportingLedger) -> BudgetBook:
 
 def owner_page(books: Sequence[BudgetBook], *, policy: str, events: int, at: dt.datetime, notes: Sequence[str] = (),
                found: PolicyOnRows | None = None) -> str:
-    """The page as text; `policy` is the name of its file, `events` the length of the ledger, `found` what the policy does to the
-    rows."""
+    """The page as text; `policy` is the name of the policy file, `events` the number of events in the ledger, `found` the effects
+    of the policy on the rows."""
     title = "What was spent, and on what"
     parts = [heading(1, title), f"<p class=owners>{_marking(found)}</p>",
              facts([("policy", policy), ("date", day_and_minute(at)),
@@ -134,7 +134,7 @@ def _over_time(book: BudgetBook) -> Chart:
     """The share of the whole budget that was spent, by time: in all, and by those who spent most."""
     most = sorted(book.analysts, key=lambda name: -book.share(name))[:MOST_DRAWN]
     lines = [("all", book.entries), *((name, book.asked[name]) for name in most if name in book.asked)]
-    notes = [f"those of the {MOST_DRAWN} who spent most, and the sum of all"] if len(book.analysts) > MOST_DRAWN else []
+    notes = [f"the {MOST_DRAWN} who spent most, and the sum of all"] if len(book.analysts) > MOST_DRAWN else []
     return Chart(name="% of the whole budget", key="time (UTC)", second="spent by", lines=True, whole=False,
                  series=tuple(_line(book, name, entries) for name, entries in lines), intervals="", notes=tuple(notes))
 
@@ -179,8 +179,8 @@ def _failed(book: BudgetBook) -> Iterator[str]:
         yield paragraph("No statement failed after its charge.")
         return
     yield paragraph(f"The charge is kept. An account is closed after {book.budget.incidents} of them that count; "
-                    "dpsql budget --reopen forgives them. Look at what these statements have in common: an analyst may provoke "
-                    "failures in order to learn something.")
+                    "dpsql budget --reopen forgives them. Check what these statements have in common: an analyst may provoke "
+                    "failures to learn something.")
     yield _listing(listed_failures(book.failures))
 
 

@@ -162,7 +162,7 @@ def policy_on_rows(policy: Policy, budgets: Sequence[Budget], database: str | Pa
     connection would."""
     if private_in_spark(policy):
         raise OperationalError("rows in Spark cannot be counted here", code="spark",
-                               try_="check without --rows, and a query of Spark's own")
+                               try_="check without --rows, and a query in Spark")
     without = {name: replace(table, key=()) for name, table in policy.tables.items()}
     reader = open_reader(replace(policy, tables=without), database)
     try:
@@ -198,8 +198,8 @@ def _slips(file: FileOnRows) -> Iterator[tuple[str, str]]:
     for column in (column for column in file.cells if column.cells > column.missing):
         shown = f"({share(column.cells, file.rows)}): {', '.join(map(_shown, column.examples))}"
         yield "unread", (f"{file.name}: {column.cells:,} cells of {column.column} " + (
-            f"contain bytes that are not text {shown}; another encoding may read them" if column.type == "VARCHAR" else
-            f"are no {column.type} and count as NULL {shown}; null, format or another type says what they mean"))
+            f"contain bytes that are not text {shown}; another encoding may be right" if column.type == "VARCHAR" else
+            f"are no {column.type} and count as NULL {shown}; declare null, format or another type"))
 
 
 class _Count:
@@ -230,7 +230,7 @@ class _Count:
                     for name, table in catalog.tables.items() if not table.public]
         for table, reason in self._catalogs[0].outside.items():
             if all(table in catalog.outside for catalog in self._catalogs):
-                self._suspect(table, "", f"{table} cannot be asked about: {reason}")
+                self._suspect(table, "", f"{table} cannot be queried: {reason}")
         for entity in dict.fromkeys(kind for catalog in self._catalogs for kind in self._kinds(catalog.entity)):
             self._entity(entity)
         fitted = {name: table for catalog in self._catalogs for name, table in catalog.tables.items() if not table.public}
@@ -336,8 +336,8 @@ class _Count:
             self._suspect(found.table, "limit", f"{limit} leaves out {_told(found.beyond, found.rows)}; 99 % of entities have "
                           f"{found.most99} at most")
         if found.limit is not None and found.entities and found.limit > FAR * found.most:
-            self._suspect(found.table, "limit", f"{limit} is more than {FAR} times what any {found.entity} has, {found.most} at "
-                          "most: noise grows with the limit")
+            self._suspect(found.table, "limit", f"{limit} is more than {FAR} times the largest number of rows of any "
+                          f"{found.entity}, {found.most}: noise grows with the limit")
 
     # -- columns
 
@@ -379,7 +379,7 @@ class _Count:
             middle = (low, high) if math.isfinite(high - low) else None
             if declared.bounds is not None and 0 < WIDE * size < column.declared.largest:
                 self._suspect(found.table, "wide", f"{found.table}.{found.column}: {found.declared} is more than {WIDE} times as "
-                              f"wide as 99 % of the values need, {size:g} at most: noise grows with it")
+                              f"wide as 99 % of the values need, at most {size:g}: noise grows with it")
         return replace(found, unused=tuple(unused), others=tuple(others[:SHOWN]), middle=middle)
 
     def _suspect_column(self, found: ColumnOnRows, declared: ColumnPolicy) -> None:
@@ -401,7 +401,7 @@ class _Count:
             for near in difflib.get_close_matches(value.strip().casefold(), plain, n=1, cutoff=ALIKE):
                 other = plain[near]
                 self._suspect(found.table, "spelling", f"{found.table}.{found.column}: no row has the declared value {value!r}, "
-                              f"and {_told(others[other], found.rows)} have {other!r}: a slip of spelling?")
+                              f"and {_told(others[other], found.rows)} have {other!r}: a spelling mistake?")
 
 
 def _trusting(policy: Policy, schema: Mapping[str, TableSchema]) -> dict[str, TableSchema]:

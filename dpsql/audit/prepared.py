@@ -119,7 +119,7 @@ class PreparedStatement:
             self.program: Program = self._compiled(query, parameters)
         except (SqlError, Unsupported):
             if around_released(query, session, parameters) is not None:
-                raise ValueError("a statement over released rows is several programs") from None
+                raise ValueError("a statement over released rows consists of several programs") from None
             raise
 
     def _compiled(self, query: Query, parameters: Parameters) -> Program:
@@ -129,7 +129,7 @@ class PreparedStatement:
         if known.public and not question.scalars:
             raise ValueError("a statement over public tables has no noise to measure")
         if question.together:
-            raise ValueError("a statement that is a workload of one is not one program")
+            raise ValueError("a statement that is answered as a workload is not a single program")
         return compiled(question, options, view, known, session)
 
     def release(self) -> Answer:
@@ -138,7 +138,7 @@ class PreparedStatement:
         return made
 
     def measure(self) -> Released:
-        """New noisy aggregates, before they are made into an answer."""
+        """New noisy aggregates, before an answer is composed from them."""
         asked = script(self.program, self.session.kernel, self.session.scratch)
         made: Released = self.session.kernel._serve(asked, self.program.cost)
         return made

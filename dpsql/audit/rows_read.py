@@ -66,7 +66,7 @@ class TablesRead(Frozen):
 
 def reading(policy: Policy, budget: Budget, database: str | Path | None, ledger: str | Path | None, *,
             named: Collection[str]) -> TablesRead:
-    """What statements that name these tables read, under a budget. The ledger is opened, as a store belongs to it.
+    """The rows that statements about these tables read, under a budget. The ledger is opened because a store belongs to it.
 
     Raises PolicyError, OperationalError or LedgerError as a connection would.
     """

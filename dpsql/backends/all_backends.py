@@ -22,5 +22,5 @@ def open_place(place: str) -> Reader:
 
 
 def is_file(place: str) -> bool:
-    """Whether a place is a file, whose name is read as one."""
+    """Whether a place is the path of a file."""
     return not any(kind and place.startswith(kind) for kind in BACKENDS)

@@ -18,7 +18,7 @@ TEXTS = "string", "large_string", "string_view"  # the types of texts
 
 
 def arrow_rows(file: ForeignFile) -> ForeignRows:
-    """Raises OperationalError if the file cannot be read, or has no columns."""
+    """Read the rows of an Arrow file. Raises OperationalError if the file cannot be read, or has no columns."""
     schema = _schema(file)
     if not len(schema):
         raise not_a_file(file, KIND, "it has no columns")
@@ -35,7 +35,8 @@ def arrow_rows(file: ForeignFile) -> ForeignRows:
 
 
 def categorical(file: ForeignFile) -> set[str]:
-    """The columns of texts that have categories. Which ones these are is not told: programs take them from rows."""
+    """The text columns that are categorical. The categories themselves are not returned, as programs derive them from the
+    rows."""
     pa = library("pyarrow", file, INSTALL)
     schema = _schema(file)
     return {name for place, name in enumerate(distinct_names(schema.names))
@@ -76,7 +77,7 @@ def _source(file: ForeignFile, pa: Any) -> Any:
     begins = mapped.read(6)
     mapped.seek(0)
     if begins.startswith(b"FEA1"):
-        raise not_a_file(file, KIND, "it has the first form of Feather, which is not read", "the same data, written again")
+        raise not_a_file(file, KIND, "it has the format Feather V1, which is not supported", "the same data, written again")
     return pa.ipc.open_file(mapped) if begins == b"ARROW1" else pa.ipc.open_stream(mapped)
 
 

@@ -43,8 +43,8 @@ PAIRS = {"true", "false"}, {"yes", "no"}, {"t", "f"}, {"y", "n"}
 
 def columns_of(connection: duckdb.DuckDBPyConnection, table: str, names: Sequence[str], rows: int, *,
                commas: bool) -> dict[str, DraftedColumn]:
-    """The readings of the columns of a table of texts. `commas` says that the file is one in which decimals follow a comma, as
-    far as its delimiter says so. Raises errors of the engine."""
+    """The readings of the columns of a table of texts. `commas` says that the delimiter of the file suggests decimal commas.
+    Raises errors of the engine."""
     left = _left_by_sample(connection, table, names, rows)
     found: dict[str, DraftedColumn] = {}
     while left:
@@ -148,7 +148,7 @@ def _column(connection: duckdb.DuckDBPyConnection, table: str, name: str, readin
             return None
         words = sorted(missing)
     if zeros:
-        return DraftedColumn(reading=TEXT, note="some begin with 0, so they are texts, not numbers")
+        return DraftedColumn(reading=TEXT, note="some values begin with 0, so they are texts, not numbers")
     if first == WHOLES and OF_DAYS.fullmatch(name) and _holds_days(connection, table, name, bad):
         return DraftedColumn(reading=replace(COMPACT, null=tuple(words)), note=_as_null(words) if words else "")
     if first.type == "BOOLEAN" and not _says_truth(connection, table, name):
@@ -178,7 +178,7 @@ def _text(connection: duckdb.DuckDBPyConnection, table: str, name: str, cells: i
     (there, flush, blank), = connection.execute(f"SELECT {told} FROM {quote(table)}").fetchall() if cells else [(0, 0, 0)]
     if there and not flush:  # as where a blank follows each delimiter; what is left of a blank is no text
         reading = replace(TEXT, trim=True, null=("",) if blank else ())
-        return DraftedColumn(reading=reading, note="blanks around a text are left out")
+        return DraftedColumn(reading=reading, note="blanks around texts are removed")
     return DraftedColumn(reading=TEXT, note="" if there else "no row has a value")
 
 

@@ -29,7 +29,7 @@ TRUTH = r"\s*(?i:true|false|t|f|yes|no|y|n|0|1)\s*"
 
 
 def text_of(cell: str, how: CellReading) -> str:
-    """What is left of a text `cell` before it is read as its type. Both are SQL."""
+    """The SQL for a text `cell` after cleaning, before it is converted to its type. `cell` is SQL too."""
     text = f"trim({cell}, {text_literal(BLANKS)})" if how.trim else cell
     if how.null:
         words = ", ".join(text_literal(str(word)) for word in how.null)
@@ -47,7 +47,8 @@ def text_of(cell: str, how: CellReading) -> str:
 
 
 def value_of(text: str, how: CellReading) -> str:
-    """The value of what `text_of` leaves, a column that is named `text`. NULL if it is not of its type."""
+    """The SQL that converts the result of `text_of`, a column called `text`, to its type. The value is NULL if the conversion
+    fails."""
     kind = how.type or "VARCHAR"
     if how.format and kind in ("DATE", "TIMESTAMP"):
         return f"CAST(try_strptime({text}, {text_literal(how.format)}) AS {kind})"
@@ -69,14 +70,15 @@ def value_of(text: str, how: CellReading) -> str:
 
 
 def values_of_texts(table: str, cells: Mapping[str, CellReading], *more: str) -> str:
-    """The query of the values of a table of texts, column by column, and of what else is computed from these texts."""
+    """The query that converts a table of texts to values, column by column, and computes `more` expressions of these texts."""
     texts = ", ".join(f"{text_of(quote(name), how)} AS {quote(name)}" for name, how in cells.items())
     values = [f"{value_of(quote(name), how)} AS {quote(name)}" for name, how in cells.items()]
     return f"SELECT {', '.join([*values, *more])} FROM (SELECT {texts} FROM {quote(table)}) AS t"
 
 
 def cleaned(column: str, sql_type: str, how: CellReading) -> str:
-    """A column that has a type where it is kept, as it is read; as another one where that is declared. It fails for no value."""
+    """The SQL that cleans a column which is stored with a type, and converts it if another type is declared. It raises no error
+    for any value."""
     if is_retyped(sql_type, how):
         return _retyped(column, sql_type, how)
     if sql_type == "VARCHAR":
@@ -89,14 +91,14 @@ def cleaned(column: str, sql_type: str, how: CellReading) -> str:
 
 
 def is_retyped(sql_type: str, how: CellReading) -> bool:
-    """Whether a column that is kept as one type is read as another."""
+    """Whether a column is read as another type than the one it is stored as."""
     kept = carried_as(sql_type)
     wanted = carried_as(how.type or "")
     return kept is not None and wanted is not None and kept[0] is not wanted[0]
 
 
 def text_kept(column: str, sql_type: str, how: CellReading) -> str:
-    """What is left of a cell, as a text, before it is read as its type."""
+    """The text of a cell after cleaning, before it is converted to its type."""
     if sql_type not in ("DOUBLE", "FLOAT"):
         return text_of(column if sql_type == "VARCHAR" else f"CAST({column} AS VARCHAR)", how)
     number = _without(column, sql_type, how)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 
 def distinct_names(names: Sequence[str]) -> list[str]:
-    """A name for every column: those without one are numbered, and those that repeat another's get a number behind it."""
+    """A distinct name for every column: columns without a name are numbered, and repeated names get a number at the end."""
     taken, found = {name.lower() for name in names}, list[str]()
     seen = set[str]()
     for place, name in enumerate(names, start=1):

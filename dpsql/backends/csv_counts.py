@@ -47,7 +47,8 @@ class FileOnRows(Frozen):
 
 
 def file_on_rows(path: Path, how: CsvFormat, cells: Mapping[str, CellReading]) -> FileOnRows:
-    """Raises what `csv_files` raises, and errors of the engine."""
+    """Count the rows of a CSV file and the cells that cannot be read. Raises the errors of `csv_files`, and errors of the
+    engine."""
     names = names_in(path, how)
     lower = {name.lower(): name for name in names}
     held = {lower[name.lower()]: reading for name, reading in cells.items() if name.lower() in lower}
@@ -61,7 +62,7 @@ def file_on_rows(path: Path, how: CsvFormat, cells: Mapping[str, CellReading]) -
 
 
 def copy_on_rows(path: Path, copy: Path, cells: Mapping[str, CellReading]) -> FileOnRows:
-    """The same of a file of another program, whose rows are read from a copy in Parquet. Raises errors of the engine."""
+    """The same for a file of another program, from a copy of its rows in Parquet. Raises errors of the engine."""
     with contextlib.closing(connected()) as connection:
         connection.execute(f"CREATE VIEW {quote(TEXTS)} AS SELECT * FROM read_parquet({text_literal(copy)})")
         (rows,), = connection.execute(f"SELECT COUNT(*) FROM {quote(TEXTS)}").fetchall()

@@ -49,7 +49,7 @@ QUOTED = r"(?:^|[,;\t| ])\s*{sign}[^{sign}\n]*{sign}\s*(?=[,;\t| \r\n]|$)"  # a 
 
 
 def drafted(path: Path, table: str) -> DraftedFile:
-    """Raises OperationalError if a file cannot be read, or has no columns."""
+    """Draft the format and the columns of a CSV file. Raises OperationalError if the file cannot be read, or has no columns."""
     found: DraftedFile | None = None
     with contextlib.suppress(OSError, EOFError, UnicodeError, csv.Error, duckdb.Error, ValueError):
         found = _drafted(path)
@@ -60,8 +60,8 @@ def drafted(path: Path, table: str) -> DraftedFile:
 
 
 def put_as_drafted(connection: duckdb.DuckDBPyConnection, path: Path, table: str) -> None:
-    """Make a table of the rows of a public file, each column of the type that all of its cells fit. Raises OperationalError as
-    `drafted` does, and errors of the engine."""
+    """Create a table with the rows of a public file. Each column gets the type that fits all of its cells. Raises
+    OperationalError as `drafted` does, and errors of the engine."""
     found = drafted(path, table)
     put_texts(connection, path, [*found.columns], found.csv, [*found.columns])
     connection.execute(f"CREATE TABLE {quote(table)} AS {values_of_texts(TEXTS, found.readings)}")

@@ -57,8 +57,8 @@ def names_in(path: Path, how: CsvFormat) -> list[str]:
 
 
 def records_of(lines: Iterable[str], how: CsvFormat, *, columns: int = 2) -> Iterator[list[str]]:
-    """The cells of each row, as Python reads them: another reader than the engine's. What looks like a comment within quotes is a
-    part of a text. An empty line is no row, except in a file of one column. Raises csv.Error."""
+    """The cells of each row, as Python's csv module reads them, independently of the engine. A comment sign within quotes is part
+    of a text. An empty line is not a row, except in a file of one column. Raises csv.Error."""
     begins = True
 
     def of_rows() -> Iterator[str]:
@@ -84,7 +84,7 @@ def records_of(lines: Iterable[str], how: CsvFormat, *, columns: int = 2) -> Ite
 
 @contextlib.contextmanager
 def opened_text(path: Path, how: CsvFormat) -> Iterator[io.TextIOWrapper]:
-    """The text of a file, after the lines that are skipped. Bytes that are no text become `NOT_READ`."""
+    """The text of a file, after the lines that are skipped. Bytes that cannot be decoded become `NOT_READ`."""
     with decompressed(path) as raw, io.TextIOWrapper(raw, encoding=decoding(how), errors="replace", newline="") as text:
         for _ in range(how.skip):
             text.readline()
@@ -96,7 +96,7 @@ def _is_comment(line: str, how: CsvFormat) -> bool:
 
 
 def rows_of(path: Path, names: Sequence[str], how: CsvFormat) -> str:
-    """The FROM item that reads the rows of a file in UTF-8, all cells as texts; an empty cell is NULL."""
+    """The FROM item that reads the rows of a file in UTF-8 with all cells as texts; an empty cell is NULL."""
     read = ", ".join(f"{text_literal(name)}: 'VARCHAR'" for name in names)
     escape = how.escape if how.quote else ""  # without a quote there is nothing to escape, not even the end of a line
     return (f"read_csv({text_literal(path)}, auto_detect = false, header = {str(how.header).lower()}, skip = {how.skip}, "
@@ -107,8 +107,8 @@ def rows_of(path: Path, names: Sequence[str], how: CsvFormat) -> str:
 
 def put_texts(connection: duckdb.DuckDBPyConnection, path: Path, names: Sequence[str], how: CsvFormat,
               kept: Sequence[str]) -> int:
-    """Put some columns of all rows of a file into the table `TEXTS`, and return the number of rows. Raises as `in_utf8` does, and
-    errors of the engine."""
+    """Load some columns of all rows of a file into the table `TEXTS`, and return the number of rows. Raises the errors of
+    `in_utf8`, and errors of the engine."""
     with in_utf8(path, how) as (readable, written):
         connection.execute(f"CREATE OR REPLACE TABLE {quote(TEXTS)} AS SELECT {', '.join(map(quote, kept))} "
                            f"FROM {rows_of(readable, names, written)}")
@@ -118,8 +118,8 @@ def put_texts(connection: duckdb.DuckDBPyConnection, path: Path, names: Sequence
 
 @contextlib.contextmanager
 def in_utf8(path: Path, how: CsvFormat) -> Iterator[tuple[Path, CsvFormat]]:
-    """A file with the same rows that the engine reads, and how it is written: the file itself where it is regular and in UTF-8,
-    or a copy that is. Bytes that are no text become `NOT_READ`. Raises OSError, EOFError or another error of a codec if the
+    """A file with the same rows in a form that the engine reads, and its format: the file itself if it is regular and in UTF-8,
+    otherwise a copy. Bytes that cannot be decoded become `NOT_READ`. Raises OSError, EOFError or another error of a codec if the
     file is cut off, and UnclosedQuote."""
     of_lines = bool(how.comment) or how.delimiter == BLANK or how.escape not in (how.quote, "")
     plain = path.suffix.lower() not in PACKED and codecs.lookup(decoding(how)).name == UTF8
@@ -175,9 +175,9 @@ def _ended(lines: Iterable[str]) -> Iterator[str]:
 
 
 def is_regular(path: Path, how: CsvFormat) -> bool:
-    """Whether all quotes of a file in UTF-8 are around whole cells, doubled within them, and lines end in one way: then all
-    readers agree about its rows, and otherwise the engine cuts off what stands behind a closing quote, or takes rows for a part
-    of it. Such files are read by Python's reader.
+    """Whether all readers agree about the rows of a file in UTF-8: quotes enclose whole cells and are doubled within them, and
+    all lines end alike. In other files the engine would cut off text after a closing quote, or read several rows as one, so
+    Python's reader is used for them.
 
     Of the quotes in their order each second one closes what the one before opens (a doubled one closes and opens again). So the
     begin of a cell or a quote is in front of each that opens, the end of a cell or a quote is behind each that closes, and their
@@ -239,7 +239,7 @@ def _cells_between_blanks(how: CsvFormat) -> re.Pattern[str]:
 
 
 def decoding(how: CsvFormat) -> str:
-    """The encoding, without a mark of the order of bytes in front."""
+    """The encoding to decode with, which ignores a byte order mark at the beginning."""
     return "utf-8-sig" if codecs.lookup(how.encoding).name == UTF8 else how.encoding
 
 

@@ -27,14 +27,14 @@ class DatabaseSchema(Frozen):
 
 
 def database_schema(uri: str) -> DatabaseSchema:
-    """The tables of a database, without reading a row. Raises OperationalError if it cannot be opened, or is of a kind whose
-    catalog is not read."""
+    """The tables of a database, without reading any row. Raises OperationalError if the database cannot be opened, or if catalogs
+    of its kind cannot be read."""
     columns: list[tuple[Any, ...]] | None = None
     keys: list[tuple[Any, ...]] = []
     with opened(uri, None, "") as source:
         if not source.dialect.listed:
             raise OperationalError("dpsql cannot draft a policy for this kind of database", code="no-draft",
-                                   try_="a policy by hand: dpsql help owner shows one")
+                                   try_="a policy written by hand: dpsql help owner shows one")
         try:
             columns, keys = source.rows(source.dialect.listed), source.rows(source.dialect.keys)
         except DriverFault:

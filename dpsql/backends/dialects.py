@@ -113,11 +113,11 @@ class Dialect(Frozen):
     locks: bool = False
 
     def quoted(self, *parts: str) -> str:
-        """A name, with what it is in."""
+        """A quoted name, qualified by its schema and the like."""
         return ".".join(self.mark + part.replace(self.mark, 2 * self.mark) + self.mark for part in parts)
 
     def reading(self, column: str, sql_type: str, declared: str | None) -> Reading | None:
-        """How a column is read, as its declared type if there is one; None if that does not fit its type."""
+        """How a column is read, as its declared type if one is given; None if that type does not fit the column."""
         for way in self.ways:
             found = re.fullmatch(way.of, sql_type, re.IGNORECASE)
             if found is None or not (way.by_itself if declared is None else way.target == declared):
@@ -326,7 +326,7 @@ def _snowflake_unlike(rows: Rows, name: tuple[str, ...]) -> Mapping[str, str]:
 
 
 def _collated(found: Iterable[tuple[Any, ...]]) -> Mapping[str, str]:
-    return {column: f"its collation {name} takes different texts for equal" for column, name in found if name}
+    return {column: f"its collation {name} treats different texts as equal" for column, name in found if name}
 
 
 _SNOWFLAKE_UTC = "CAST(CONVERT_TIMEZONE('UTC', {0}) AS TIMESTAMP_NTZ)"

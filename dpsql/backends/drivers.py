@@ -61,7 +61,7 @@ class SourceDatabase:
         raise DriverFault(code)
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
-        """The rows of a query of the catalog. Raises DriverFault."""
+        """The rows of a query on the catalog. Raises DriverFault."""
         found = self.stream(sql)
         with contextlib.suppress(duckdb.Error):
             rows: list[tuple[Any, ...]] = self._engine.from_arrow(found).fetchall()
@@ -69,13 +69,13 @@ class SourceDatabase:
         raise DriverFault("")
 
     def rows_or_none(self, sql: str) -> list[tuple[Any, ...]]:
-        """The rows of a query of the catalog; none if it is refused."""
+        """The rows of a query on the catalog; none if the database refuses it."""
         with contextlib.suppress(DriverFault):
             return self.rows(sql)
         return []
 
     def begin(self) -> None:
-        """Begin to see one version of all tables. Raises DriverFault."""
+        """Begin a transaction that sees one version of all tables. Raises DriverFault."""
         from adbc_driver_manager import AdbcStatement, Error
 
         code: str | None = None
@@ -137,7 +137,7 @@ def connection(dialect: Dialect, uri: str, password: str | None, subject: str) -
         return AdbcConnection(AdbcDatabase(driver=driver, **dialect.options(uri, password)))
     except Error as fault:
         told = str(fault)
-    unknown = "", "no connection is made", "the same URI in a tool of that database"
+    unknown = "", "the connection failed", "the same URI in a client of that database"
     _, reason, try_ = next((one for one in WRONG if re.search(one[0], told)), unknown)
     raise OperationalError(f"{place_of(uri)} cannot be opened: {reason}", code="no-database", subject=subject, try_=try_)
 

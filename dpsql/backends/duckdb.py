@@ -176,12 +176,12 @@ class DuckReader:
         self._connection.close()
 
     def largest(self) -> int:
-        """How many rows the largest table has, about; only for what is a question of speed."""
+        """The approximate number of rows of the largest table; only used to tune speed."""
         with self._cursor() as cursor:
             return max(self.origin.rows, _largest(cursor))
 
     def write(self, sql: str) -> None:
-        """Run a statement that changes a database of the owner, such as a bucket of a store that is prepared."""
+        """Run a statement that modifies a database of the owner, such as a bucket of a store under preparation."""
         with self._cursor(sql) as cursor:
             cursor.execute(sql)
 
@@ -276,7 +276,7 @@ def unreadable_database(path: Path, subject: str = "") -> OperationalError:
 
 
 def redefining(path: Path, own: Sequence[str], subject: str = "") -> OperationalError:
-    return OperationalError(f"{path} defines {', '.join(own)} anew, but dpsql knows only DuckDB's own definitions",
+    return OperationalError(f"{path} defines {', '.join(own)} itself, but dpsql only knows DuckDB's own definitions",
                             code="own-functions", subject=subject, try_="other names for its macros")
 
 
@@ -291,7 +291,7 @@ def _own_functions(connection: duckdb.DuckDBPyConnection) -> list[str]:
 
 def make_table(connection: duckdb.DuckDBPyConnection, place: str, columns: Mapping[str, tuple[str, Sequence[Any]]], *,
                unless_exists: bool = False) -> None:
-    """Create a table from the SQL types and the values of its columns. `place` is its name as SQL."""
+    """Create a table from the SQL types and the values of its columns. `place` is its name in SQL."""
     lists = ", ".join(f"unnest(CAST(${i + 1} AS {kind}[])) AS {quote(column)}"
                       for i, (column, (kind, _)) in enumerate(columns.items()))
     connection.execute(f"CREATE TABLE {'IF NOT EXISTS ' * unless_exists}{place} AS SELECT {lists}",
@@ -299,16 +299,16 @@ def make_table(connection: duckdb.DuckDBPyConnection, place: str, columns: Mappi
 
 
 def attach_released(connection: duckdb.DuckDBPyConnection) -> None:
-    """Attach a database in memory for tables of released rows, unless another connection of this process to the same file has: a
-    locked engine attaches nothing. Tables have names there that no other account gives to its own."""
+    """Attach an in-memory database for tables of released rows, unless another connection of this process to the same file has
+    done so: a locked engine cannot attach databases. The names of these tables are unique to each account."""
     with contextlib.suppress(duckdb.Error):
         connection.execute(f"ATTACH ':memory:' AS {RELEASED} (READ_WRITE)")
 
 
 def connected(path: str = ":memory:", *, read_only: bool = False,
               config: Mapping[str, str | int] | None = None) -> duckdb.DuckDBPyConnection:
-    """A connection without DuckDB's progress bar, which would be drawn over the output of interactive sessions and notebooks, and
-    in which moments with a time zone are shown in UTC, wherever it is opened."""
+    """A connection without DuckDB's progress bar, which would overwrite the output of interactive sessions and notebooks. It
+    always shows moments with a time zone in UTC."""
     connection = duckdb.connect(path, read_only=read_only, config=dict(config or {}))
     with contextlib.suppress(duckdb.InvalidInputException):  # locked by another connection to the file; its cursors draw none
         connection.execute("SET enable_progress_bar = false")
@@ -365,7 +365,7 @@ def _lock_down_once(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def check_version() -> None:
-    """Refuse a version of the engine on which the guarded expressions were not tested: its functions may raise."""
+    """Refuse versions of the engine with which the guarded expressions were not tested, as their functions might raise errors."""
     version = tuple(int(part) for part in duckdb.__version__.split(".")[:2])
     if version not in TESTED:
         raise OperationalError(f"DuckDB {duckdb.__version__} is not one of the tested versions", code="engine-version",
@@ -373,8 +373,8 @@ def check_version() -> None:
 
 
 def with_memory(memory: str | None) -> dict[str, str | int]:
-    """The configuration of an engine that may use so much memory, such as "4GB" (None: as it chooses), and moves what does not
-    fit to a folder on the disk."""
+    """The configuration of an engine that may use this much memory, such as "4GB" (None: its default), and spills the rest to a
+    folder on disk."""
     return {"temp_directory": _spill_folder(), **({} if memory is None else {"memory_limit": memory})}
 
 

@@ -89,7 +89,8 @@ class FileTable(Frozen):
         return self.source.table
 
     def as_plain(self) -> dict[str, Any]:
-        """For a store's manifest: the format of cells as far as it is not the usual one, by the names that policies use."""
+        """The form in a store's manifest: the settings for cells that differ from the defaults, under the names that policies
+        use."""
         return {"source": self.source.as_plain(), "key": self.key, "row_key": self.row_key, "columns": self.columns,
                 "public": self.public, "csv": differences(self.csv, USUAL_CSV, field_names(CsvFormat)),
                 "cells": {column: differences(how, USUAL_CELL, field_names(CellReading)) for column, how in self.cells.items()}}
@@ -110,7 +111,7 @@ def open_files(tables: Sequence[FileTable], *, database: Path | None = None, fac
                memory: str | None = None, empty: bool = False, find_store: FindStore = NO_STORE, sealed: bool = True,
                tell: Callable[[str], None] = lambda line: None,
                others: Callable[[duckdb.DuckDBPyConnection], str] = lambda connection: "") -> DuckReader:
-    """A reader of tables in files, each with the declared key as its key, and of all others in a database file beside them.
+    """A reader of tables in files, each with its declared key as its key; all other tables are in a database file beside them.
 
     `facts` are what is remembered of the files; `memory` is what the engine may use, such as "2GB"; `find_store` finds the store
     that was made from some files; `tell` is told what takes long. With `empty` only the names and types of columns are wanted,
@@ -163,8 +164,8 @@ def open_files(tables: Sequence[FileTable], *, database: Path | None = None, fac
 
 
 def attach_store(connection: duckdb.DuckDBPyConnection, store: Store) -> None:
-    """Attach the buckets of a store. Raises OperationalError if one is not what the manifest says, or has a log of changes
-    beside it, which the engine would carry out."""
+    """Attach the buckets of a store. Raises OperationalError if a bucket differs from the manifest, or has a log of changes
+    beside it, which the engine would apply."""
     whole = True
     try:
         for number, bucket in enumerate(store.buckets):
@@ -194,8 +195,8 @@ def _check_names(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def load_csv(connection: duckdb.DuckDBPyConnection, table: FileTable, *, empty: bool) -> None:
-    """Make a table and put the rows of CSV files into it. Raises OperationalError if a file cannot be read, IntegrityError
-    where rows share the key, both about the table or one of its columns."""
+    """Create a table and load the rows of CSV files into it. Raises OperationalError if a file cannot be read, IntegrityError if
+    rows share a key; both name the table or one of its columns."""
     first, *_ = table.source.paths
     for path in table.source.paths:
         names = _names(table, path)
@@ -206,8 +207,8 @@ def load_csv(connection: duckdb.DuckDBPyConnection, table: FileTable, *, empty: 
         held = {spelled[name.lower()]: how for name, how in table.cells.items() if name.lower() in spelled}
         untyped = next((name for name, how in held.items() if how.type is None), None)
         if untyped is not None:
-            raise OperationalError(f"column {untyped} of {path} has no type, and it must not depend on the rows", code="no-type",
-                                   subject=f"{table.name}.{untyped}",
+            raise OperationalError(f"column {untyped} of {path} has no type, and the type must not depend on the rows",
+                                   code="no-type", subject=f"{table.name}.{untyped}",
                                    try_='type = "VARCHAR", or another; dpsql init drafts the types')
         if path == first:
             types = {**held, **{name: table.cells[name] for name in folders}}
@@ -251,7 +252,7 @@ def _put(connection: duckdb.DuckDBPyConnection, table: FileTable, path: Path, na
         lacking = f"SELECT COUNT(*) FROM ({shown}) AS s WHERE NOT ({has_key(table.key)})"
         without = connection.execute(lacking).fetchall()[0][0] if table.key else 0
         if put + without != rows:
-            fault = InternalError(f"{rows - put - without} rows of {path} were lost while they were read", code="rows-lost")
+            fault = InternalError(f"{rows - put - without} rows of {path} were lost during reading", code="rows-lost")
         connection.execute(f"DROP TABLE {quote(TEXTS)}")
     except duckdb.ConstraintException:
         fault = shared_key(table.name, _where(table), table.key)
@@ -272,8 +273,8 @@ def _row_keys(table: FileTable) -> list[str]:
 
 
 def row_name(file: str, columns: Sequence[str]) -> str:
-    """The name of a row, as SQL over the texts of its cells: a digest of these texts and of the name of its file, followed by the
-    number of the row among those with the same digest. No other file of the table has that name.
+    """The SQL for the name of a row: a digest of the texts of its cells and of the name of its file, followed by the row's
+    number among those with the same digest. No row of another file of the table gets that name.
 
     Removing a row leaves the names of all other rows as they are; of equal rows it makes no difference which one is removed. The
     number keeps names different even if two digests were equal.
@@ -320,7 +321,7 @@ def show_parquet(connection: duckdb.DuckDBPyConnection, table: FileTable) -> Fil
 
 
 def show_attached(connection: duckdb.DuckDBPyConnection, tables: Sequence[FileTable]) -> dict[str, FileView]:
-    """Make the views of tables in DuckDB files, each of which is attached once, for reading only.
+    """Create the views of tables in DuckDB files. Each file is attached once, read-only.
 
     A key is the one of the policy, as it is of other files. Columns that are worked out whenever they are read are left out.
     Raises OperationalError if a file cannot be opened, has no such table or a view in its place, or where the table lacks a
@@ -360,8 +361,8 @@ def _read_as(column: str, kind: str, how: CellReading) -> str:
 
 
 def has_key(key: Sequence[str]) -> str:
-    """The condition that a row `s` has the key. One that lacks it belongs to nobody, and does not decide whether the others are
-    served."""
+    """The condition that a row `s` has a complete key. A row without one belongs to no entity, and does not prevent the others
+    from being served."""
     return " AND ".join(f"s.{quote(column)} IS NOT NULL" for column in key) or "TRUE"
 
 
@@ -441,7 +442,8 @@ def _is_empty(column: Sequence[str | None]) -> bool:
 
 def verify(connection: duckdb.DuckDBPyConnection, table: FileTable, view: FileView, facts: RememberedFacts,
            tell: Callable[[str], None]) -> None:
-    """Read all declared columns of Parquet files once, and see that no rows share the key, unless both are known of these files.
+    """Read all declared columns of Parquet files once, and check that no rows share a key, unless these files have passed this
+    check before.
 
     Raises OperationalError if a value cannot be read, IntegrityError where rows share the key.
     """
@@ -472,8 +474,8 @@ def verify(connection: duckdb.DuckDBPyConnection, table: FileTable, view: FileVi
 
 
 def load_public(connection: duckdb.DuckDBPyConnection, table: FileTable, view: FileView) -> None:
-    """Put the rows that the view of a public table shows into a table in its place, with the columns that may be read. Raises
-    OperationalError where a file cannot be read."""
+    """Copy the rows that the view of a public table shows into a table that replaces it, with only the columns that may be read.
+    Raises OperationalError if a file cannot be read."""
     fault: OperationalError | None = None
     try:
         columns = [column for column, *_ in connection.execute(f"DESCRIBE {quote(table.name)}").fetchall()]
@@ -491,7 +493,7 @@ def load_public(connection: duckdb.DuckDBPyConnection, table: FileTable, view: F
 
 
 def fact_of(table: FileTable, view: FileView) -> str:
-    """What is remembered of files that were verified: by which engine and view, which files, which columns and which key."""
+    """The text that is remembered of verified files: the engine, the view, the files, the columns and the key."""
     return json.dumps([duckdb.__version__, view.rows, [file.as_plain() for file in table.source.files], table.columns, view.key])
 
 

@@ -24,7 +24,8 @@ CLOCK = ("now", "today", "tomorrow", "yesterday")  # texts that stand for a mome
 
 
 def fixed_views(texts: Mapping[str, str], stored: frozenset[str]) -> frozenset[str]:
-    """The fixed ones of some views, given the text that made each, over `stored` tables. Names are in lower case."""
+    """Those of some views, given by their defining texts, that are fixed: they read only `stored` tables, directly or through
+    other fixed views. Names are in lower case."""
     reads = {name: found for name, text in texts.items() if (found := _read_by(text)) is not None}
     fixed: frozenset[str] = frozenset()
     while more := {name for name, read in reads.items() if name not in fixed and read <= stored | fixed}:

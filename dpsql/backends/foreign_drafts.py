@@ -39,12 +39,12 @@ ENCODINGS = USUAL_CSV.encoding, "cp1252", "latin-1"  # that of the file, and tho
 PERIODS = {"w": "weeks since 1960; Stata counts 52 weeks a year", "C": "with leap seconds, which are not removed"}
 LARGEST_WHOLE = 2**53
 FROM_FILE = "the labels of the file"
-CATEGORIES = "the file has categories, which programs take from rows: list those that are public"
+CATEGORIES = "the file has categories, which programs derive from rows: list only those that are public"
 
 
 def tables_in(file: ForeignFile) -> tuple[list[ForeignFile], dict[str, str]]:
-    """The tables of a file, one for each sheet of a workbook that has one, with how it is written; and why there is none in other
-    sheets. Raises OperationalError if there is no table at all."""
+    """The tables of a file, with their formats: one for each sheet of a workbook that has a table; and the reasons why other
+    sheets have none. Raises OperationalError if there is no table at all."""
     check_there(file)
     if not is_workbook(file.path.name):
         return [file], {}

@@ -30,7 +30,7 @@ UNNAMED = "rows without names"  # the file of the rows before they get them
 
 
 def rows_in(file: ForeignFile) -> ForeignRows:
-    """What a file holds. Raises OperationalError if it cannot be read."""
+    """The contents of a file. Raises OperationalError if it cannot be read."""
     check_there(file)
     if is_workbook(file.path.name):
         return sheet_rows(file)
@@ -38,8 +38,8 @@ def rows_in(file: ForeignFile) -> ForeignRows:
 
 
 def columns_in(file: ForeignFile, rows: ForeignRows, columns: Sequence[str]) -> dict[str, str]:
-    """The columns of a policy, each with its name in the file; one that differs in case only is taken where no other fits. Raises
-    OperationalError where there is none."""
+    """The columns of a policy, each with its name in the file. A name that differs only in case is used if no other fits. Raises
+    OperationalError for a column without a name in the file."""
     lower = {name.lower(): name for name in rows.types}
     for name in columns:
         if name.lower() not in lower:
@@ -52,9 +52,9 @@ def columns_in(file: ForeignFile, rows: ForeignRows, columns: Sequence[str]) -> 
 
 def copy_rows(file: ForeignFile, columns: Sequence[str] | None, path: Path, *, row_key: str | None = None,
               memory: str | None = None) -> int:
-    """Write columns of a file to a Parquet file, all of them where it is None, and with `row_key` a further one that names each
-    row. Returns the number of rows. Raises OperationalError if the file cannot be read, and OSError where the other one cannot
-    be written."""
+    """Write some columns of a file (all, if None) to a Parquet file; `row_key` names an additional column that identifies each
+    row. Returns the number of rows. Raises OperationalError if the file cannot be read, and OSError if the Parquet file cannot be
+    written."""
     check_there(file)
     state = FileState.of(file.path)
     found = rows_in(file)
@@ -62,7 +62,7 @@ def copy_rows(file: ForeignFile, columns: Sequence[str] | None, path: Path, *, r
     target = path if row_key is None else path.with_name(f"{path.name}.{UNNAMED}")
     rows = _written(file, found, named, target)
     if found.rows is not None and rows != found.rows:
-        raise InternalError(f"{found.rows - rows} rows of {file.path} were lost while they were read", code="rows-lost")
+        raise InternalError(f"{found.rows - rows} rows of {file.path} were lost during reading", code="rows-lost")
     if not state.stands():
         raise OperationalError(f"{file.path} was changed while it was read", code="data-changed", subject=file.table,
                                try_="the same again")

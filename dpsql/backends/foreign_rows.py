@@ -65,4 +65,4 @@ def check_there(file: ForeignFile) -> None:
 
 def not_a_file(file: ForeignFile, kind: str, why: str = "", try_: str = "") -> OperationalError:
     return OperationalError(f"{file.path} cannot be read as {kind}{f': {why}' if why else ''}", code="no-database",
-                            subject=file.table, try_=try_ or "a file that is whole, with the ending of its kind")
+                            subject=file.table, try_=try_ or "a complete file with the usual suffix of its format")

@@ -24,12 +24,12 @@ CODE = "key-equality"
 
 
 def check_key(place: str, column: str, reading: Reading, unlike: Mapping[str, str], dialect: Dialect) -> None:
-    """Raise OperationalError about `place`, a declared column, if it ties rows to entities by another equality than that of the
-    values which are read of it. `column` is its name in the database."""
+    """Raise OperationalError about `place`, a declared column that links rows to entities, if the database compares its values by
+    another equality than dpsql does. `column` is its name in the database."""
     own = dialect.canonical.format(column)
     if not reading.equality:
         fits = " or ".join(f'type = "{kind}"' for kind in dialect.fitting_keys(reading.of))
-        raise OperationalError(f"{place} links rows to entities, and its type in the database is {reading.of or 'of no name'}: "
+        raise OperationalError(f"{place} links rows to entities, and its type in the database is {reading.of or 'unnamed'}: "
                                f"read as {reading.target}, equal values could become different names, or different ones the same",
                                code=CODE, subject=place,
                                try_=fits or f"a key of whole numbers or text, here and where it is referenced, such as {own}")
@@ -41,8 +41,9 @@ def check_key(place: str, column: str, reading: Reading, unlike: Mapping[str, st
 
 def check_pairs(equalities: Mapping[tuple[str, str], str], ties: Mapping[tuple[str, str], frozenset[tuple[str, str]]],
                 in_databases: frozenset[str]) -> None:
-    """Raise OperationalError if a foreign key compares two columns, each a (table, column), that are not compared as the same
-    thing. `in_databases` are the tables that are in databases of other kinds, if not described yet: others are in files."""
+    """Raise OperationalError if a foreign key links two columns, each given as (table, column), whose values are compared
+    differently. `in_databases` are the tables that are in databases of other kinds, if not described yet; all others are in
+    files."""
     for (table, column), others in ties.items():
         own, place = equalities[table, column], f"{table}.{column}"
         for other in sorted(others):

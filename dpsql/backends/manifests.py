@@ -8,8 +8,8 @@ from pathlib import Path
 
 
 def put_in_place(manifest: Path, text: str, files: Iterable[Path] = ()) -> None:
-    """Put a manifest in the place of the one before, after the `files` that it names. Whoever calls this has a lock. Raises
-    OSError; then the one before is still there."""
+    """Replace a manifest, after the `files` that it names were written. The caller holds a lock. Raises OSError; the previous
+    manifest is then still in place."""
     fresh = manifest.with_name(f".{manifest.name}")
     fresh.unlink(missing_ok=True)  # of somebody who was interrupted; a link would be followed
     with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:

@@ -42,7 +42,8 @@ class OwnedRows(Frozen):
 
     @property
     def order(self) -> tuple[str, ...]:
-        """The columns of the key by which rows have places; none without a key, and where an owner has one row."""
+        """The columns of the key by which an owner's rows are ordered; none if there is no key, or each owner has only one
+        row."""
         names = dict(self.scan.columns)
         return tuple(names[column] for column in self._ranking.order) if self._ranking.distinct and not self.scan.one_row else ()
 
@@ -52,15 +53,15 @@ class OwnedRows(Frozen):
 
     @property
     def raw(self) -> dict[str, str]:
-        """Names for the declared columns as they are in the table."""
+        """Aliases for the declared columns as they are in the table."""
         return {f"r{number}": name for number, (_, name) in enumerate(self.scan.columns)}
 
     def rows(self, printing: Printing) -> str:
-        """The statement of the rows, each column as it is carried and as it is in the table."""
+        """The statement that selects the rows, with each column both as it is carried and as it is in the table."""
         return self.scan.rows_where(None, printing, beside={column: f"t0.{quote(name)}" for column, name in self.raw.items()})
 
     def sql(self, printing: Printing) -> str:
-        """The statement of what is stored of the rows that are scanned: sorted by owner, and those of one owner by place.
+        """The statement that selects what is stored of a scan's rows, sorted by owner and, for each owner, by place.
 
         Where rows have places, they are sorted once, by owner and in the keyed order, and a place is the number of a row in this
         line less that of the first one of its owner. That the engine keeps the line as it was sorted is nothing to rely on: see
@@ -79,8 +80,8 @@ class OwnedRows(Frozen):
         return f"SELECT {shown}, {place} AS {quote(PLACE)} FROM ({numbered}) AS t1"
 
     def told_sql(self, bucket: int, salt: int) -> str:
-        """The statement of one row that tells of the rows of a bucket which was made: how many there are, the most of one owner,
-        how many rows are misplaced, and the ends of numbers."""
+        """The statement that summarises the rows of a finished bucket in one row: their number, the most rows of one owner, the
+        number of misplaced rows, and the ends of numbers."""
         stored = f"{place_in_bucket(self.scan.table.name, bucket)} AS t0"
         if self.order:
             known = [f"COUNT(*), COALESCE(MAX(t0.{quote(PLACE)}), 0), ({self._misplaced(bucket, salt)})"]
@@ -113,7 +114,7 @@ class OwnedRows(Frozen):
                 f"FROM ({line}) AS t2")
 
     def told(self, row: Sequence[Any]) -> StoredTable:
-        """What the row of `told_sql` tells. Raises ReaderFault if rows are misplaced."""
+        """The summary in the row of `told_sql`. Raises ReaderFault if rows are misplaced."""
         rows, most, misplaced, *found = row
         if misplaced:
             raise ReaderFault

@@ -40,7 +40,7 @@ class Bucketing(Frozen):
     width: int = 0
 
     def number(self, owner: str, kind: Type) -> str:
-        """The number of the bucket of an owner, as SQL."""
+        """The SQL for the number of an owner's bucket."""
         return f"(({owner} - {self.low}) // {self.width})" if self.width else f"(hash({settled(owner, kind)}) % {self.buckets})"
 
 
@@ -71,8 +71,8 @@ class PartedRows(Frozen):
 
     @contextlib.contextmanager
     def shown(self, reader: DuckReader, number: int) -> Iterator[Printing]:
-        """A context in which the rows of a bucket are read where they were written, as rows of a store: how that is printed. Its
-        files are removed in the end. Raises ReaderFault."""
+        """A context in which the rows of a bucket are read from the files they were written to, like rows of a store; yields the
+        printing settings for this. The files are removed at the end. Raises ReaderFault."""
         at = self.cut.buckets + number  # a bucket of no store
         reader.write(f"ATTACH ':memory:' AS {bucket_name(at)}")
         try:
@@ -107,7 +107,7 @@ def _read(owned: OwnedRows, files: Sequence[Path]) -> str:
 
 
 def remove_parts(folder: Path) -> None:
-    """Remove the files that were written below a folder, if it is one, and follow no link out of it."""
+    """Remove the files that were written below a folder, if it is a folder, without following links out of it."""
     if folder.is_symlink():
         return
     for place, _, files in os.walk(folder, topdown=False):

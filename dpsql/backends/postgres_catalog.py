@@ -34,10 +34,10 @@ _UNLIKE = f"""SELECT a.attname::text, CASE
   FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace
   WHERE a.attnum > 0 AND NOT a.attisdropped"""
 REASONS = {
-    "collation": "its collation {0} takes different texts for equal",
+    "collation": "its collation {0} treats different texts as equal",
     "encoding": "different texts in {0} may become the same one in UTF-8",
-    "another": "a unique index compares it otherwise, by an expression, a collation or operators of its own",
-    "operators": "a foreign key compares it by operators of your own",
+    "another": "a unique index compares it differently, by an expression, a collation or its own operators",
+    "operators": "a foreign key compares it by user-defined operators",
 }
 
 # `ev_action` is what the server executes in place of a view. Each relation in it, however deep, has its number there after
@@ -60,15 +60,15 @@ _READS = f"""WITH RECURSIVE reads(oid) AS (
 
 
 def unlike(rows: Rows, name: tuple[str, ...]) -> Mapping[str, str]:
-    """The columns of a table that are not compared as their type alone says, each with the reason."""
+    """The columns of a table whose values are compared differently from what their type suggests, each with the reason."""
     found = ((column, told.partition(" ")) for column, told in rows(f"{_UNLIKE} AND {_is(name)}") if told is not None)
     return {column: REASONS[kind].format(shown) for column, (kind, _, shown) in found}
 
 
 def reads(rows: Rows, name: tuple[str, ...]) -> frozenset[str] | None:
-    """All relations, by schema and name, that a query of this one reads: itself, its partitions, the tables that inherit from it,
-    and what its views read. None if this is not known: where rows come from another server or from the system catalog; from a
-    function that the owner wrote, which may read anything; or from one of PostgreSQL's functions whose result depends on more
+    """All relations, by schema and name, that a query of this relation reads: itself, its partitions, the tables that inherit
+    from it, and the relations in its views. None if these are not known: where rows come from another server, from the system
+    catalog, from a user-defined function, which may read anything, or from a function of PostgreSQL whose result depends on more
     than its arguments."""
     found = rows(_READS.format(_is(name)))
     return frozenset(str(relation) for relation, _ in found) if found and all(known for _, known in found) else None

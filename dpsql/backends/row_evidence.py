@@ -31,7 +31,7 @@ class RowEvidence:
         return self._number(f"SELECT COUNT({own}) - COUNT(*) FILTER ({own} IN ({keys})) FROM {quote(table)}") == 0
 
     def values_of(self, table: str, columns: Sequence[str]) -> list[ColumnValues]:
-        """The values of some columns. NaN is none."""
+        """The values of some columns. NaN does not count as a value."""
         kinds = dict(self._reader.schema()[table].columns)
         read = [f"CASE WHEN isfinite({quote(name)}) THEN {quote(name)} END" if kinds[name] in ("DOUBLE", "FLOAT") else quote(name)
                 for name in columns]

@@ -9,7 +9,8 @@ from dpsql.types import Type
 
 
 def tie_breaks(node: Node, told: Collection[str]) -> tuple[str, ...]:
-    """Columns that, after those that are `told` already, order all rows: what is left of the smallest key, or all columns.
+    """Columns that, together with those already `told`, determine the order of all rows: the rest of the smallest key, or all
+    columns.
 
     Rows that still tie are equal in every column.
     """
@@ -20,8 +21,8 @@ def tie_breaks(node: Node, told: Collection[str]) -> tuple[str, ...]:
 
 
 def row_order(node: Node, owner: str) -> tuple[str, ...]:
-    """Columns that identify a row among those of one owner: the smallest key that the database guarantees, in the order of names,
-    so that all statements keep the same rows; or else all columns."""
+    """Columns that identify a row among the rows of one owner: the smallest key that the database guarantees, with its columns in
+    the order of their names, so that all statements keep the same rows; or else all columns."""
     keys = [sorted((node.names[column], column) for column in key - {owner}) for key in node.unique]
     first = min(keys, key=lambda key: (len(key), key), default=[])
     if first:

@@ -54,7 +54,7 @@ class DuckScratch:
 
 
 def stored(name: str) -> str:
-    """The name of the table that holds all versions of a table."""
+    """The name of the table that contains all versions of a table."""
     return f"all {name}"
 
 
@@ -69,7 +69,7 @@ class ScratchTables:
         self._versioned: dict[str, str] = {}
 
     def load(self, name: str, columns: Mapping[str, tuple[Type, Sequence[Any]]], versions: Sequence[int] | None = None) -> None:
-        """Create a table from its columns; `versions` gives the version that each row belongs to, if there are several."""
+        """Create a table from its columns; `versions` gives the version of each row, if there are several."""
         place = name if versions is None else stored(name)
         given = {VERSION: (Type.BIGINT, versions), **columns} if versions is not None else columns
         make_table(self._connection, quote(place), {column: (kind.value, values) for column, (kind, values) in given.items()})
@@ -78,7 +78,7 @@ class ScratchTables:
             self._versioned[name] = f"SELECT {shown} FROM {quote(place)} WHERE {quote(VERSION)} = "
 
     def rows(self, sql: str, version: int = 0) -> list[tuple[Any, ...]]:
-        """The rows of a printed query over one version of the tables. Raises ReaderFault."""
+        """The rows of a printed query, evaluated on one version of the tables. Raises ReaderFault."""
         seen = [f"{quote(name)} AS ({text}{version:d})" for name, text in self._versioned.items()]
         whole = f"WITH {', '.join(seen)} SELECT * FROM ({sql}) AS t" if seen else sql
         failed = False

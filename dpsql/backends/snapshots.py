@@ -67,7 +67,7 @@ class SnapshotTable(Frozen):
     ties: Mapping[str, frozenset[tuple[str, str]]] = field(default_factory=dict)
 
     def asked(self) -> dict[str, Any]:
-        """What is asked for, as the manifest says it."""
+        """The settings of this table in the policy, in the form that the manifest stores."""
         return {"source": self.source, "relation": list(self.relation), "filter": self.filter, "columns": dict(self.columns),
                 "public": self.public, "ties": {name: sorted(map(list, others)) for name, others in sorted(self.ties.items())}}
 
@@ -95,7 +95,7 @@ class SnapshotFile(Frozen):
         return self.file.table
 
     def asked(self) -> dict[str, Any]:
-        """What is asked for, as the manifest says it."""
+        """The settings of this table in the policy, in the form that the manifest stores."""
         return {"source": self.source, "sheet": self.file.sheet, "written": format_in_words(self.file.how),
                 "columns": [*self.columns], "row_key": self.row_key, "public": self.public}
 
@@ -115,7 +115,7 @@ class _Found(Frozen):
 
 
 def snapshot_files(folder: Path, table: SnapshotTable | SnapshotFile) -> SourceFiles:
-    """The files of a table. Raises OperationalError if no snapshot holds what the policy asks for."""
+    """The files of a table. Raises OperationalError if no snapshot matches the policy."""
     return _in_snapshot(folder, table)[0]
 
 
@@ -133,16 +133,16 @@ def _in_snapshot(folder: Path, table: SnapshotTable | SnapshotFile) -> tuple[Sou
     if held.get("form") != FORM:
         raise _no_snapshot(f"the snapshot of {table.name} was taken by another version of dpsql", table)
     if one is None or {key: one.get(key) for key in table.asked()} != table.asked():
-        raise _no_snapshot(f"the snapshot was taken before the policy said of {table.name} what it says now", table)
+        raise _no_snapshot(f"the snapshot was taken before the policy changed its declarations for {table.name}", table)
     try:
         found = FileState.of(Path(os.path.realpath(inside / one["file"])))
     except OSError:
-        raise _no_snapshot(f"the snapshot of {table.name} is not whole, or was replaced just now", table) from None
+        raise _no_snapshot(f"the snapshot of {table.name} is incomplete, or was replaced just now", table) from None
     return SourceFiles(table=table.name, reader="read_parquet", files=(found,), told_by=state), one
 
 
 def relations_read(folder: Path, table: SnapshotTable) -> frozenset[str]:
-    """The stored relations that a table had its rows of, by their names in the database. Raises OperationalError as
+    """The stored relations from which a table's rows were read, by their names in the database. Raises OperationalError as
     `snapshot_files` does."""
     return frozenset(_in_snapshot(folder, table)[1]["reads"])
 
@@ -166,8 +166,8 @@ def take_snapshot(folder: Path, databases: Sequence[SnapshotDatabase], others: S
                   memory: str | None = None,
                   tell: Callable[[str], None] = lambda line: None,
                   verify: Callable[[Sequence[SourceFiles]], None] = lambda files: None) -> bool:
-    """Read all tables, those in databases and the `others` in files, and replace the previous snapshot. Returns whether it was
-    replaced: if all tables are public and no row has changed, it stays.
+    """Read all tables, those in databases and the `others` in files, and replace the previous snapshot. If all tables are
+    public and no row has changed, the previous snapshot stays. Returns whether it was replaced.
 
     `verify` is given the files before they are in force, and raises where they must not be. Raises OperationalError about a table
     (or `table.column`) where a database or a file cannot be read as the policy says, or the files cannot be written.
@@ -178,9 +178,9 @@ def take_snapshot(folder: Path, databases: Sequence[SnapshotDatabase], others: S
         with _turn(folder):
             return _take(folder, databases, others, memory, tell, verify)
     except OSError as told:
-        why = os.strerror(told.errno) if told.errno else "the system does not say why"
+        why = os.strerror(told.errno) if told.errno else "the system gives no reason"
         fault = OperationalError(f"the snapshot cannot be written to {folder}: {why}", code="no-space",
-                                 try_="a folder with room for it: snapshots in [store]; the previous snapshot is still used")
+                                 try_="a folder with enough space: snapshots in [store]; the previous snapshot is still used")
     raise fault
 
 
@@ -272,8 +272,8 @@ def _clear(folder: Path, *, but: str) -> None:
 
 
 def check_sources(databases: Sequence[SnapshotDatabase], others: Sequence[SnapshotFile]) -> None:
-    """Raise OperationalError about a table or a column, as `take_snapshot` does, where a database or a file cannot be read as the
-    policy says; no row is read."""
+    """Raise OperationalError about a table or a column, as `take_snapshot` does, if a database or a file cannot be read as the
+    policy says. No row is read."""
     _check_files(others)
     seen: list[tuple[str, _Found]] = []
     for database in databases:
@@ -372,7 +372,7 @@ def _found(source: SourceDatabase, table: SnapshotTable, at: str) -> _Found:
         raise OperationalError(f"the database has no table {shown}, or it may not be seen", code="no-table", subject=table.name,
                                try_='relation = "schema.table", spelled as there')
     if rows[0][2] and not table.public:
-        raise OperationalError(f"{shown} is a view or has rows from elsewhere, and it is unknown whose these are",
+        raise OperationalError(f"{shown} is a view or has rows from elsewhere, and it is unknown whose rows these are",
                                code="policy-schema", subject=table.name,
                                try_="the table that it reads, with a filter, or a table made from it")
     types = {str(column): str(kind) for column, kind, *_ in rows}
@@ -442,10 +442,10 @@ def _named_by_filter(table: SnapshotTable, dialect: Dialect) -> list[tuple[str, 
     if where is None or not isinstance(where.this, exp.Paren) or not clauses.keys() <= CLAUSES:
         raise _wrong_filter(table, "is no condition")
     if any(isinstance(part, exp.Query | exp.AggFunc | exp.Window | RANDOM | exp.Table) for part in where.walk()):
-        raise _wrong_filter(table, "looks at more than the row itself")
+        raise _wrong_filter(table, "reads more than the row itself")
     unknown = next((part.name for part in where.find_all(exp.Anonymous)), None)
     if unknown is not None:
-        raise _wrong_filter(table, f"calls {unknown}, of which it is not known that it looks at the row alone")
+        raise _wrong_filter(table, f"calls {unknown}, which may read more than the row itself")
     return [tuple(part.name for part in column.parts) for column in where.find_all(exp.Column)]
 
 
@@ -455,7 +455,7 @@ def _check_names(table: SnapshotTable, named: Sequence[tuple[str, ...]], types: 
     there = {column.lower() for column in types}
     for parts in named:
         if not any(part.lower() in there for part in parts):
-            raise _wrong_filter(table, f"names {'.'.join(parts)}, which is no column of the table")
+            raise _wrong_filter(table, f"names {'.'.join(parts)}, which is not a column of the table")
 
 
 def _wrong_filter(table: SnapshotTable, why: str) -> OperationalError:
@@ -484,7 +484,7 @@ def _copy(source: SourceDatabase, found: _Found, path: Path, memory: str | None)
         raise OSError(28, "") from None
     except duckdb.Error as told:
         broken = FROM_SOURCE in str(told)
-        reason = "stopped" if broken else "sent a value that cannot be kept, such as a text that is not UTF-8,"
+        reason = "stopped" if broken else "sent a value that cannot be stored, such as a text that is not UTF-8,"
         fault = OperationalError(f"the database {reason} while {table.name} was read", code="no-database", subject=table.name,
                                  try_="dpsql refresh again; the previous snapshot is still used")
     finally:
@@ -514,7 +514,7 @@ def _not_read(table: SnapshotTable, code: str) -> OperationalError:
     if table.filter is not None and (not code or code.startswith("42")):  # all else of the query is ours
         return _wrong_filter(table, f"is not understood by the database{shown}")
     return OperationalError(f"the database does not allow reading {table.name}{shown}",
-                            code="no-database", subject=table.name, try_="the same table in a tool of that database")
+                            code="no-database", subject=table.name, try_="the same table in a client of that database")
 
 
 def _query(dialect: Dialect, found: _Found) -> str:

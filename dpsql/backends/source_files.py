@@ -36,18 +36,18 @@ class FileState(Frozen):
 
     @classmethod
     def of(cls, path: Path) -> FileState:
-        """Raises OSError if there is no such file."""
+        """The present state of a file. Raises OSError if there is no such file."""
         found = path.stat()
         return cls(path=path, device=found.st_dev, number=found.st_ino, size=found.st_size, changed=found.st_mtime_ns,
                    touched=found.st_ctime_ns)
 
     def as_plain(self) -> dict[str, Any]:
-        """The form in a store's manifest. Its names stay, even if those of the fields change, as later versions read it."""
+        """The form in a store's manifest. Later versions read it, so its names stay even if the fields are renamed."""
         return {"path": str(self.path), "device": self.device, "number": self.number, "size": self.size, "changed": self.changed,
                 "touched": self.touched}
 
     def stands(self) -> bool:
-        """Whether the file is still the same, as far as can be seen without reading it."""
+        """Whether the file is unchanged, as far as can be seen without reading it."""
         try:
             return FileState.of(self.path) == self
         except OSError:
@@ -75,11 +75,12 @@ class SourceFiles(Frozen):
 
     @property
     def places(self) -> list[tuple[object, ...]]:
-        """Where the rows are, by whatever name: in files, or in one table of a DuckDB file, which may have public ones too."""
+        """Where the rows are, independently of file names: in files, or in one table of a DuckDB file (which may contain public
+        tables too)."""
         return [(file.device, file.number, self.relation) for file in self.files]
 
     def as_plain(self) -> dict[str, Any]:
-        """For a store's manifest."""
+        """The form in a store's manifest."""
         return {"table": self.table, "reader": self.reader, "files": [file.as_plain() for file in self.files],
                 "root": None if self.root is None else str(self.root),
                 "told_by": None if self.told_by is None else self.told_by.as_plain(), "relation": self.relation}
@@ -109,7 +110,7 @@ NOWHERE = DataOrigin()
 
 
 def files_of(table: str, source: Path, relation: tuple[str, ...] | None = None) -> SourceFiles:
-    """The files of a source; `relation` is the name of the table in a DuckDB file, where it is another one.
+    """The files of a source; `relation` is the name of the table in a DuckDB file, if it differs.
 
     Raises OperationalError if there are none, of several kinds, or of names that are patterns.
     """
@@ -125,22 +126,23 @@ def files_of(table: str, source: Path, relation: tuple[str, ...] | None = None) 
         raise _wrong(f"{source} holds both CSV and Parquet files", table, "a pattern that ends in .csv or .parquet")
     for path in named:
         if set(str(path)) & WILD:
-            raise _wrong(f"the engine takes {path} for a pattern, of other files too", table, "a path without * ? and [")
+            raise _wrong(f"the engine would read {path} as a pattern, which may match other files", table, "a path without * ? "
+                                                                                                           "and [")
     try:
         states = tuple({(state.device, state.number): state for state in map(FileState.of, reversed(named))}.values())[::-1]
     except OSError:
-        raise _wrong(f"a file of {source} went away while it was opened", table, "opening the data again") from None
+        raise _wrong(f"a file of {source} disappeared while it was opened", table, "opening the data again") from None
     return SourceFiles(table=table, reader=readers.pop(), files=states, root=root)
 
 
 def files_of_database(path: Path) -> SourceFiles:
-    """A database file, which the engine opens by itself, with the log of what was written to it and is not yet in it."""
+    """The files of a database that the engine opens itself: the database file and its write-ahead log, if there is one."""
     log = path.with_name(f"{path.name}.wal")
     return SourceFiles(table="", reader="", files=(FileState.of(path), *([FileState.of(log)] if log.is_file() else [])))
 
 
 def folder_columns(source: SourceFiles) -> dict[str, str]:
-    """The columns that are written in the names of the folders of all files, each with the type that its values have there."""
+    """The columns that are encoded in the folder names of all files, each with the type of its values there."""
     found: dict[str, list[str]] = {}
     for path in source.paths if source.root is not None else ():
         for part in path.relative_to(source.root or path).parts[:-1] if path.is_relative_to(source.root or path) else ():
@@ -156,7 +158,7 @@ def _named(table: str, source: Path) -> tuple[list[Path], Path | None]:
     if source.is_file() or not (source.is_dir() or set(str(source)) & WILD):
         if not is_of_rows(source.name):
             raise _wrong(f"{source} is neither CSV nor Parquet", table, "a file that ends in .csv, .tsv, .txt, .dat or .parquet; "
-                         "those of texts may be compressed, as .csv.gz or .csv.zst")
+                         "text files may be compressed, as .csv.gz or .csv.zst")
         if not source.is_file():
             raise _wrong(f"there is no file {source}", table, "its path")
         return [Path(os.path.realpath(source))], None
@@ -166,7 +168,8 @@ def _named(table: str, source: Path) -> tuple[list[Path], Path | None]:
         found = {Path(os.path.realpath(path)) for path in root.glob(pattern)  # follows no links to folders
                  if is_of_rows(path.name) and path.is_file() and not _is_aside(path.relative_to(root))}
     except ValueError:
-        raise _wrong(f"{source} is no pattern: ** is the whole name of a folder", table, "visits/**/*.parquet") from None
+        raise _wrong(f"{source} is not a valid pattern: ** must be the whole name of a folder", table,
+                     "visits/**/*.parquet") from None
     if not found:
         raise _wrong(f"no CSV or Parquet file {'is in' if source.is_dir() else 'fits'} {source}", table,
                      "the path of a file, a folder with files, or a pattern such as visits/*.parquet")
@@ -193,13 +196,13 @@ def _wrong(reason: str, table: str, try_: str) -> OperationalError:
 
 
 def fingerprint(sources: Iterable[SourceFiles]) -> str:
-    """Identifies the content of files, as far as can be told without reading them: by their names, below the folder of a source,
-    sizes and times of change."""
+    """A digest that identifies the content of files without reading them: by their names below the source's folder, their sizes
+    and their times of change."""
     parts = [f"{source.table}/{name_below(source.root, file.path)}:{file.size}:{file.changed}"
              for source in sources for file in source.files]
     return hashlib.sha256("|".join(sorted(parts)).encode()).hexdigest()
 
 
 def name_below(root: Path | None, path: Path) -> str:
-    """What tells a file from the others of its source, wherever they are kept."""
+    """The part of a file's name that distinguishes it from the other files of its source, wherever they are kept."""
     return str(path.relative_to(root)) if root is not None and path.is_relative_to(root) else path.name

@@ -63,26 +63,25 @@ class SparkStore(Frozen):
 
     @classmethod
     def from_json(cls, text: str) -> SparkStore:
-        """Raises ValueError, KeyError or TypeError for anything but what `as_json` gave."""
+        """Read a store from JSON. Raises ValueError, KeyError or TypeError for anything that `as_json` did not write."""
         found = json.loads(text)
         return cls(entity=found["entity"], made_of=found["made_of"], folder=found["folder"],
                    digests=tuple(found["digests"]), tables=tables_of(found["tables"]))
 
 
 def manifest_in_spark(folder: Path, entity: str) -> Path:
-    """The manifest of the store of a kind of entity; its buckets are elsewhere."""
+    """The manifest of the store of a kind of entity. The buckets are not in this folder."""
     return manifest_of(folder, entity, "spark")
 
 
 def store_of(manifest: Path, facts: RememberedFacts) -> SparkStore | None:
-    """The store that a manifest tells of, if that is what is remembered of it."""
+    """The store that a manifest describes; None unless exactly this manifest was remembered."""
     text = remembered(manifest, facts)
     return None if text is None else SparkStore.from_json(text)
 
 
 def find_spark_store(folder: Path, entity: str, made_of: str, facts: RememberedFacts) -> SparkStore | None:
-    """The store of a kind of entity that was made of these very tables by this version of the engine; None where there is
-    none."""
+    """The store of a kind of entity that this version of the engine made from exactly these tables; None if there is none."""
     store = store_of(manifest_in_spark(folder, entity), facts)
     return store if store is not None and (store.entity, store.made_of) == (entity, made_of) else None
 
@@ -106,7 +105,7 @@ class SparkBuckets:
 
     def check(self) -> None:
         if not self._manifest.is_file() or self._manifest.read_text(encoding="utf-8") != self._text:
-            raise OperationalError("the data were prepared again after they were opened", code="data-changed",
+            raise OperationalError("the data were prepared again since they were opened", code="data-changed",
                                    try_="dpsql.connect(...) again; what was charged stays charged")
         self._cluster.check()
 
@@ -130,7 +129,7 @@ class SparkBuckets:
         self._cluster.close()
 
     def counts(self) -> list[int]:
-        """How many rows each table has."""
+        """The number of rows of each table."""
         parts = ["SELECT " + ", ".join(f"(SELECT COUNT(*) FROM {place_in_bucket(name, number)}) AS n{at}"
                                        for at, name in enumerate(self.tables)) for number in range(len(self.store.digests))]
         summed = ", ".join(f"CAST(SUM(n{at}) AS BIGINT)" for at in range(len(self.tables)))
@@ -140,7 +139,7 @@ class SparkBuckets:
             return [*cursor.execute(f"SELECT {summed} FROM {PARTS}").fetchall()[0]]
 
     def has_repeated(self, table: str, columns: Sequence[str]) -> bool:
-        """Whether two rows of a table have the same values in some columns, which are not NULL."""
+        """Whether two rows of a table have the same values in some columns, none of them NULL."""
         names = ", ".join(map(quote, columns))
         repeated = f"SELECT {names} FROM {PARTS} GROUP BY {names} HAVING COUNT(*) > 1"
         parts = Parts(statements=tuple(f"SELECT {names} FROM {place_in_bucket(table, number)}"

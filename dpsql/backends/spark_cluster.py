@@ -61,19 +61,19 @@ class SparkCluster:
 
     @property
     def engine(self) -> Engine:
-        """What tasks may use."""
+        """The settings of the engine in tasks."""
         settings = (UTC, *(f"SET GLOBAL {name} = {value}" for name, value in SETTINGS.items()), "SET lock_configuration = true")
         return Engine(version=duckdb.__version__, config=(("threads", "1"), ("memory_limit", self._memory)), settings=settings)
 
     def session(self) -> Any:
-        """Another session, with Spark's own settings; columns that are written in the names of folders are texts."""
+        """A further session with Spark's default settings, in which partition columns in folder names are texts."""
         spark = _session(self._master)
         for name, value in BY_NAME_ALONE.items():
             spark.conf.set(name, value)
         return spark
 
     def check(self) -> None:
-        """Raises OperationalError if the cluster runs no task at present."""
+        """Raises OperationalError if the cluster cannot run a task at present."""
         self._within(PATIENCE, lambda: self.spark.range(1).count())
 
     def close(self) -> None:
@@ -112,7 +112,7 @@ class SparkCluster:
             raise OperationalError(
                 f"the Spark cluster {self._master} does not answer ({type(fault).__name__})", code="spark",
                 try_=
-                'master = "local[2]", "spark://host:7077" or "sc://host:15002" in [spark], of a cluster that runs; all but the '
+                'master = "local[2]", "spark://host:7077" or "sc://host:15002" in [spark], for a running cluster; all but the '
                 "last need Java 17 or newer on this machine, and executors need Python with pyarrow and duckdb") from None
         return found  # type: ignore[no-any-return]
 
@@ -122,7 +122,7 @@ class SparkCluster:
 
 
 def run_job(job: Callable[[], Found]) -> Found:
-    """What a job gives. Raises ReaderFault if it fails: Spark's messages may hold anything."""
+    """The result of a Spark job. Raises ReaderFault if it fails; Spark's messages may contain private data and are not shown."""
     failed = False
     try:
         return job()

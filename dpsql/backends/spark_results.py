@@ -38,7 +38,7 @@ class Results(Frozen):
 
     @property
     def absent(self) -> frozenset[int]:
-        """The buckets that no executor kept where they were looked for."""
+        """The buckets that no executor had where they were expected."""
         return frozenset(piece.bucket for piece in self.pieces if piece.piece == ABSENT)
 
     @property
@@ -46,7 +46,7 @@ class Results(Frozen):
         return tuple(piece for piece in self.pieces if piece.piece != ABSENT)
 
     def data(self) -> Iterator[bytes]:
-        """The data of every piece. Raises ReaderFault unless each is fetched once."""
+        """The data of every piece. Raises ReaderFault unless each piece is fetched exactly once."""
         missing = Counter((piece.bucket, piece.piece) for piece in self.pieces if piece.data is None)
         yield from (piece.data for piece in self.there if piece.data is not None)
         rows = iter(run_job(lambda: self.frame.where(f"octet_length(bytes) > {SMALL}").select("bucket", "piece", "bytes")
@@ -60,7 +60,7 @@ class Results(Frozen):
 
 @contextlib.contextmanager
 def results(frame: Any) -> Iterator[Results]:
-    """The rows of a frame of `spark_task.RESULTS`, which Spark keeps for as long as it takes."""
+    """The rows of a frame of `spark_task.RESULTS`, which Spark keeps until the context ends."""
     from pyspark import StorageLevel
 
     frame = run_job(lambda: frame.persist(StorageLevel.DISK_ONLY))
@@ -74,7 +74,7 @@ def results(frame: Any) -> Iterator[Results]:
 
 
 def check_whole(found: Iterable[Piece], buckets: int) -> None:
-    """Raises ReaderFault unless the result of each of so many buckets is there once, and whole."""
+    """Raises ReaderFault unless there is exactly one complete result for each of the buckets."""
     pieces: dict[int, set[int]] = {bucket: set() for bucket in range(buckets)}
     ends: dict[int, int] = {}
     for one in found:

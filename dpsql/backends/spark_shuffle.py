@@ -56,7 +56,7 @@ class WrittenBucket(Frozen):
 
 def shuffle(cluster: SparkCluster, tables: Mapping[str, SparkTable], catalog: Catalog, folder: Path, address: str, *, salt: int,
             facts: RememberedFacts, buckets: int | None, tell: Callable[[str], None]) -> SparkStore:
-    """Make the store of the entity of a catalog by Spark, and put it in force; see `store_writer.prepare`. Raises IntegrityError
+    """Let Spark make the store of the entity of a catalog, and put it in force; see `store_writer.prepare`. Raises IntegrityError
     if rows share a declared key."""
     spark = cluster.session()
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -39,8 +39,8 @@ class SparkTable(Frozen):
     columns: tuple[str, ...]
 
     def frame(self, spark: Any) -> Any:
-        """Its declared columns, in a session. Raises OperationalError if Spark finds no such table, or where it is a view: it
-        is not known whose rows that shows, a private table's perhaps, nor whether it shows the same ones twice."""
+        """The table's declared columns, in a session. Raises OperationalError if Spark has no such table, or if it is a view: its
+        rows might come from a private table, or be repeated."""
         try:
             is_view = not self.in_files and run_job(lambda: spark.catalog.getTable(self.source).tableType) not in STORED
             frame = run_job(lambda: _declared(self, spark.read.parquet(self.source) if self.in_files
@@ -55,7 +55,7 @@ class SparkTable(Frozen):
         return frame
 
     def as_plain(self) -> dict[str, Any]:
-        """For a store's manifest."""
+        """The form in a store's manifest."""
         return {"name": self.name, "source": self.source, "public": self.public, "key": self.key, "columns": self.columns}
 
     @property
@@ -64,13 +64,14 @@ class SparkTable(Frozen):
         return "://" in self.source
 
     def kinds(self, frame: Any) -> dict[str, str]:
-        """The types of its columns, as DuckDB's; those of Spark's that are not one are named as they are, and refused later."""
+        """The types of its columns, as DuckDB types. Spark types without a counterpart keep their names, and are refused
+        later."""
         return {field.name: _kind(field.dataType.simpleString()) for field in frame.schema.fields}
 
 
 def origin_in_spark(tables: Iterable[SparkTable]) -> str:
-    """What a store is made of that Spark makes: which source each private table is read from, how, and by which version of the
-    engine."""
+    """The text that identifies the origin of a store made by Spark: the source of each private table, how it is read, and the
+    version of the engine."""
     private = sorted((table for table in tables if not table.public), key=lambda table: table.name)
     return origin_text([], [table.as_plain() for table in private])
 
@@ -85,13 +86,13 @@ def _kind(simple: str) -> str:
 
 
 def backticked(name: str) -> str:
-    """A name as Spark writes it."""
+    """A name as quoted in Spark."""
     return "`" + name.replace("`", "``") + "`"
 
 
 def make_tables(connection: duckdb.DuckDBPyConnection, cluster: SparkCluster, tables: Sequence[SparkTable]) -> str:
-    """Make the tables of the driver; returned is what identifies the rows of public ones. Raises OperationalError if Spark
-    cannot read one, IntegrityError where rows of a public one share the key."""
+    """Create the driver's tables; returns a text that identifies the rows of public ones. Raises OperationalError if Spark cannot
+    read a table, IntegrityError if rows of a public table share a key."""
     told, spark = [], cluster.session()
     for table in tables:
         frame = table.frame(spark)

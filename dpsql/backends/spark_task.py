@@ -96,7 +96,7 @@ class BucketTable:
 
 
 def versions(batches: Any) -> Iterator[Any]:
-    """The version of DuckDB of an executor."""
+    """The version of DuckDB that an executor runs."""
     import pyarrow as pa
 
     for _ in batches:
@@ -110,7 +110,7 @@ def versions(batches: Any) -> Iterator[Any]:
 
 
 def part_of_query(task: PartOfQuery) -> Callable[[Any], Iterator[Any]]:
-    """What Spark maps batches of `CHUNKS` by, to batches of `RESULTS`."""
+    """The function that Spark maps over batches of `CHUNKS`; it yields batches of `RESULTS`."""
 
     def run(batches: Any) -> Iterator[Any]:
         for bucket, digest, path in _files(batches):
@@ -124,7 +124,7 @@ def part_of_query(task: PartOfQuery) -> Callable[[Any], Iterator[Any]]:
 
 
 def part_where_kept(task: PartOfQuery) -> Callable[[Any], Iterator[Any]]:
-    """What Spark maps batches of the numbers of buckets by, to batches of `RESULTS`."""
+    """The function that Spark maps over batches of bucket numbers; it yields batches of `RESULTS`."""
 
     def run(batches: Any) -> Iterator[Any]:
         for batch in batches:
@@ -224,7 +224,8 @@ def _lock(connection: Any, engine: Engine) -> None:
 
 
 def put(connection: Any, table: str, stream: bytes, *, more: bool = False) -> int:
-    """Put rows into a new temporary table, or into one that has some; `table` is how SQL calls it. Returns their number."""
+    """Load rows into a new temporary table, or add them to an existing one; `table` is its name in SQL. Returns the number of
+    rows."""
     name, found = _nobodys_name(), _read(stream)
     connection.register(name, found)
     rows = f'SELECT * FROM "{name}"'
@@ -290,7 +291,8 @@ def _escaped(path: str) -> str:
 
 
 def shares(task: Combining) -> Callable[[Any], Iterator[Any]]:
-    """What Spark maps batches of `RESULTS` by, to batches of `SHARES`. A piece that fails has no share."""
+    """The function that Spark maps over batches of `RESULTS`; it yields batches of `SHARES`. A piece that fails yields no
+    share."""
 
     def run(batches: Any) -> Iterator[Any]:
         with contextlib.closing(_opened(task.engine)) as connection:
@@ -322,8 +324,8 @@ def _shares(task: Combining, connection: Any, bucket: int, piece: int, rows: Any
 
 
 def combined(task: Combining) -> Callable[[Any], Iterator[Any]]:
-    """What Spark maps batches of `SHARES` by, which are in order of groups, to batches of `RESULTS` that have the number of a
-    group as that of a bucket."""
+    """The function that Spark maps over batches of `SHARES`, sorted by group; it yields batches of `RESULTS`, with the number of
+    a group in place of a bucket's."""
 
     def run(batches: Any) -> Iterator[Any]:
         rows = (row for batch in batches for row in batch.to_pylist())
@@ -355,7 +357,7 @@ def _combined(task: Combining, group: int, found: Iterator[Any]) -> Iterator[Any
 
 
 def made_buckets(engine: Engine, tables: Sequence[BucketTable]) -> Callable[[Any], Iterator[Any]]:
-    """What Spark maps rows by, which are in order of their `bucket`, to batches of `CHUNKS`.
+    """The function that Spark maps over rows sorted by `bucket`; it yields batches of `CHUNKS`.
 
     The rows of table number n have their columns in the structure `tn`, and n in `at`; a row of each bucket has no table.
     """

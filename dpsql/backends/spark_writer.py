@@ -32,7 +32,7 @@ SLICE = 64  # chunks that go up at a time
 def upload(cluster: SparkCluster, reader: DuckReader, catalog: Catalog, folder: Path, address: str, *, salt: int,
            facts: RememberedFacts, buckets: int | None, tell: Callable[[str], None]) -> SparkStore:
     """Make the store of the entity of a catalog on this machine, and put it in force at an address of Spark; see
-    `store_writer.prepare`. What is here is removed."""
+    `store_writer.prepare`. The local copy is removed."""
     with fresh_buckets(reader, catalog, folder, salt=salt, buckets=buckets, tell=tell) as store:
         paths = [bucket.path for bucket in store.buckets]
         with written(cluster, address, manifest_in_spark(folder, store.entity)) as place:
@@ -48,8 +48,8 @@ def upload(cluster: SparkCluster, reader: DuckReader, catalog: Catalog, folder: 
 
 @contextlib.contextmanager
 def written(cluster: SparkCluster, address: str, manifest: Path) -> Iterator[str]:
-    """A new folder at an address, which is emptied if what is done with it is broken off before the manifest names it. Raises
-    OperationalError where Spark cannot write there."""
+    """A context with a new folder at an address. The folder is emptied if the block fails before the manifest names the folder.
+    Raises OperationalError if Spark cannot write there."""
     place = f"{address.rstrip('/')}/{secrets.token_hex(8)}"
     failed = False
     try:
@@ -67,8 +67,8 @@ def written(cluster: SparkCluster, address: str, manifest: Path) -> Iterator[str
 
 
 def put_in_force(cluster: SparkCluster, store: SparkStore, folder: Path, facts: RememberedFacts) -> None:
-    """Let statements read a store, in place of the one before, whose files are removed. Raises ReaderFault unless it can be
-    read and has all of its rows."""
+    """Let statements read a store instead of the previous one, whose files are removed. Raises ReaderFault unless the new store
+    can be read and has all of its rows."""
     counted = SparkBuckets(cluster, store, Path(), public=(), private=()).counts()
     if counted != [table.rows for table in store.tables.values()]:
         raise ReaderFault
@@ -81,7 +81,7 @@ def put_in_force(cluster: SparkCluster, store: SparkStore, folder: Path, facts: 
 
 
 def write_chunks(chunks: Any, place: str) -> None:
-    """Write a frame of chunks: those of a bucket in one file, in order."""
+    """Write a frame of chunks: the chunks of each bucket into one file, in order."""
     (chunks.sortWithinPartitions("bucket", "chunk").write.partitionBy("bucket").option("compression", "none")
      .option("parquet.enable.dictionary", "false").parquet(place))
 

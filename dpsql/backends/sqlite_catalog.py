@@ -22,7 +22,7 @@ READING = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURS
 
 
 def unlike(rows: Rows, name: tuple[str, ...]) -> Mapping[str, str]:
-    """The columns of a table that are not compared by the bytes of their texts, each with the reason."""
+    """The columns of a table whose values are not compared by the bytes of their texts, each with the reason."""
     table = name[-1]
     found: dict[str, str] = {}
     with _made(rows) as (connection, _):
@@ -31,7 +31,7 @@ def unlike(rows: Rows, name: tuple[str, ...]) -> Mapping[str, str]:
             if collation is None:
                 found[column] = "its definition cannot be read here, and so not its collation"
             elif collation.upper() != LETTER_BY_LETTER:
-                found[column] = f"its collation {collation} takes different texts for equal"
+                found[column] = f"its collation {collation} treats different texts as equal"
     indexed = rows(f"SELECT x.name, x.coll, m.sql FROM pragma_index_list({text_literal(table)}) AS l, pragma_index_xinfo(l.name) "
                    "AS x LEFT JOIN sqlite_master AS m ON m.type = 'index' AND m.name = l.name WHERE l.\"unique\" AND x.\"key\"")
     for column, collation, sql in indexed:
@@ -43,8 +43,8 @@ def unlike(rows: Rows, name: tuple[str, ...]) -> Mapping[str, str]:
 
 
 def reads(rows: Rows, name: tuple[str, ...]) -> frozenset[str] | None:
-    """The tables that reading a table or a view reads, by their names in lower case. None if some of that is not known: the
-    rows of virtual tables and of SQLite's own tables come from elsewhere, and may be of any table."""
+    """The tables that a query of this table or view reads, by their names in lower case. None if some of them are not known: the
+    rows of virtual tables and of SQLite's own tables may come from any table."""
     with _made(rows) as (connection, kinds):
         if kinds.get(_folded(name[-1])) == "table":
             return frozenset([_folded(name[-1])])

@@ -26,7 +26,7 @@ from dpsql.frozen import Frozen
 
 READERS = {".sav": "read_sav", ".zsav": "read_sav", ".por": "read_por", ".dta": "read_dta", ".sas7bdat": "read_sas7bdat",
            ".xpt": "read_xport"}
-ENCODED, DAMAGED = "its texts are in another encoding", "it is damaged, or of another kind"
+ENCODED, DAMAGED = "its texts have another encoding", "it is damaged, or of another kind"
 CARD = 80  # bytes, of which a transport file of SAS has whole ones: it does not say how many rows there are
 DAY = 86_400
 FIRST_DAY, LAST_DAY = -719_162, 2_932_896  # of the years 1 to 9999, counted from 1970
@@ -63,7 +63,8 @@ class Codebook(Frozen):
 
 
 def codebook(file: ForeignFile) -> Codebook:
-    """What the file says of its columns; no row is read. Raises OperationalError if it cannot be read, or has no columns."""
+    """The file's description of its columns; no row is read. Raises OperationalError if the file cannot be read, or has no
+    columns."""
     _, told = _read(file, metadataonly=True, user_missing=True)
     names = [name or "" for name in told.column_names]
     if not names or len(set(names)) != len(names):
@@ -81,7 +82,7 @@ def codebook(file: ForeignFile) -> Codebook:
 
 
 def statistics_rows(file: ForeignFile) -> ForeignRows:
-    """Raises OperationalError if the file cannot be read."""
+    """Read the rows of a file of SPSS, Stata or SAS. Raises OperationalError if the file cannot be read."""
     if file.path.suffix.lower() == ".xpt" and file.path.stat().st_size % CARD:
         raise not_a_file(file, _kind(file), "it is cut off")
     pa = library("pyarrow", file, "pip install 'dpsql[statistics]'")
@@ -118,7 +119,7 @@ def statistics_rows(file: ForeignFile) -> ForeignRows:
 
 
 def kind_of_format(file: ForeignFile, form: str) -> str:
-    """What the numbers of a column are by its format: a date, a moment, seconds, or a number."""
+    """The meaning of a column's numbers according to its format: a date, a moment, seconds, or a number."""
     if file.path.suffix.lower() == ".dta":
         found = STATA.match(form)
         unit = "d" if found is not None and found["old"] else found["unit"] if found is not None else ""

@@ -58,7 +58,7 @@ class Store(Frozen):
 
     @classmethod
     def from_json(cls, text: str) -> Store:
-        """Raises ValueError, KeyError or TypeError for anything but what `as_json` gave."""
+        """Read a store from JSON. Raises ValueError, KeyError or TypeError for anything that `as_json` did not write."""
         found = json.loads(text)
         buckets = tuple(FileState(**{**file, "path": Path(file["path"])}) for file in found["buckets"])
         return cls(entity=found["entity"], made_of=found["made_of"], buckets=buckets, tables=tables_of(found["tables"]))
@@ -69,15 +69,15 @@ def tables_as_json(tables: Mapping[str, StoredTable]) -> dict[str, Any]:
 
 
 def tables_of(found: Mapping[str, Mapping[str, Any]]) -> dict[str, StoredTable]:
-    """The tables, from what `tables_as_json` gave."""
+    """Read the tables of a store from the result of `tables_as_json`."""
     return {name: StoredTable(**{**table, "order": tuple(table["order"]), "ends": {
         column: None if ends is None else tuple(ends) for column, ends in table["ends"].items()}})
         for name, table in found.items()}
 
 
 def origin_text(databases: Sequence[SourceFiles], tables: Sequence[Mapping[str, Any]], others: str = "") -> str:
-    """What a store is made of, as its manifest tells it: the version of the engine, database files, and tables in other files
-    (`as_plain`). `others` identifies the rows of tables of another kind."""
+    """The text in a manifest that identifies the origin of a store: the version of the engine, the database files, and the tables
+    in other files (`as_plain`). `others` identifies the rows of tables of another kind."""
     return json.dumps({"engine": duckdb.__version__, "databases": [each.as_plain() for each in databases], "tables": tables,
                        "others": others}, default=dict)
 
@@ -87,7 +87,7 @@ NO_STORE: FindStore = lambda origin: None
 
 
 def is_whole(bucket: FileState) -> bool:
-    """Whether a bucket is the file that was made, and no log of changes lies beside it."""
+    """Whether a bucket's file is unchanged since it was made, and has no log of changes beside it."""
     return bucket.stands() and not bucket.path.with_name(f"{bucket.path.name}.wal").exists()
 
 
@@ -97,7 +97,7 @@ def manifest_of(folder: Path, entity: str, kind: str = "manifest") -> Path:
 
 
 def find_store(folder: Path, entity: str, origin: DataOrigin, facts: RememberedFacts) -> Store | None:
-    """The store of a kind of entity that was made of these very files, read as the same tables; None where there is none."""
+    """The store of a kind of entity that was made from exactly these files, read as the same tables; None if there is none."""
     text = remembered(manifest_of(folder, entity), facts)
     if text is None:
         return None
@@ -106,7 +106,7 @@ def find_store(folder: Path, entity: str, origin: DataOrigin, facts: RememberedF
 
 
 def remembered(manifest: Path, facts: RememberedFacts) -> str | None:
-    """What a manifest says, if that is remembered of a store, word by word."""
+    """The text of a manifest, if exactly this text was remembered; otherwise None."""
     with contextlib.suppress(OSError, UnicodeDecodeError):
         text = manifest.read_text(encoding="utf-8")
         return text if facts.known(fact_of(text)) else None
@@ -114,5 +114,5 @@ def remembered(manifest: Path, facts: RememberedFacts) -> str | None:
 
 
 def fact_of(manifest: str) -> str:
-    """What is remembered of a store."""
+    """The text that is remembered of a store."""
     return f"store {manifest}"

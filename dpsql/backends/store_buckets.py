@@ -21,17 +21,17 @@ class FarBuckets(Protocol):
 
     @property
     def version(self) -> str:
-        """Identifies the rows, where they are nowhere but in the buckets."""
+        """A version that identifies the rows, if they are only in the buckets."""
         ...
 
     def check(self) -> None:
-        """Raises OperationalError if buckets cannot be read at present."""
+        """Raises OperationalError if the buckets cannot be read at present."""
         ...
 
     def collect(self, cursor: duckdb.DuckDBPyConnection, parts: Parts, held: Collection[str]) -> None:
-        """Run the statement of each bucket, and make a temporary table of the rows. They may also name public tables, and those
-        of released rows that are `held`, all of which the cursor sees. Where there are many rows, they may be combined. Raises
-        duckdb.Error or `reader.ReaderFault` where anything fails."""
+        """Run the statement of each bucket, and collect the rows in a temporary table. The statements may also read public tables
+        and the tables of released rows in `held`, all visible to the cursor. If there are many rows, they may be combined. Raises
+        duckdb.Error or `reader.ReaderFault` if anything fails."""
         ...
 
     def close(self) -> None: ...

@@ -45,7 +45,7 @@ DENSE = 4  # of so many whole numbers in a row, one at least is the name of an e
 
 def prepare(reader: DuckReader, catalog: Catalog, folder: Path, *, salt: int, facts: RememberedFacts,
             buckets: int | None, tell: Callable[[str], None]) -> Store:
-    """Make the store of the entity of a catalog and put it in force, in place of the one before.
+    """Make the store of the entity of a catalog and put it in force, replacing the previous one.
 
     `reader` is not sealed. Raises OperationalError if no table can be prepared, or files cannot be written; the store before
     then stays in force.
@@ -61,7 +61,7 @@ def prepare(reader: DuckReader, catalog: Catalog, folder: Path, *, salt: int, fa
 @contextlib.contextmanager
 def fresh_buckets(reader: DuckReader, catalog: Catalog, folder: Path, *, salt: int, buckets: int | None,
                   tell: Callable[[str], None]) -> Iterator[Store]:
-    """A store that is made in a folder, and not in force. It is removed if what is done with it is broken off; see `prepare`."""
+    """A context with a new store in a folder, which is not in force yet. It is removed if the block fails; see `prepare`."""
     tables = storable(catalog)
     made = folder / secrets.token_hex(8)
     try:
@@ -78,11 +78,11 @@ def fresh_buckets(reader: DuckReader, catalog: Catalog, folder: Path, *, salt: i
 
 
 def storable(catalog: Catalog) -> list[Table]:
-    """The tables whose rows belong to one entity each. Raises OperationalError if there are none, or one has a column of a
-    name that a store needs."""
+    """The tables whose rows each belong to one entity. Raises OperationalError if there are none, or if one has a column with a
+    name that a store reserves."""
     tables = [table for table in catalog.tables.values() if table.owner is not None and not table.content]
     if not tables:
-        raise OperationalError(f"no table has rows that belong to one {catalog.entity.name} each", code="store",
+        raise OperationalError(f"there is no table whose rows belong to one {catalog.entity.name} each", code="store",
                                try_="statements without a store, which read the data directly")
     for table in tables:
         if {OWNER, PLACE} & {name.lower() for name in table.columns}:
@@ -138,7 +138,7 @@ class BucketsToMake(Frozen):
         return self.folder / f"{number:04}.duckdb"
 
     def make(self, number: int) -> dict[str, StoredTable]:
-        """Make a bucket; what its tables are. Raises ReaderFault, OSError."""
+        """Make a bucket, and return the facts about its tables. Raises ReaderFault, OSError."""
         self.reader.write(f"ATTACH {text_literal(self.path(number))} AS {bucket_name(number)}")
         with contextlib.nullcontext(Printing()) if self.parts is None else self.parts.shown(self.reader, number) as printing:
             salted = replace(printing, salt=self.salt)
@@ -153,7 +153,7 @@ class BucketsToMake(Frozen):
 
 
 def prepared_as(table: Table, buckets: int) -> StoredTable:
-    """What is known of a table before its rows are."""
+    """The facts about a table that are known before its rows are read."""
     return StoredTable(shape=shape_of(table), order=OwnedRows.of(table).order, buckets=buckets)
 
 
@@ -177,7 +177,7 @@ def _cut(reader: DuckReader, tables: Sequence[Table], buckets: int | None) -> tu
 
 
 def with_bucket(known: StoredTable, bucket: StoredTable) -> StoredTable:
-    """What is known of some buckets, and of one more."""
+    """The facts about some buckets, updated by one more bucket."""
     ends = dict(known.ends)
     for column, found in bucket.ends.items():
         before = ends.get(column, found)
@@ -200,7 +200,7 @@ def _tidy(folder: Path) -> None:
 
 
 def remove(made: Path) -> None:
-    """Remove a folder of buckets, and nothing that somebody else put there."""
+    """Remove a folder of buckets, but no other files in it."""
     with contextlib.suppress(OSError):
         for file in made.glob("*.duckdb*"):
             file.unlink()

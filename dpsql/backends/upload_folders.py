@@ -23,12 +23,13 @@ class Uploads(Frozen):
     closed: tuple[Path, ...] = ()
 
     def also(self, folder: Path) -> Uploads:
-        """The same with one more folder."""
+        """The same uploads with one more folder."""
         return replace(self, folders=(*self.folders, folder))
 
     @contextlib.contextmanager
     def opened(self, path: Path) -> Iterator[Path]:
-        """A private copy of an upload under a plain name, so that an engine reads this file alone, whatever its name means there.
+        """A private copy of an upload under a plain name, so that an engine reads only this file even if its own name contains
+        special characters.
 
         The copy is made from the open descriptor of the file that was checked. So a link, a second name of a file that is closed
         to users, or a name that now stands for another file does not lead out of the folders. Raises OperationalError if it is no
@@ -43,7 +44,7 @@ class Uploads(Frozen):
             copy = Path(folder) / ("upload" + "".join(path.suffixes[-2:]).lower())
             if not self._copied(found, copy):
                 raise OperationalError(f"there is no CSV or Parquet file {path}", code="no-file", subject=str(path),
-                                       try_="the path of one, or the name of a public table")
+                                       try_="the path of such a file, or the name of a public table")
             yield copy
 
     def _place(self, path: Path) -> Path | None:

@@ -30,7 +30,7 @@ class Upload(Frozen):
 
 
 def open_uploads(tables: Mapping[str, Upload], uploads: Uploads) -> tuple[DuckReader, dict[str, list[str]]]:
-    """The database, and which of the wanted columns each table has.
+    """Load uploaded tables. Returns a reader, and the wanted columns that each table has.
 
     Raises OperationalError if a source is no upload, cannot be read, or a column not as its type. It names the source and the
     column, and no value.
@@ -87,7 +87,7 @@ def _relation(connection: duckdb.DuckDBPyConnection, source: Any, uploads: Uploa
             yield quote(TYPED)
             connection.execute(f"DROP TABLE {quote(TYPED)}")
         return
-    with _told("a synthetic table is a pandas frame, or the path of a CSV or Parquet file", ""):
+    with _told("a synthetic table must be a pandas frame, or the path of a CSV or Parquet file", ""):
         if not _is_frame(source):
             raise TypeError
         connection.register(FRAME, source)

@@ -23,7 +23,7 @@ LONGEST_WHOLE = 1e15  # beyond, a double does not tell whole numbers apart
 
 
 def sheets_in(file: ForeignFile) -> tuple[list[str], list[str]]:
-    """The names of the sheets of cells, and of those that are hidden. Raises OperationalError if there are none."""
+    """The names of the worksheets, and of the hidden ones. Raises OperationalError if there are none."""
     reading = library("python_calamine", file, "pip install 'dpsql[excel]'")
     with contextlib.closing(_opened(file)) as book:
         cells = [sheet for sheet in book.sheets_metadata if sheet.typ == reading.SheetTypeEnum.WorkSheet]
@@ -34,7 +34,7 @@ def sheets_in(file: ForeignFile) -> tuple[list[str], list[str]]:
 
 
 def sheet_rows(file: ForeignFile) -> ForeignRows:
-    """Raises OperationalError if there is no such sheet, or no header in it."""
+    """Read the rows of a sheet. Raises OperationalError if there is no such sheet, or if it has no header."""
     pa = library("pyarrow", file, "pip install 'dpsql[excel]'")
     sheet, names = sheet_of(file), [*file.how.names]
     if not names:
@@ -65,7 +65,7 @@ def sheet_rows(file: ForeignFile) -> ForeignRows:
 
 
 def sheet_of(file: ForeignFile) -> Any:
-    """The sheet, which the library reads as a whole. Raises OperationalError if there is none of that name."""
+    """The sheet, which the library reads as a whole. Raises OperationalError if there is no sheet of that name."""
     name = sheets_in(file)[0][0] if file.sheet is None else file.sheet
     with contextlib.closing(_opened(file)) as book:
         if name not in book.sheet_names:
@@ -75,8 +75,8 @@ def sheet_of(file: ForeignFile) -> Any:
 
 
 def cells_of(sheet: Any) -> Iterator[list[str | None]]:
-    """The rows of a sheet as texts, from its first row and its first column on, whether these have cells or not: where a row has
-    its first cell decides nothing about others."""
+    """The rows of a sheet as texts, always from its first row and first column on, even if these are empty, so that one row never
+    shifts the others."""
     left = [None] * (sheet.start[1] if sheet.start is not None else 0)  # columns that the library leaves out
     return ([*left, *(text_of_cell(cell) for cell in row)] for row in sheet.iter_rows())
 

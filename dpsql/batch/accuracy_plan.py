@@ -76,7 +76,7 @@ class Basis(Frozen):
         """Variances in the unit of the aggregate; infinite for queries that do not follow from the measurements."""
         return self.combined(fresh).variances() * self.group.unit**2
 
-    def told(self, kind: Kind, fresh: Sequence[Record] = ()) -> Told:
+    def combined_answers(self, kind: Kind, fresh: Sequence[Record] = ()) -> Told:
         combined = self.combined([record.asked for record in fresh])
         noisy = [given(record.asked, record.answers) for record in (*self.records, *fresh)]
         return Told(values=combined.answers(np.concatenate(noisy)) * self.group.unit, kind=kind,
@@ -117,11 +117,11 @@ class AnsweredFromKept(Frozen):
         return self._variances
 
     def steps(self, price: Cost) -> Generator[Blocks, Blocked, Told]:
-        return self.basis.told(self.kind)
+        return self.basis.combined_answers(self.kind)
         yield  # it asks nothing
 
     def check(self, price: Cost) -> None:
-        """Nothing is paid for."""
+        """Nothing is charged, so nothing is checked."""
 
 
 class MeasuredAnew(Frozen):
@@ -159,7 +159,7 @@ class MeasuredAnew(Frozen):
         request = self.measured.request(price)
         asked = asked_of(request)
         answered = yield request
-        return self.basis.told(self.kind, [Record(asked=asked, answers=answered.answers)])
+        return self.basis.combined_answers(self.kind, [Record(asked=asked, answers=answered.answers)])
 
     def check(self, price: Cost) -> None:
         self.measured.check(price)
@@ -188,8 +188,8 @@ class AccuracyPlan(Batch):
         return all(isinstance(plan, AnsweredFromKept) for plan in self.chosen)
 
     @property
-    def told(self) -> str:
-        """The goals that are met and the price, for people."""
+    def goals_and_price(self) -> str:
+        """The goals that are met and the price, as text for people."""
         if self.free:
             return f"nothing, as earlier measurements meet {self.goals}"
         laplace = any(group.pure for group in self.groups)
@@ -197,8 +197,8 @@ class AccuracyPlan(Batch):
 
 
 def accuracy_plan(made: Batch, goals: Goals, records: Sequence[Record]) -> AccuracyPlan:
-    """The plans and prices that meet the goals. Raises Unsupported if an aggregate without a goal does not follow from what
-    is measured for the others."""
+    """The plans and prices that meet the goals. Raises Unsupported if an aggregate without a goal does not follow from the
+    measurements for the others."""
     found = [_group(made, i, goals, records) for i in range(len(made.groups))]
     total = sum((price for _, price in found), FREE)
     return AccuracyPlan(asked=made.asked, groups=made.groups, places=made.places, allotted=total, goals=goals,
@@ -223,7 +223,7 @@ def _group(made: Batch, at: int, goals: Goals, records: Sequence[Record]) -> tup
     if found is None:
         without = [recipe.call for one, places, wanted in zip(made.asked, made.places, goals.each, strict=True)
                    for recipe in one.recipes if recipe.call.id not in wanted and any(places[i].group == at for i in recipe.sums)]
-        raise Unsupported("an aggregate without an accuracy does not follow from what is measured for the others",
+        raise Unsupported("an aggregate without an accuracy does not follow from the measurements for the others",
                           code="accuracy", span=without[0].span if without else None, subject=without[0].text if without else "",
                           try_="ERROR WITHIN 50 at the end of the statement, for all of its columns")
     return found
@@ -322,12 +322,12 @@ def check_cap(made: AccuracyPlan, cap: Price | None, span: Span | None) -> None:
 
 
 def left_of(made: AccuracyPlan, limit: Limit, spent: Charge) -> Fraction:
-    """What a limit has left, in epsilon or rho as the batch is charged."""
+    """What is left of a limit, in the unit in which the batch is charged: epsilon or rho."""
     return (rho_left if made.allotted.epsilon is None else epsilon_left)(limit, spent)
 
 
 def reachable_accuracy(made: AccuracyPlan, left: Fraction) -> str:
-    """The goals that the remaining budget buys, all widened by the same factor, as text; empty if it buys none.
+    """The accuracy that the remaining budget buys, with all goals widened by the same factor, as text; empty if none.
 
     Errors c times as wide need 1 / c^2 of the price in rho, or 1 / c in epsilon: new measurements then have c^2 times the
     variances, and earlier ones those that they had.

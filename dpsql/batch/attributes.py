@@ -49,7 +49,7 @@ class AttributeColumn(Frozen):
     told: Mapping[Expr, Mapping[int, Value]] = field(default_factory=dict, compare=False)
 
     def results(self, exprs: Sequence[Expr], scratch: Scratch) -> dict[Expr, list[Value]]:
-        """The results of expressions of the columns, one for each of `values`."""
+        """The results of expressions over the columns, one for each of `values`."""
         given = {ref.column: (ref.type, [row[at] for row in self.stands]) for at, ref in enumerate(self.refs)}
         found: dict[Expr, list[Value]] = {}
         for first in range(0, len(exprs), AT_ONCE):
@@ -69,8 +69,8 @@ class AttributeColumn(Frozen):
 
 def attributes(source: Node, exprs: Sequence[tuple[Expr, Sequence[Value]]], scratch: Scratch,
                running: Collection[Expr] = (), together: Sequence[AttributeColumn] = ()) -> tuple[AttributeColumn, ...]:
-    """The attributes of keys and tests over one source: those of columns that go `together`, and then one for each other column,
-    in the order in which they are first named. Raises Unsupported.
+    """The attributes of keys and tests over one source: those of columns that vary `together`, and then one for each other
+    column, in order of first use. Raises Unsupported.
 
     Each expression is given with those of its values that must be distinguished. Window sums run over the values of `running`
     keys in order, from the declared values to NULL, so no other values may lie between these.
@@ -102,8 +102,9 @@ def _attribute(ref: Ref, known: Facts, name: str, exprs: Mapping[Expr, Sequence[
         cuts = _places(compared, known.type)
         if len(compared) == len(found) and cuts and len(cuts) < MOST_VALUES // 2:
             return _cut(name, ref, cuts)
-    why = f"the values of {name} are not declared, and a workload is over declared values" if known.domain is None else (
-        f"{name} has {len(known.domain):,} declared values, and a workload tells apart {MOST_VALUES:,} of a column at most")
+    why = f"the values of {name} are not declared, and a workload needs declared values" if known.domain is None else (
+        f"{name} has {len(known.domain):,} declared values, and a workload distinguishes at most {MOST_VALUES:,} of a "
+        "column")
     raise Unsupported(why, code="workload", span=next(iter(exprs)).span, subject=name, try_="values = [...] or range = [...] "
                       f"for {name} in the policy, or comparisons with constants")
 

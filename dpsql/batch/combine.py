@@ -64,7 +64,7 @@ def weighted(asked: MeasuredQueries, cells: ColumnCells) -> Array:
 
 
 def deviation(asked: MeasuredQueries, scale: float) -> float:
-    """The standard deviation of noise of this scale; of Laplace noise, sqrt(2) times the scale."""
+    """The standard deviation of noise of this scale; for Laplace noise, sqrt(2) times the scale."""
     return scale * (math.sqrt(2) if asked.noise == "laplace" else 1)
 
 
@@ -96,7 +96,7 @@ class Combined(Frozen):
 
     @classmethod
     def of(cls, queries: Array, measured: Array) -> Combined:
-        """Merge the cells that no row distinguishes, and drop those that none counts."""
+        """Merge cells whose columns are equal, and drop cells that no query counts."""
         whole = np.concatenate([queries, measured])
         _, first = np.unique(whole, axis=1, return_index=True)
         kept = np.array([i for i in sorted(first.tolist()) if whole[:, i].any()], dtype=np.int64)

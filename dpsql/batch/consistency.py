@@ -30,7 +30,7 @@ from dpsql.workload.factors import Array
 
 TOTAL = "total"  # the group of the public number of rows
 LEAST_VARIANCE = 1e-12  # of noise so small that its variance is 0 in floats
-BIASED = "none is negative, so small numbers are too large on average, and errors are only a guide"
+BIASED = "no number is negative, so small numbers are too large on average, and the errors are only a guide"
 
 
 class Consistency(Frozen):
@@ -44,25 +44,25 @@ class Consistency(Frozen):
     def __str__(self) -> str:
         whole = ", in whole numbers" if self.whole else ""
         rows = f", of {self.total:,} rows as the statement says" if self.total is not None else ""
-        return f"a table is fitted to the numbers by {self.method}{whole}{rows}, and its answers are given"
+        return f"a table is fitted to the noisy numbers by {self.method}{whole}{rows}, and its answers are shown"
 
 
 def consistency_of(options: Options) -> Consistency | None:
-    """What the options of a statement ask for."""
+    """The consistency method that a statement's options request; None if there is none."""
     if options.consistency == "none":
         return None
     return Consistency(method=options.consistency, whole=options.rounding == "whole", total=options.total)
 
 
 def applies(group: Group, way: Consistency) -> bool:
-    """Whether the sums of a group are those of a table without negative cells. Sums of values of both signs are left as they are,
-    except by least squares."""
+    """Whether the method can be applied: the sums of the group must be those of a table without negative cells. Sums of values of
+    both signs are changed by least squares only."""
     return way.method == "ols" or isinstance(group.summand, Count) or group.summand.grid.low >= 0
 
 
 def check(groups: tuple[Group, ...], way: Consistency, strategy: str, span: Mapping[str, Span], *, adaptive: bool) -> None:
-    """Raise OptionError, located, for a table that is too large for the method; for a method that needs errors that are not known
-    beforehand, those of a strategy that is `adaptive`; and for a total where no or several kinds of rows are counted."""
+    """Raise OptionError, located, if the table is too large for the method; if the method needs errors that the `adaptive`
+    strategy does not provide beforehand; or if a total is given but not exactly one kind of rows is counted."""
     if adaptive and way.method in ("max_fit", "reweight"):
         raise OptionError(f"{way.method} needs the errors of numbers, which strategy = '{strategy}' does not provide",
                           code="consistency", subject="consistency", span=span.get("consistency"), try_="consistency = 'nnls'")
@@ -82,7 +82,8 @@ def check(groups: tuple[Group, ...], way: Consistency, strategy: str, span: Mapp
 
 
 def made_consistent(group: Group, plan: GroupPlan, price: Cost, told: Told, way: Consistency | None) -> Told:
-    """The answers of the table that is fitted to a group's answers; these answers themselves, with a note, if none is found."""
+    """The answers of the table that is fitted to a group's answers; or the unchanged answers, with a note, if no such table is
+    found."""
     if way is None or not applies(group, way):
         return told
     counts = isinstance(group.summand, Count)
@@ -91,7 +92,7 @@ def made_consistent(group: Group, plan: GroupPlan, price: Cost, told: Told, way:
         found = fit(noisy, way.method, whole=way.whole and counts)
         lines = after(noisy, found, _errors(group, plan, price, noisy), part_names(group))
     except FAILURES:
-        return replace(told, notes=(*told.notes, f"{way.method} found no table, so the numbers are shown as measured"))
+        return replace(told, notes=(*told.notes, f"{way.method} found no table, so the measured numbers are shown unchanged"))
     answers = found.answers[noisy.slices[TOTAL].stop:] if TOTAL in noisy.slices else found.answers
     kept = ("no table of whole numbers is close to all numbers; only its total is",) if found.kept == TOTAL else ()
     guide = "" if way.method == "ols" else f"; {BIASED}"
@@ -100,7 +101,7 @@ def made_consistent(group: Group, plan: GroupPlan, price: Cost, told: Told, way:
 
 
 def expected_effect(group: Group, plan: GroupPlan, price: Cost, way: Consistency) -> tuple[str, ...]:
-    """What the method would do to tables of public shapes, before anything is spent."""
+    """Notes on how the method would change tables of public shapes, computed before anything is charged."""
     variances = plan.variances(price)
     if variances is None or not applies(group, way):
         return ()

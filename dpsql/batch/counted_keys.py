@@ -66,7 +66,7 @@ class CountedKeys(Frozen):
     keys: Mapping[str, KeyCells]
 
     def record(self, request: Request, released: object) -> Record | None:
-        """Noisy counts of these rows by some of these keys, as a record; None for anything else."""
+        """Noisy counts of these rows by some of these keys, as a record; None for other requests."""
         if not isinstance(request, NoisySums) or not isinstance(released, MeasuredSums) or request.plan.input != self.view:
             return None
         names, at = request.plan.keys, next((i for i, one in enumerate(request.plan.summands) if one == Count()), None)
@@ -84,7 +84,7 @@ class CountedKeys(Frozen):
         return Record(asked=asked, answers=(released.totals[at][0],))
 
     def marginals(self, record: Record, names: Mapping[str, str]) -> Iterator[MarginalMeasurement]:
-        """The marginals of keys that a record tells, under these names: those that no larger one of them contains."""
+        """The marginals of keys in a record, under these names, without those that a larger one contains."""
         inside = [name for name, key in self.keys.items() if key.column in record.asked.columns]
         told: list[set[str]] = []
         tried = (chosen for size in range(min(MOST_TOGETHER, len(inside)), 0, -1) for chosen in combinations(inside, size))
@@ -145,7 +145,7 @@ def _by_values(counts: Array, keys: Sequence[KeyCells]) -> Array:
 
 
 def counted_keys(view: Node, keys: Sequence[Key], public: PublicFacts, scratch: Scratch) -> CountedKeys | None:
-    """The keys of these rows that are computed from one column each, whose cells are known; None where there are none, or where
+    """The keys of these rows that are computed from one column each, and whose cells are known; None if there are none, or if the
     rows or keys depend on a number that is released first."""
     if has_placeholders(view):
         return None
@@ -179,7 +179,7 @@ def _rows_of(factor: Factor, rows: NDArray[np.int64]) -> Factor:
 
 def recording_counts(steps: Generator[Request, Any, Made], counted: CountedKeys, found: list[Record]) -> Generator[
         Request, Any, Made]:
-    """The same steps, which add a record of all counts by keys to `found`."""
+    """Run the same steps, and add a record of all counts by keys to `found`."""
     try:
         request = next(steps)
         while True:

@@ -49,8 +49,8 @@ class Dawa(Frozen):
 
     @property
     def note(self) -> str:
-        return (f"{self.group.size} by the strategy '{NAME}': buckets are chosen by the "
-                "data, privately, and values share them equally")
+        return (f"{self.group.size} by the strategy '{NAME}': it chooses buckets from the data, privately, and gives all values "
+                "in a bucket the same share of its total")
 
     def noise(self, price: Cost) -> str:
         scale = self.partition(price).scale
@@ -66,8 +66,8 @@ class Dawa(Frozen):
             raise too_small()
 
     def partition(self, price: Cost) -> Partition:
-        """The request for buckets. The log-prior of each is the noise that its total will get, and a margin against the noise of
-        costs."""
+        """The request for buckets. The log-prior of each bucket accounts for the noise that its total will get, with a margin for
+        the noise of costs."""
         group, column = self.group, self.group.columns[0]
         numbers = tuple(group.smaller.classes[0].tolist())
         axis = Numbered(column="a0", values=column.values, numbers=numbers, rest=column.rest)
@@ -91,18 +91,18 @@ class Dawa(Frozen):
 
 
 def plan(group: Group) -> Dawa | Refusal:
-    """The plan of a group, or the reason why there is none."""
+    """The plan for a group, or the reason why there is none."""
     if len(group.columns) != 1:
         return Refusal(f"it is over {len(group.columns)} columns, not one")
     if not 1 < group.smaller.workload.domain.size <= DENSE:
-        return Refusal(f"the number of values it distinguishes is {group.smaller.workload.domain.size}, not 2 to {DENSE}")
+        return Refusal(f"the number of values that it distinguishes is {group.smaller.workload.domain.size}, not 2 to {DENSE}")
     if group.workload.rows * group.smaller.workload.domain.size > LARGEST:
         return Refusal(f"the matrix of its {group.workload.rows} numbers is too large")
     return Dawa(group=group)
 
 
 def bucketed(smaller: ReducedWorkload, found: Buckets) -> ReducedWorkload:
-    """The workload over buckets, and the bucket of each value."""
+    """The workload over buckets; each value is mapped to its bucket."""
     domain = CellDomain((Attribute("bucket", len(found.ends)),))
     parts = tuple(Product((shared(part.factors[0], found.ends),)) for part in smaller.workload.parts)
     numbers = np.array(found.numbers, dtype=np.int64)
@@ -111,7 +111,8 @@ def bucketed(smaller: ReducedWorkload, found: Buckets) -> ReducedWorkload:
 
 
 def shared(own: Factor, ends: Sequence[int]) -> Dense:
-    """Queries over values as queries over buckets, (queries, buckets), in which all values have equal shares."""
+    """Queries over values, rewritten as queries over buckets, (queries, buckets), where all values of a bucket have equal
+    shares."""
     starts, widths = np.array([0, *ends[:-1]]), np.diff(ends, prepend=0)
     if not isinstance(own, Intervals):
         return Dense(np.add.reduceat(own.dense(), starts, axis=1) / widths)
@@ -121,7 +122,7 @@ def shared(own: Factor, ends: Sequence[int]) -> Dense:
 
 
 def chosen(workload: Workload, *, pure: bool) -> Strategy:
-    """A strategy for totals of buckets. It is not cached on disk, as buckets depend on the data."""
+    """A strategy for the totals of buckets. It is not cached on disk, because buckets depend on the data."""
     noise: Noise = "laplace" if pure else "gaussian"
     if workload.domain.size <= FEW:
         found = p_identity.plan(workload) if pure else ca.plan(workload)

@@ -24,7 +24,7 @@ MOST_SHOWN = 6  # aggregates, and kinds of parts of a workload, that are listed 
 
 
 def explained_batch(made: Batch, public: PublicFacts, *, entity: str, price: str, left: Sequence[str]) -> Explanation:
-    """What a batch would do and cost."""
+    """The explanation of a batch: its measurements and its cost."""
     found = [_measurement(made, at, *share) for at, share in enumerate(made.shares)]
     rewrites = ["measured as a workload: the answers agree with each other"] if len(made.groups) == 1 else [
         f"measured as {len(made.groups)} workloads, one for each summand and source, each for an equal share of the price"]
@@ -33,7 +33,7 @@ def explained_batch(made: Batch, public: PublicFacts, *, entity: str, price: str
         rewrites.append(f"afterwards {made.consistency}")
     return Explanation(entity=entity, steps=tuple(_steps(made, public, entity)), rewrites=tuple(rewrites), stages=(),
                        measurements=tuple(found), expected=tuple(_expected(made)), left=tuple(left), cost=price,
-                       groups=f"{sum(cells)}, all that the policy declares; those without rows are shown too"
+                       groups=f"{sum(cells)}, all that the policy declares; groups without rows are shown too"
                               + withheld([one.question for one in made.asked]))
 
 

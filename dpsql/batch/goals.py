@@ -42,21 +42,21 @@ def read_goal(error_within: object, standard_error: object) -> Goal | None:
     if error_within is None and standard_error is None:
         return None
     if error_within is not None and standard_error is not None:
-        raise OptionError("an accuracy is either error_within or standard_error, not both", code="accuracy",
+        raise OptionError("give either error_within or standard_error, not both", code="accuracy",
                           subject="standard_error", try_="only one of them, or a clause in each statement")
     name, value = ("error_within", error_within) if standard_error is None else ("standard_error", standard_error)
     return Goal(kind="within" if standard_error is None else "standard",
                 amount=exact(value, name, least=Fraction(1, MOST), most=Fraction(MOST)))
 
 
-def taken(options: Sequence[Option]) -> tuple[list[Option], Goal | None]:
-    """The options of a call without those that state an accuracy, and the accuracy that these state. Raises OptionError."""
+def split_goal(options: Sequence[Option]) -> tuple[list[Option], Goal | None]:
+    """Split the options of a call into the others and the accuracy that some of them state. Raises OptionError."""
     own = {option.name: option.value for option in options if option.name in ("error_within", "standard_error")}
     goal = read_goal(own.get("error_within"), own.get("standard_error"))
     return [option for option in options if option.name not in own], goal
 
 
-def told(goal: Goal, confidence: Fraction) -> str:
+def goal_clause(goal: Goal, confidence: Fraction) -> str:
     """The clause that states a goal, as it is written in SQL."""
     if goal.kind == "standard":
         return f"STANDARD ERROR {_written(goal.amount)}"
@@ -111,7 +111,7 @@ class Goals(Frozen):
                                          for name, goal in goals.items()} for goals in self.each))
 
     def __str__(self) -> str:
-        texts = list(dict.fromkeys(told(goal, self.confidence) for goals in self.each for goal in goals.values()))
+        texts = list(dict.fromkeys(goal_clause(goal, self.confidence) for goals in self.each for goal in goals.values()))
         return ", ".join(texts if len(texts) <= 4 else [*texts[:3], f"and {len(texts) - 3} more"])
 
 
@@ -144,8 +144,9 @@ def goals_of(question: Question, clauses: Sequence[Goal], general: Goal | None) 
 
 
 def with_minimum_goal(one: LinearStatement, goals: dict[str, Goal]) -> dict[str, Goal]:
-    """The goals with one for the count by which small groups are withheld, unless another aggregate with a goal is the same
-    count: a standard error of a quarter of the minimum, so that most groups of twice as many entities are shown."""
+    """The goals, with one for the count by which small groups are withheld, unless another aggregate with a goal is the same
+    count. The added goal is a standard error of a quarter of the minimum, so that most groups of twice as many entities are
+    shown."""
     if (rule := one.question.minimum) is None:
         return goals
     sums = {recipe.call.id: recipe.sums for recipe in one.recipes}

@@ -22,7 +22,7 @@ Kind: TypeAlias = Literal["normal", "laplaces", "approximate"]
 
 
 def many(number: int, thing: str) -> str:
-    """A number of things, for people."""
+    """A number and a noun, with a plural s where needed."""
     return f"{number} {thing}{'s' if number != 1 else ''}"
 
 
@@ -53,7 +53,7 @@ class Group(Frozen):
 
     @property
     def size(self) -> str:
-        """How large the workload is, for people."""
+        """The size of the workload, as text for people."""
         return f"{many(self.workload.rows, 'number')} over {many(self.workload.domain.size, 'cell')}"
 
 
@@ -94,11 +94,11 @@ class GroupPlan(Protocol):
 
     @property
     def note(self) -> str:
-        """How the group is measured, for people."""
+        """How the group is measured, as text for people."""
         ...
 
     def noise(self, price: Cost) -> str:
-        """Which noise is added to what, for people."""
+        """Which noise is added to what, as text for people."""
         ...
 
     def variances(self, price: Cost) -> Array | None:

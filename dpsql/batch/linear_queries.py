@@ -60,12 +60,12 @@ class LinearStatement(Frozen):
 
 
 def linear(question: Question, view: Node) -> LinearStatement:
-    """A question as sums over `view`, in which all limits are enforced. Raises Unsupported, located."""
+    """A question as linear sums over `view`, whose rows respect all limits. Raises Unsupported, located."""
     if question.scalars:
         raise _not_linear("a subquery that is released first", question.scalars[0].span)
     hidden = next((key for key in question.keys if key.domain is None), None)
     if hidden is not None:
-        raise Unsupported(f"{not_listed(question, hidden)}, and a workload is over declared values",
+        raise Unsupported(f"{not_listed(question, hidden)}, and a workload needs declared values",
                           code="workload", span=hidden.span, subject=hidden.name,
                           try_=f"values = [...] for {hidden.name} in the policy")
     calls = question.aggregates

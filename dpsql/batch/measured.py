@@ -47,7 +47,7 @@ class MeasuredGroup(Frozen):
 
     @property
     def name(self) -> str:
-        """The name in the catalogue."""
+        """The name of the strategy in the catalogue."""
         return next(verdict.name for verdict in self.verdicts if verdict.strategy is self.strategy)
 
     @property
@@ -78,8 +78,8 @@ class MeasuredGroup(Frozen):
                     mixed=cache(partial(self._mixed, request)) if few else None)
 
     def simulated_errors(self, price: Cost, draw: Simulation) -> Callable[[], Array]:
-        """A source of errors of all answers at a price, in the unit of the aggregate and dependent as they are. What it draws is
-        public, for simulations. Reconstruction is linear, so the errors are what it makes of the noise alone."""
+        """A source of simulated errors of all answers at a price, in the unit of the aggregate and with their dependence. The
+        draws are public. Reconstruction is linear, so it is applied to the noise alone."""
         request, workload = self.request(price), self.group.smaller.workload
 
         def errors() -> Array:
@@ -104,12 +104,12 @@ class MeasuredGroup(Frozen):
             raise too_small()
 
     def request(self, price: Cost) -> Blocks:
-        """The strategy's blocks over the view, with scales that this price pays for."""
+        """The request for the strategy's blocks over the view, with the noise scales that this price pays for."""
         return blocks_of(self.group, self.group.smaller, self.strategy, price)
 
 
 def blocks_of(group: Group, smaller: ReducedWorkload, strategy: Strategy, price: Cost) -> Blocks:
-    """The request for the queries of a strategy for a reduced workload of a group, with the noise that this price pays for."""
+    """The request for a strategy's queries for a reduced workload of a group, with the noise that this price pays for."""
     unit = price.epsilon if strategy.noise == "laplace" else price.rho
     assert unit is not None
     worst = strategy.sensitivity.value
@@ -129,8 +129,8 @@ def blocks_of(group: Group, smaller: ReducedWorkload, strategy: Strategy, price:
 
 
 def check_room(smaller: ReducedWorkload, strategy: Strategy) -> None:
-    """Raise Unsupported if a marginal over all values, a matrix over them, or the number of all answers is too large: values that
-    a workload does not distinguish are merged when it is planned, but not when rows are read."""
+    """Raise Unsupported if a marginal over all values, a matrix over them, or the number of all answers is too large. Values that
+    a workload does not distinguish are merged for planning, but not when rows are read."""
     line = strategy.domain.shape != smaller.workload.domain.shape
     counted = [int((numbers >= 0).sum()) for numbers in smaller.classes]
     sizes = [math.prod(counted)] if line else counted
@@ -147,8 +147,8 @@ def check_room(smaller: ReducedWorkload, strategy: Strategy) -> None:
 
 
 def chosen(group: Group, targets: Array | None, plans: dict[str, Search]) -> tuple[Strategy, tuple[Verdict, ...]]:
-    """The best of some strategies; a recent result for the same workload is reused if its search had as much time. Raises
-    Unsupported where there is none."""
+    """The best of several strategies. A recent result for the same workload is reused if its search had as much time. Raises
+    Unsupported if no strategy is suitable."""
     workload, limit = group.smaller.workload, clock.remaining()
     key = (workload.fingerprint, workload.domain, None if targets is None else targets.tobytes(), tuple(plans.items()))
     known = _LATELY.get(key)
@@ -189,8 +189,8 @@ def variances_at(group: Group, workload: Workload, strategy: Strategy, price: Co
 
 
 def in_line(numbers: Sequence[NDArray[np.int64]], sizes: Sequence[int]) -> NDArray[np.int64]:
-    """The numbers of all cells in one line, the last attribute changing fastest, from the numbers of each attribute's values; -1
-    if one of these is negative."""
+    """The numbers of all cells in a flat order, the last attribute changing fastest, from the numbers of each attribute's values;
+    -1 for a cell with a negative number."""
     found = np.zeros(1, dtype=np.int64)
     for own, size in zip(numbers, sizes, strict=True):
         both = found[:, None] * size + own[None, :]
@@ -199,8 +199,8 @@ def in_line(numbers: Sequence[NDArray[np.int64]], sizes: Sequence[int]) -> NDArr
 
 
 def widened(own: Factor, numbers: NDArray[np.int64]) -> Factor:
-    """A factor over merged values as one over all values, given the number of each: merged values have equal columns, and those
-    with a negative number have zeros."""
+    """A factor over merged values, expanded to all values, given the number of each: merged values get equal columns, and values
+    with a negative number get zeros."""
     compact = widened_compactly(own, numbers)
     if compact is not None:
         return compact

@@ -26,7 +26,7 @@ NAMES = (*dict.fromkeys([*GAUSSIAN, *LAPLACE]), *KINDS)
 
 
 def planned(group: Group, name: str, span: Span | None) -> GroupPlan:
-    """The plan of this name for a group, or the best for 'auto'. Raises OptionError, located at the option, if it is not
+    """The plan with this name for a group, or the best one for 'auto'. Raises OptionError, located at the option, if it is not
     suitable, and Unsupported if there is none."""
     if name in KINDS:
         made = KINDS[name](group)
@@ -44,7 +44,7 @@ def planned(group: Group, name: str, span: Span | None) -> GroupPlan:
 
 
 def takes(name: str, *, pure: bool) -> bool:
-    """Whether a plan of this name can be paid with a pure epsilon (`pure`), or else with rho."""
+    """Whether the plan with this name can be paid for with a pure epsilon (if `pure`), or else with rho."""
     return name == "auto" or name in KINDS or name in (LAPLACE if pure else GAUSSIAN)
 
 

@@ -49,8 +49,8 @@ class PrivTree(Frozen):
 
     @property
     def note(self) -> str:
-        return (f"{self.group.size} by the strategy '{NAME}': boxes are split where rows "
-                "are, privately, and cells share them by their size")
+        return (f"{self.group.size} by the strategy '{NAME}': boxes with many rows "
+                "are split privately, and cells share a box by size")
 
     def noise(self, price: Cost) -> str:
         request = self.request(price)
@@ -69,8 +69,8 @@ class PrivTree(Frozen):
             raise too_small()
 
     def request(self, price: Cost) -> Tree:
-        """The tree with the noise that its half of the price pays for: at a decay of ln 4 scales, one row costs an epsilon of
-        (7 / 3) / scale, and its privacy loss lies in an interval of length (10 / 3) / scale (`noise.tree`)."""
+        """The tree with the noise that its half of the price pays for. At a decay of ln 4 scales, one row costs an epsilon of (7
+        / 3) / scale, and its privacy loss lies in an interval of length (10 / 3) / scale (`noise.tree`)."""
         group, growing = self.group, price.part(GROWING)
         exact = Fraction(7, 3) / growing.as_epsilon if price.epsilon is not None else Fraction(10, 3) / root(8 * growing.rho)
         scale = scale_of(group.moved * exact) * SLACK
@@ -90,7 +90,7 @@ class PrivTree(Frozen):
 
 
 def plan(group: Group) -> PrivTree | Refusal:
-    """The plan of a group, or the reason why there is none."""
+    """The plan for a group, or the reason why there is none."""
     if len(group.columns) != WAYS or not all(
             ref.type.numeric for column in group.columns for ref in column.refs):
         named = ", ".join(column.name for column in group.columns)
@@ -126,13 +126,13 @@ def summed(group: Group, leaves: Leaves) -> tuple[Array, Array]:
 
 
 def sizes(group: Group, axis: int) -> Array:
-    """The width of each place of an axis: the number of values that are merged there."""
+    """The width of each position of an axis: the number of values merged there."""
     numbers = group.smaller.classes[axis]
     return np.bincount(numbers[numbers >= 0], minlength=group.smaller.workload.domain.shape[axis]).astype(float)
 
 
 def shared(factor: Factor, room: Array, lows: NDArray[np.int64], highs: NDArray[np.int64]) -> Array:
-    """The share of each leaf's side that each query of an axis counts, (queries, leaves)."""
+    """The fraction of each leaf's side that each query of an axis counts, (queries, leaves)."""
     whole = np.append(0.0, np.cumsum(room))
     sides = whole[highs] - whole[lows]
     if isinstance(factor, Identity | Intervals | Total):

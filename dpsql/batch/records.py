@@ -55,7 +55,8 @@ class Record(Frozen):
 
 
 def about(view: Node, axes: Sequence[Axis], summand: Count | GridSum) -> tuple[str, tuple[str, ...]]:
-    """Texts that identify the rows and the summand of a measurement, and its columns: the same whatever is asked beside them."""
+    """Texts that identify the rows and the summand of a measurement, and its columns. They do not depend on other queries in the
+    same statement."""
     names = {axis.column for axis in axes} | {"value"}
     if not (isinstance(view, Project) and {column for column, *_ in view.columns} <= names):
         return digest(EVERY_ROW, view, None, summand), ()
@@ -103,7 +104,7 @@ def _is_small(request: Blocks) -> bool:
 
 
 def recording(steps: Generator[Request, Any, Any], found: list[Record]) -> Generator[Request, Any, Any]:
-    """The same steps, which add a record of each measurement to `found`, unless it is too large to be kept.
+    """Run the same steps, and add a record of each measurement to `found`, unless it is too large to be kept.
 
     What was asked is written down before it is asked, so that nothing of it can fail after a charge.
     """
@@ -125,7 +126,7 @@ def without_requests(steps: Generator[Request, Any, Any]) -> Any:
         next(steps)
     except StopIteration as done:
         return done.value
-    raise RuntimeError("something is asked that was not paid for")
+    raise RuntimeError("a request was made that was not paid for")
 
 
 # -- as text

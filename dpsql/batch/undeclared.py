@@ -63,14 +63,14 @@ class LineSegment(Frozen):
 
 def undeclared_cells(ref: Ref, known: Facts, domain: Domain, exprs: Mapping[Expr, Sequence[Value]],
                      scratch: Scratch) -> UndeclaredCells:
-    """The cells of a column's values other than the declared ones and NULL, such that each expression has one value in each cell.
+    """The cells of a column's values that are neither declared nor NULL; each expression has a single value in each cell.
 
     Conditions are given with the value True, and keys with the values that are distinguished. A column of numbers may have no
     declared values. Raises Unsupported if there are too many cells.
     """
     line = _LINES.get(ref.type)
     if line is None or (domain.values and not _is_within(line, domain)):
-        return _Unordered(ref=ref, domain=domain, exprs=exprs, scratch=scratch).cells()
+        return _EqualityCells(ref=ref, domain=domain, exprs=exprs, scratch=scratch).cells()
     return _Ordered(ref=ref, domain=domain, exprs=exprs, scratch=scratch, line=line, known=known).cells()
 
 
@@ -78,7 +78,7 @@ def undeclared_cells(ref: Ref, known: Facts, domain: Domain, exprs: Mapping[Expr
 
 
 def cuts_of(expr: Expr, ref: Ref, functions: Sequence[str]) -> list[Value] | None:
-    """The constants that an expression compares the column with, if that is all it does with the column; otherwise None."""
+    """The constants that an expression compares the column with; None if it uses the column in any other way."""
     if isinstance(expr, Call) and expr.function in functions and any(_is_column(arg, ref) for arg in expr.args):
         others = [arg for arg in expr.args if not _is_column(arg, ref)]
         if any(not isinstance(arg, Literal) for arg in others):
@@ -185,7 +185,7 @@ def _is(expr: Expr, value: Value) -> Expr:
     return predicate("=", expr, Literal(value=value, type=expr.type))
 
 
-class _Unordered(_Maker):
+class _EqualityCells(_Maker):
     """Cells of values that are only compared by `=`: one for each constant that is not declared, and one for all others."""
 
     def cells(self) -> UndeclaredCells:
@@ -290,13 +290,14 @@ class Line(Frozen):
     whole: bool = True
 
     def around(self, cut: Value) -> tuple[float, ...]:
-        """The place of a constant, or the two around it if it lies between whole numbers."""
+        """The position of a constant, or the two whole numbers around it."""
         place = self.place(cut)
         found = {place} if not self.whole else {math.floor(place), math.ceil(place)}
         return tuple(each for each in found if self.low <= each <= self.high)
 
     def between(self, low: float, high: float, declared: set[float]) -> float | None:
-        """An undeclared place strictly between two others, the same for the same two if possible; None if there is none."""
+        """An undeclared position strictly between two others, the same one for the same two if possible; None if there is
+        none."""
         if low == -math.inf and high == math.inf:
             return 0.0
         if not self.whole:

@@ -33,7 +33,7 @@ class VaryingTogether(Frozen):
     rows: tuple[tuple[Value, ...], ...]
 
     def attribute(self, source: Node) -> AttributeColumn | None:
-        """The columns as one attribute; None if that would take too long for every row."""
+        """The columns as one attribute; None if evaluating that for every row would take too long."""
         refs = tuple(source.field(name).ref for name in self.columns)
         name = " and ".join(source.field(name).name for name in self.columns)
         places = self._telling_apart()

@@ -62,11 +62,11 @@ class Answers(Frozen):
 
     @property
     def charged(self) -> str:
-        """What they cost this time, in words."""
+        """What the answers cost this time, in words."""
         return "answered before, no cost" if self.stored else self.cost
 
     def as_json(self) -> str:
-        """For the ledger; `of_json` reads it back."""
+        """A form for the ledger, which `of_json` reads."""
         body = {"answers": [answer.as_json() for answer in self.answers], "cost": self.cost, "notes": self.notes}
         measured = encoded(self.records)
         return json.dumps(body | ({"measured": measured} if measured else {}))

@@ -25,7 +25,7 @@ from dpsql.frozen import Frozen, replace
 from dpsql.mechanisms.begun import begun
 from dpsql.planning.choose import budgets_by_account
 from dpsql.planning.groups import cells_over, check_values, kept_keys, possible_places
-from dpsql.planning.left_out import held, ownerless, rows_kept, undeclared
+from dpsql.planning.left_out import clamping_note, ownerless, rows_kept, undeclared
 from dpsql.planning.options import Options
 from dpsql.progress import working
 from dpsql.questions.question import OverGroups, Question
@@ -50,7 +50,8 @@ class Place(Frozen):
     queries: NDArray[np.int64]
 
     def estimate(self, told: Told, at: int) -> Estimate:
-        """The sum in every cell, NaN where there is none, from the answers to its group; `at` is its number in the statement."""
+        """The sum in every cell, NaN where there is none, computed from the group's answers; `at` is the sum's number in the
+        statement."""
         error = NoiseTerm(kind=told.kind, scale=1.0, together=self.group)
         deviations = np.sqrt(np.maximum(self._in_cells(told.variances), 0))
         return Estimate(values=self._in_cells(told.values), slopes={(at, self.group): (error, deviations)})
@@ -59,7 +60,7 @@ class Place(Frozen):
         return np.where(self.queries >= 0, numbers[self.queries], np.where(self.queries == -1, 0.0, np.nan))
 
     def weights(self, mixed: Array) -> Array:
-        """The weights of noise terms in the error of each cell, (cells, terms): zeros where nothing is measured."""
+        """The weights of noise terms in the error of each cell, (cells, terms); zeros where nothing is measured."""
         return np.where((self.queries >= 0)[:, None], mixed[self.queries], 0.0)
 
 
@@ -97,12 +98,12 @@ class Batch(Frozen):
             return planned(self.groups[at], self.strategy, self.span)
 
     def price(self, group: int) -> Cost:
-        """An equal share for every group."""
+        """The price of a group: the groups have equal shares."""
         return self.allotted.part(Fraction(1, len(self.groups)))
 
     @property
     def shares(self) -> Iterator[tuple[Group, GroupPlan, Cost]]:
-        """Every group with its plan and what this spends."""
+        """Every group with its plan and its price."""
         return zip(self.groups, self.plans, map(self.price, range(len(self.groups))), strict=True)
 
     def paid(self, allotted: Cost) -> Batch:
@@ -121,8 +122,8 @@ class Batch(Frozen):
 
     @property
     def mean_variance(self) -> float:
-        """The mean of the variances, each divided by the square of the most that one entity adds; without those that depend on
-        the data, and 0 if all do."""
+        """The mean of the variances, each divided by the square of the most that one entity adds. Variances that depend on the
+        data are ignored; 0 if all do."""
         found = [variances / group.unit**2 / group.moved**2 for group, plan, price in self.shares
                  if (variances := plan.variances(price)) is not None]
         return float(np.mean(np.concatenate(found))) if found else 0.0
@@ -155,21 +156,23 @@ def _possible(question: Question, aggregates: dict[str, Estimate]) -> tuple[Cell
 
 
 def estimates_of(places: Sequence[Place], told: Sequence[Told]) -> list[Estimate]:
-    """The sums of a statement over its cells. The errors of sums in one group are dependent: with exact correlations, if the
+    """The sums of a statement over its cells. The errors of sums in one group are dependent: with exact correlations if the
     weights of the noise are known, and in an unknown way otherwise (`NoiseTerm.together`)."""
     found = [place.estimate(told[place.group], at) for at, place in enumerate(places)]
     for group in {place.group for place in places}:
         mine, mixed = [at for at, place in enumerate(places) if place.group == group], told[group].mixed
         if len(mine) > 1 and mixed is not None:
-            for at, estimate in zip(mine, apart(mine, [found[at] for at in mine], [places[at].weights(mixed()) for at in mine],
-                                                NoiseTerm(kind=told[group].kind, scale=1.0)), strict=True):
+            rewritten = with_uncorrelated_errors(mine, [found[at] for at in mine], [places[at].weights(mixed()) for at in mine],
+                                                 NoiseTerm(kind=told[group].kind, scale=1.0))
+            for at, estimate in zip(mine, rewritten, strict=True):
                 found[at] = estimate
     return found
 
 
-def apart(names: Sequence[int], sums: Sequence[Estimate], weights: Sequence[Array], error: NoiseTerm) -> list[Estimate]:
-    """The sums with errors made of uncorrelated noise terms, as many as there are sums: a root of each cell's covariance matrix.
-    Combinations of the sums are combinations of the same noise, with the variance that these terms give."""
+def with_uncorrelated_errors(names: Sequence[int], sums: Sequence[Estimate], weights: Sequence[Array],
+                             error: NoiseTerm) -> list[Estimate]:
+    """Rewrite the errors of the sums as combinations of uncorrelated noise terms, as many as there are sums, by a root of each
+    cell's covariance matrix. Combinations of the sums are then combinations of these terms, with the right variance."""
     table = np.stack(weights, axis=1)
     values, vectors = np.linalg.eigh(np.einsum("cik,cjk->cij", table, table))
     roots = vectors * np.sqrt(np.maximum(values, 0))[:, None, :]
@@ -220,7 +223,7 @@ def identity_of(statements: Sequence[LinearStatement]) -> tuple[object, ...]:
 
 
 def different(sources: Sequence[Node]) -> tuple[list[Node], list[int]]:
-    """The distinct ones of some sources, and for each source its index among these."""
+    """The distinct sources among these, and for each source its index in that list."""
     found: list[Node] = []
     places = []
     for source in sources:
@@ -231,23 +234,23 @@ def different(sources: Sequence[Node]) -> tuple[list[Node], list[int]]:
 
 
 def notes_of(made: Batch) -> tuple[str, ...]:
-    """How the workloads are measured, for people."""
+    """How the workloads are measured, as text for people."""
     return tuple(plan.note for plan in made.plans)
 
 
 def left_out_of(made: Batch, catalog: Catalog) -> tuple[str, ...]:
-    """Notes on what the answers of a batch do not count, or count in totals only."""
+    """Notes on rows that the answers of a batch do not count, or count in totals only."""
     sources = different([one.source for one in made.asked])[0]
     kept = [note for source in sources for note in rows_kept(source, catalog.entity.name)]
     questions = [one.question for one in made.asked]
-    return tuple(dict.fromkeys([*kept, *ownerless(sources, catalog), *held(questions), *undeclared(questions)]))
+    return tuple(dict.fromkeys([*kept, *ownerless(sources, catalog), *clamping_note(questions), *undeclared(questions)]))
 
 
 # -- from statements to groups
 
 
 def check_fitting(options: Options) -> None:
-    """Raise OptionError for an option that applies only to a statement answered by itself."""
+    """Raise OptionError for an option that only applies to statements answered on their own."""
     given = {"mechanism": bool(options.mechanisms), "bound": options.bound not in ("auto", "rows"),
              "clip": options.clip is not None,
              "max_groups": options.max_groups is not None, "max_frequency": options.max_frequency is not None}
@@ -257,8 +260,8 @@ def check_fitting(options: Options) -> None:
 
 
 def least(asked: Sequence[LinearStatement], options: Options, public: PublicFacts, scratch: Scratch) -> Batch:
-    """The batch charged as a pure epsilon or as rho, whichever has the smaller expected errors. Raises OptionError or
-    Unsupported, with a span, if anything is wrong."""
+    """The batch charged as a pure epsilon or as rho, whichever has smaller expected errors. Raises OptionError or Unsupported,
+    with a span, if anything is wrong."""
     price, strategy, span = options.price, options.strategy or "auto", options.span.get("strategy")
     assert price is not None
     fitting = [replace(held, delta=Fraction(0)) for held in budgets_by_account(price) if takes(strategy,
@@ -281,19 +284,19 @@ def least(asked: Sequence[LinearStatement], options: Options, public: PublicFact
 
 @contextmanager
 def time_for(options: Options) -> Iterator[None]:
-    """A context that limits the time for strategy searches to the default, or to what the statement says."""
+    """A context that limits the time for strategy searches to the default, or to the statement's own limit."""
     seconds = float(options.planning) if options.planning is not None else clock.USUAL
     with clock.limited(seconds), working(f"looking for a strategy, at most {seconds:g} s ..."):
         yield
 
 
 def batch(asked: Sequence[LinearStatement], allotted_: Cost, public: PublicFacts, scratch: Scratch) -> Batch:
-    """The workloads of some statements. Raises Unsupported, located, for what is not linear in cells."""
+    """The workloads of some statements. Raises Unsupported, located, for a statement that is not linear in the cells."""
     for one in asked:
         check_values(one.question)
     _check_count(sum(cells_count(one.question) * max(1, len(one.sums)) for one in asked))  # without sums: only groups
     if not any(one.sums and cells_count(one.question) for one in asked):
-        raise Unsupported("these statements ask for no numbers", code="workload", try_="COUNT(*)")
+        raise Unsupported("these statements contain no aggregates", code="workload", try_="COUNT(*)")
     kinds: dict[object, list[NumberedSum]] = {}  # sums of one expression over one source
     _, places_of = different([one.source for one in asked])
     for number, (one, source) in enumerate(zip(asked, places_of, strict=True)):

@@ -40,7 +40,8 @@ class ColumnGuess(Frozen):
 
 
 def column_guess(column: str, sql_type: str, seen: ColumnValues) -> ColumnGuess | None:
-    """None if its values suggest nothing, as of a column that names each row."""
+    """Guess declarations for a column from its values; None if these suggest nothing, as for a column that identifies each
+    row."""
     carried = carried_as(sql_type)
     if carried is None or seen.low is None or seen.high is None or (
             seen.different == seen.rows - seen.nulls > MOST_LISTED and carried[0] in (Type.VARCHAR, Type.BIGINT)):
@@ -70,7 +71,7 @@ def _of_values(kind: Type, seen: ColumnValues) -> tuple[dict[str, Value], str]:
 
 
 def rounded_out(low: float, high: float) -> tuple[float, float]:
-    """Round ends that contain both: multiples of the power of ten below their distance; 0 where the least is near it."""
+    """Round numbers that enclose both ends: multiples of the power of ten below their distance; 0 if the lower end is near it."""
     size = high - low
     if not math.isfinite(size) or size <= 0:
         return min(low, 0), max(high, 1)

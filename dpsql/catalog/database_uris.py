@@ -30,7 +30,7 @@ def scheme_of(source: str) -> str | None:
 
 
 def is_duckdb_file(source: str) -> bool:
-    """Whether a source is called as files of DuckDB are."""
+    """Whether a source has the file name of a DuckDB database."""
     return scheme_of(source) is None and source.lower().endswith(DUCKDB_FILES)
 
 
@@ -47,7 +47,7 @@ def fault_of_uri(source: str) -> tuple[str, str] | None:
     if scheme not in SCHEMES:
         return "databases of this kind cannot be read", "one of " + ", ".join(dict.fromkeys(SCHEMES.values()))
     if hidden(source) != source or _holds_password(source):
-        return ("the policy is public, and this holds a password",
+        return ("the policy is public, and this contains a password",
                 "the URI without it; the password in ~/.pgpass or PGPASSWORD, or in the variable of the environment that "
                 "[store.passwords] names")
     if _is_malformed(source, scheme):
@@ -86,7 +86,7 @@ def _is_malformed(source: str, scheme: str) -> bool:
 
 
 def place_of(source: str) -> str:
-    """The parts of a URI that locate the data: without the user and unrelated parameters."""
+    """The parts of a URI that locate the data, without the user and unrelated parameters."""
     parts = urlsplit(source)
     scheme = "postgresql" if parts.scheme.lower() == "postgres" else parts.scheme.lower()
     named = [f"{name}={value}" for name, value in parse_qsl(parts.query) if name in ("host", "hostaddr", "port", "dbname")]
@@ -94,7 +94,7 @@ def place_of(source: str) -> str:
 
 
 def one_place_of(source: str) -> str:
-    """The same in a normal form for URIs of PostgreSQL with a host, a port and a database."""
+    """The same, in a normal form for URIs of PostgreSQL that name a host, a port and a database."""
     parts, place = urlsplit(source), place_of(source)
     named = dict(parse_qsl(parts.query))
     if not place.startswith("postgresql:") or "hostaddr" in named or "," in parts.netloc:
@@ -105,12 +105,12 @@ def one_place_of(source: str) -> str:
 
 
 def file_of(source: str) -> Path | None:
-    """The file of a database of SQLite; None for those of other kinds."""
+    """The file of a SQLite database; None for databases of other kinds."""
     return Path(unquote(source.partition(":///")[2])) if scheme_of(source) == "sqlite" else None
 
 
 def parts_of_relation(relation: str) -> tuple[str, ...] | None:
-    """The parts of the name of a table, with its schema in front; each may be quoted. None if this is no name."""
+    """The parts of the name of a table, with its schema in front; each may be quoted. None if this is not a valid name."""
     found, at = [], 0
     while at < len(relation):
         part = _PART.match(relation, at)

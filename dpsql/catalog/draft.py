@@ -43,8 +43,8 @@ HINTS = {
 }
 
 TYPED = """
-The types are those that all rows of the file fit, and are public from here on: check them. A cell that is not of its type counts
-as NULL.
+Each column has a type that all rows of the file fit. The types become public, so check them. A cell that does not fit its type
+counts as NULL.
 """
 
 HEAD = """
@@ -53,21 +53,21 @@ missing values, keys and foreign keys are guessed. No other value of a row is wr
 before you use it.
 
 Everything is private until you say otherwise: a table is private unless it says `public = true`, and a table or column that is
-not named here cannot be asked about. Delete what nobody should ask about. What is written here is public: analysts see it.
+not listed here cannot be queried. Delete what nobody should query. The text of the policy is public: analysts see it.
 
 What can be declared for a table:
 
   public = true          everybody may see every row of it
   key = "id"             the columns that identify a row
-  foreign_keys = [...]   the row that a row belongs to: deleting that one deletes it too
+  foreign_keys = [...]   the rows that a row belongs to: deleting one of them deletes this row too
   rows_per_entity = 5    the most rows of one protected entity that are used; further ones are left out
   rows_per_value = { town = 20 }
-                         the most rows of one value that are used where rows of many entities meet by it
-  source = "t.parquet"   the CSV or Parquet file that holds it, a folder with such files, or a pattern: "t/*.parquet"; or a file
+                         the most rows per value that are used when rows of many entities are joined on it
+  source = "t.parquet"   the CSV or Parquet file with its rows, a folder with such files, or a pattern: "t/*.parquet"; or a file
                          of Excel, SPSS, Stata, SAS or Arrow, which `dpsql refresh` reads
-  sheet = "2024"         the sheet of a workbook, where it is not the first one
-  relation = "s.t"       its name in a database such as PostgreSQL, with the schema, where it is called otherwise
-  filter = "..."         of such a database: the rows that are read, as a condition in its SQL
+  sheet = "2024"         the sheet of a workbook, if it is not the first one
+  relation = "s.t"       its name in a database such as PostgreSQL, with the schema, if it differs from this one
+  filter = "..."         for such a database: a condition, in its SQL, that selects the rows to read
 """
 
 
@@ -96,8 +96,8 @@ class Chosen(Frozen):
 
 
 def tables_of(schema: Mapping[str, TableSchema]) -> dict[str, TableSchema]:
-    """The tables that a draft declares, with foreign keys spelled like what they reference. Raises OperationalError if there
-    is none."""
+    """The tables that a draft declares, with foreign keys spelled like the columns they reference. Raises OperationalError if
+    there are none."""
     tables = _spelled({name: table for name, table in schema.items() if table.view is None and can_be_named(name)})
     if not tables:
         raise OperationalError("the database has no table that a policy could use", code="no-tables")
@@ -198,8 +198,8 @@ class _Draft(Frozen):
         entity = self.guess.entity
         if self.guess.several:
             what = "Who is protected: the rows of this table that share a value of this column, and those that depend on them."
-        guess = f"This is a guess: {self.guess.why}. Check it: an answer hides one {entity.name}, not several."
-        check = guess if self.chosen is None else f"An answer hides one {entity.name}."
+        guess = f"This is a guess: {self.guess.why}. Check it: an answer protects one {entity.name}, not several."
+        check = guess if self.chosen is None else f"An answer protects one {entity.name}."
         named = [f"table = {value(entity.table)}", f"key = {value(entity.key)}"]
         if self.guess.several:
             named = [f"column = {value(writing.column(entity.table, entity.key))}"]
@@ -272,8 +272,8 @@ class _Draft(Frozen):
         reason = (self.outside or {}).get(name)
         if reason is None:
             return [note("# rows_per_entity = 10", MOST_ROWS.format(self._entity_name))]
-        return comment(f"As it stands this table cannot be asked about: {reason}. Correct foreign_keys, so that a row belongs to "
-                       f"one {self._entity_name}, or say public = true if everybody may see every row of it.")
+        return comment(f"This table cannot be queried yet: {reason}. Correct foreign_keys, so that each row belongs to one "
+                       f"{self._entity_name}, or set public = true if everybody may see every row of it.")
 
     def _column(self, of: str, table: TableSchema, name: str,
                 sql_type: str) -> tuple[str, Mapping[str, writing.Value] | None, str]:

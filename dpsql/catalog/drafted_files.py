@@ -21,7 +21,7 @@ class DraftedColumn(Frozen):
 
     @property
     def entries(self) -> dict[str, Any]:
-        """The differences from the usual reading of cells, as written in a policy."""
+        """The settings for cells that differ from the defaults, as written in a policy."""
         found = differences(self.reading, USUAL_CELL, ("type", "trim", "null", "aliases", "format", "decimal_mark"))
         return {**found, "values": list(self.values)} if self.values else found
 
@@ -40,5 +40,5 @@ class DraftedFile(Frozen):
         return {name: column.reading for name, column in self.columns.items()}
 
     def entries(self, path: Path) -> dict[str, Any]:
-        """The differences from the usual format of such files, as written in a policy."""
+        """The settings that differ from the default format of such files, as written in a policy."""
         return differences(self.csv, usual_format(path), field_names(CsvFormat))

@@ -21,23 +21,22 @@ def is_of_texts(name: str) -> bool:
 
 
 def is_of_rows(name: str) -> bool:
-    """Whether a file with this name holds the rows of one table."""
+    """Whether a file with this name contains the rows of one table."""
     return is_of_texts(name) or name.lower().endswith(PARQUET)
 
 
 def is_of_statistics(name: str) -> bool:
-    """Whether a file with this name is one of SPSS, Stata or SAS."""
+    """Whether a file with this name is a file of SPSS, Stata or SAS."""
     return name.lower().endswith(STATISTICS)
 
 
 def is_workbook(name: str) -> bool:
-    """Whether a file with this name holds sheets of cells, as Excel writes them."""
+    """Whether a file with this name is a workbook with sheets of cells, like Excel's."""
     return name.lower().endswith(WORKBOOKS)
 
 
 def is_copied(name: str | None) -> bool:
-    """Whether a file with this name is written by a program in a form of its own, so that a copy in Parquet is read in its
-    place."""
+    """Whether a file with this name is in a program's own format, so that a copy in Parquet is read instead."""
     return name is not None and "://" not in name and name.lower().endswith((*STATISTICS, *WORKBOOKS, *ARROW))
 
 

@@ -38,8 +38,8 @@ def above(keys: Mapping[str, Iterable[ForeignKey]], name: str) -> set[str]:
 
 
 def tying_columns(policy: Policy) -> dict[str, dict[str, frozenset[tuple[str, str]]]]:
-    """By private table, the columns by which its rows belong to entities, each with the columns, as (table, column), that foreign
-    keys compare it with: the keys of entities, and both ends of foreign keys between private tables."""
+    """By private table, the columns that link its rows to entities. Each has the columns, as (table, column), that foreign keys
+    compare it with: the keys of entities, and both ends of foreign keys between private tables."""
     found: dict[str, dict[str, set[tuple[str, str]]]] = {name: {} for name, table in policy.tables.items() if not table.public}
     for entity in policy.entities.values():
         found[entity.table].setdefault(entity.key, set())

@@ -37,13 +37,13 @@ class Evidence(Protocol):
     """Evidence from the rows of tables."""
 
     def is_key(self, table: str, column: str) -> bool:
-        """Whether every row has a value of its own there."""
+        """Whether every row has a distinct value in this column."""
 
     def values(self, table: str, column: str) -> int:
-        """How many different values there are."""
+        """The number of distinct values."""
 
     def rows(self, table: str) -> int:
-        """How many rows there are."""
+        """The number of rows."""
 
     def is_within(self, table: str, column: str, other: str, key: str) -> bool:
         """Whether each value is among those of the `key` of another table."""
@@ -66,8 +66,8 @@ class Guess(Frozen):
 
 
 def guess_of(tables: Mapping[str, TableSchema], rows: Evidence | None = None) -> Guess | None:
-    """A table whose name suggests people; or a column that names people in several rows each; or the table that most foreign keys
-    reference, or the only one with a key; or each row of the only table, or of the largest."""
+    """A guess at the entity: a table whose name suggests people; a column that names people and repeats; the table that most
+    foreign keys reference, or the only one with a key; or each row of the only table, or of the largest."""
     keys = {name: key for name, table in tables.items() if (key := entity_key(name, table, rows)) is not None}
     reached = {name: sum(name in tables_above(tables, other) for other in tables if other != name) for name in keys}
 
@@ -137,11 +137,11 @@ def _of_one_table(tables: Mapping[str, TableSchema], keys: Mapping[str, str], ro
     if key is not None:
         return Guess(entity=Entity(name=singular(name), table=name, key=key), why="each of its rows has a key of its own")
     return Guess(entity=Entity(name=singular(name), table=name, key=free_column(table, "row")), by_row=True,
-                 why="each row is one, as no column tells them apart")
+                 why="each row is one, as no column distinguishes them")
 
 
 def person_in(column: str) -> str | None:
-    """Whom the values of a column name, by its name: "user" for user_id, UserID and users."""
+    """The kind of person that a column refers to, from its name: "user" for user_id, UserID and users."""
     match = PERSON.fullmatch(plain_name(column))
     who = singular(match.group(1)) if match is not None else ""
     return SHORT.get(who, who) if who in PEOPLE else None
@@ -161,8 +161,8 @@ def free_column(table: TableSchema, name: str) -> str:
 
 
 def entity_key(name: str, table: TableSchema, rows: Evidence | None = None) -> str | None:
-    """The single column that identifies a row: guaranteed by the database or, where it guarantees nothing, judged by its name,
-    and by the rows if they may be read."""
+    """The single column that identifies a row: guaranteed by the database or, if it guarantees nothing, guessed from its name,
+    and from the rows if they may be read."""
     usual = {f"{singular(name)}_id", f"{singular(name)}id", f"{name.lower()}_id", singular(name), "id"}
     columns = [column for key in table.unique if key <= table.not_null and len(key) == 1 for column in key]
     if not table.unique:
@@ -188,7 +188,7 @@ def candidates(tables: Mapping[str, TableSchema], rows: Evidence | None = None) 
 
 
 def key_of(table: TableSchema) -> tuple[str, ...] | None:
-    """The first unique set of columns without NULL, in the order of the columns: the primary key, if there is one."""
+    """The columns, in table order, of the first unique set without NULL, which is the primary key if there is one."""
     found = next((key for key in table.unique if key <= table.not_null), None)
     if found is None or any(carried_as(kind) is None for column, kind in table.columns if column in found):
         return None
@@ -202,7 +202,7 @@ def tables_above(tables: Mapping[str, TableSchema], name: str) -> set[str]:
 
 
 def plain_name(name: str) -> str:
-    """The name of a column, as most people would write it."""
+    """The name of a column in lower case, with underscores for other signs."""
     return re.sub(r"\W", "_", name.lower())
 
 
@@ -220,9 +220,9 @@ def plural(name: str) -> str:
 
 
 def references_of(tables: Mapping[str, TableSchema], name: str, rows: Evidence | None = None) -> list[ForeignKey]:
-    """The columns of a table that seem to name rows of other tables, and are not declared to, judged by names and types: each has
-    the name of their key, as `person_id`, or of the table, as `person`. If rows may be read, its values are among those of the
-    key, and any column in which each row has a value of its own may be the key that has the same name."""
+    """Undeclared foreign keys of a table, guessed from names and types: the column has the name of the other table's key, such as
+    `person_id`, or of that table, such as `person`. If rows may be read, its values must be among those of the key, and any
+    column of distinct values with the same name may be that key."""
     table, found = tables[name], dict[str, ForeignKey]()
     declared = {column for key in table.foreign_keys for column in key.columns}
     for other in (other for other in tables if other != name and name not in tables_above(tables, other)):

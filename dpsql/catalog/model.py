@@ -89,7 +89,7 @@ class TablePolicy(Frozen):
 
     @property
     def in_spark(self) -> bool:
-        """Whether only Spark can see its rows."""
+        """Whether only Spark can read the rows."""
         return self.source is not None and self.source.startswith(IN_SPARK)
 
 

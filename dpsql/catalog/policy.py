@@ -212,7 +212,7 @@ def _entity(name: str, part: Section) -> Entity:
     elif part.has("column"):
         for key in ("table", "key"):
             if part.has(key):
-                part.fail(key, "column says it already", try_=f"leaving {key} out")
+                part.fail(key, "column already says this", try_=f"leaving {key} out")
         table, column = _named_column(part, "column") or ("", "")
         entity = Entity(name=name, table=table, key=column, several=True)
     else:
@@ -248,7 +248,7 @@ def _table(name: str, part: Section, entities: Mapping[str, Entity]) -> TablePol
             part.fail("expected", f"check --rows has no word {word}", try_=suggest(word, EXPECTED))
     for limits, given in (("rows_per_entity", rows), ("rows_per_value", per_value)):
         if public and given:
-            part.fail(limits, "a public table holds no entity, so it has no limit", try_="leaving it out")
+            part.fail(limits, "a public table contains no entities, so it has no limit", try_="leaving it out")
     for column in per_value:
         if column not in table.columns:
             part.fail("rows_per_value", f"column {column} is not declared",
@@ -332,7 +332,7 @@ def written_reference(table: str, columns: Iterable[str]) -> str:
 
 
 def can_be_named(table: str) -> bool:
-    """Whether a policy may use this name for a table: names are shown in messages and listings, so every character must be
+    """Whether a policy may use this name for a table. Names appear in messages and listings, so every character must be
     visible."""
     return table.isprintable() and table == table.strip() and 0 < len(table) <= LONGEST_NAME
 
@@ -363,7 +363,8 @@ def _column(name: str, part: Section) -> ColumnPolicy:
     kind = _type(part)
     determines, by = part.strings("determines"), part.take("by", str)
     if bool(determines) is not (by is not None):
-        part.fail("determines" if determines else "by", "determines names columns, and by the public table that lists them")
+        part.fail("determines" if determines else "by", "determines lists columns, and by names the public table with their "
+                                                        "combinations")
     policy = ColumnPolicy(
         name=name, type=kind, reading=reading_entries.cell_reading(part, kind), values=values,
         values_from=_named_column(part, "values_from"), determines=determines, by=by, bounds=bounds,
@@ -595,7 +596,7 @@ def _check_cleaning(policy: Policy, table: TablePolicy, fail: Callable[[tuple[st
     for name in cleaned:
         path = ("tables", table.name, "columns", name)
         if table.in_spark or (scheme_of(source) is not None and name in named):
-            fail(path, "a column that names rows is read as the database keeps it" if name in named else
+            fail(path, "a column that identifies rows cannot be cleaned" if name in named else
                  "columns in Spark are read as they are", "a view or a table of the database in which it is cleaned")
         if not (is_of_rows(source) or is_copied(source) or _is_of_many(source) or is_duckdb_file(source)
                 or scheme_of(source) is not None):
@@ -677,7 +678,7 @@ def _check_references(policy: Policy) -> None:
     used = {table.source for table in policy.tables.values()}
     for source in policy.passwords:
         if source not in used:
-            fail(("store", "passwords"), "this database is the source of no table", suggest(source, filter(None, used)))
+            fail(("store", "passwords"), "no table has this database as its source", suggest(source, filter(None, used)))
     _check_spark(policy, fail)
     for entity in policy.entities.values():
         for kind in entity.any_of:

@@ -29,12 +29,12 @@ class Price(Frozen):
 
 
 def short(number: Fraction) -> str:
-    """A fraction as a short decimal, for people."""
+    """A fraction as a short decimal, as text for people."""
     return f"{float(number):.6g}"
 
 
 def exact(value: object, name: str, *, least: Fraction, most: Fraction) -> Fraction:
-    """A number as a person wrote it, read as the decimal they meant.
+    """A number exactly as a person wrote it: a float is read as the decimal that it prints as.
 
     Raises OptionError for anything else: text, booleans, NaN, infinities, and numbers out of range.
     """
@@ -73,8 +73,8 @@ def price(*, epsilon: object = None, delta: object = None, rho: object = None) -
 
 
 def misfit(amount: Price, total: Price) -> tuple[str, str, str] | None:
-    """Why a total cannot hold an amount of this kind: the number at fault, the reason, and what to write instead; None if it
-    can."""
+    """Why an amount of this kind cannot be a part of a total: the number at fault, the reason, and what to write instead; None if
+    it can."""
     if amount.rho is not None and total.rho is None and not total.delta:
         return "rho", "is a pure epsilon, and a price in rho is not", "epsilon = 0.5"
     if amount.epsilon is not None and amount.delta and not total.delta:
@@ -83,7 +83,7 @@ def misfit(amount: Price, total: Price) -> tuple[str, str, str] | None:
 
 
 def excess(amount: Price, total: Price) -> tuple[str, str] | None:
-    """Which number of an amount exceeds the total, and its largest allowed value; None if none does."""
+    """The number of an amount that exceeds the total, and its largest allowed value; None if none does."""
     pairs = (("epsilon", amount.epsilon, total.epsilon), ("rho", amount.rho, total.rho), ("delta", amount.delta, total.delta))
     return next(((name, f"{name} = {short(whole)}, at most") for name, part, whole in pairs
                  if part is not None and whole is not None and part > whole), None)

@@ -88,7 +88,7 @@ class Promise(Frozen):
         return f"each {self.entity} ({' or '.join(f'{table}.{key}' for table, key in sorted(self.kinds))})"
 
     def as_values(self) -> dict[str, Any]:
-        """The same in values of JSON, in an order that does not depend on that of the policy."""
+        """The promise as JSON values, in an order that does not depend on the policy's."""
         tables = {name: {"state": table.state, "key": sorted(table.key), "links": sorted(table.links),
                          "types": sorted(table.types), "csv": table.csv, "places": sorted(table.places)}
                   for name, table in sorted(self.tables.items())}
@@ -120,7 +120,7 @@ class Change(Frozen):
 
 
 def promise_of(policy: Policy, budget: Budget) -> Promise:
-    """The promise of a budget of a policy."""
+    """The promise that a budget of a policy makes."""
     entity = policy.entities[budget.entity]
     of = [policy.entities[kind] for kind in entity.any_of] or [entity]
     kinds = frozenset((_name(one.table), _column(policy.tables[one.table], one.key)) for one in of)
@@ -208,9 +208,8 @@ def _place_of_file(policy: Policy, table: TablePolicy, source: str, relation: tu
 
 
 def changes(record: Promise, now: Promise, *, of_another: bool = False) -> list[Change]:
-    """The promises of the policy `now` that earlier charges, made under a record, do not keep. Where the record is that of
-    another
-    budget, only what is public is compared."""
+    """The differences between the policy `now` and the record of earlier charges that break the earlier promise. If the record
+    belongs to another budget, only what is public is compared."""
     found = []
     if record.neighbours != now.neighbours:
         found.append(Change(kind="neighbours", before=record.neighbours, now=now.neighbours))
@@ -242,14 +241,14 @@ def _earlier(record: Promise, now: Promise, name: str) -> Iterator[tuple[str, Pr
 
 
 def left_out(record: Promise, policy: Policy) -> dict[str, PromisedTable]:
-    """The tables that a promise protects and the policy does not mention any more."""
+    """The tables that a promise protects but the policy no longer mentions."""
     mentioned = {*map(_name, policy.tables)}
     return {name: table for name, table in record.tables.items() if table.state == PROTECTED and name not in mentioned}
 
 
 def may_be_in(table: PromisedTable, policy: Policy, names: frozenset[str], source: str | None = None) -> bool:
     """Whether a table may be one of these `names` in a database: the one with the URI `source`, or the policy's own, where names
-    are in lower case. A dot may part the schema from the name, or belong to the name, and a policy may leave the schema out."""
+    are in lower case. A dot may separate the schema from the name, or be part of the name; a policy may omit the schema."""
     spelled = {tuple(each) for name in names for each in ([name], name.split(".")[-1:], name.split("."))}
     places = {place for each in spelled for place in _places(policy, TablePolicy(name=each[-1], source=source, relation=each))}
     return any(_may_overlap(here, place) for here in places for place in table.places)
@@ -314,14 +313,14 @@ def in_words(name: str, link: Link) -> str:
 
 
 def extended(record: Promise, now: Promise) -> Promise:
-    """The record with what a policy adds to it; equal to the record where that is nothing."""
+    """The record with the policy's additions; equal to the record if there are none."""
     return replace(record, tables={**record.tables, **{name: _merged(record.tables.get(name), table)
                                                        for name, table in now.tables.items()}}, delta=record.delta | now.delta)
 
 
 def replaced(record: Promise, now: Promise, *, of_another: bool = False) -> Promise:
-    """The record after the owner accepted all changes: tables that the policy leaves out are remembered as they were. In the
-    record of another budget, only what is public changes."""
+    """The record after the owner has accepted all changes. Tables that the policy leaves out stay as recorded. In the record of
+    another budget, only what is public changes."""
     if not of_another:
         return replace(extended(record, now), kinds=now.kinds, entity=now.entity, neighbours=now.neighbours)
     changed = {change.table for change in changes(record, now, of_another=True)} & now.tables.keys()

@@ -42,7 +42,7 @@ class _ListedTable(Frozen):
 
 def listed(table: str, columns: Mapping[str, Column], values: Values,
            read: Read) -> tuple[dict[str, Column], ValidCombinations | None]:
-    """The columns with the values that they have in the table, where the policy lists none; and the combinations that exist."""
+    """The columns, with their values from the table where the policy lists none; and the combinations that exist."""
     asked = _ListedTable(table=table, values=values, read=read)
     candidates = [column for column in columns.values() if column.type in LISTED]
     rows = asked.rows(candidates) if candidates else None
@@ -60,8 +60,8 @@ def listed(table: str, columns: Mapping[str, Column], values: Values,
 
 
 def determined(table: str, columns: Sequence[Column], values: Values, read: Read) -> ValidCombinations | None:
-    """The combinations that some columns of a private table may have, by columns of the same names in a public one; None if
-    they are too many. Any of the columns may be NULL, too."""
+    """The combinations that some columns of a private table may have, read from the columns with the same names in a public
+    table; None if there are too many. Any of the columns may also be NULL."""
     rows = _ListedTable(table=table, values=values, read=read).rows(columns)
     if rows is None:
         return None

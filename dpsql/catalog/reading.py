@@ -36,7 +36,7 @@ class CsvFormat(Frozen):
 class CellReading(Frozen):
     """The steps that clean a cell, in this order.
 
-    trim      blanks around a text are left out
+    trim      blanks around texts are removed
     null      texts and numbers that stand for NULL
     case      "lower" or "upper": letters are made so
     aliases   other spellings of a text, each with the text that it stands for
@@ -57,7 +57,7 @@ class CellReading(Frozen):
 
     @property
     def cleans(self) -> bool:
-        """Whether a cell of the right type may become another value."""
+        """Whether cleaning may change the value of a cell that has the right type."""
         return replace(self, type=None) != USUAL_CELL
 
 

@@ -17,7 +17,7 @@ NUMBERS = "BIGINT", "DOUBLE"
 
 
 def csv_format(part: Section | None) -> CsvFormat | None:
-    """How CSV files are written; None if nothing is said."""
+    """The format of CSV files; None if the policy declares none."""
     if part is None:
         return None
     given: dict[str, Any] = {}
@@ -61,9 +61,10 @@ def cell_reading(part: Section, kind: str | None) -> CellReading:
                               ("case", bool(found.case), ("VARCHAR",)), ("aliases", bool(found.aliases), ("VARCHAR",)),
                               ("zone", part.has("zone"), ("TIMESTAMP",))):
         if given and kind is not None and kind not in kinds:
-            part.fail(key, f"this is for columns of type {' or '.join(kinds)}, and the type is {kind}", try_=f"leaving {key} out")
+            part.fail(key, f"this setting is for columns of type {' or '.join(kinds)}, and the type is {kind}", try_=f"leaving "
+                                                                                                                     f"{key} out")
     if found.format and "%" not in found.format:
-        part.fail("format", "must be the codes of a date, as of strftime")
+        part.fail("format", "must be date codes, as for strftime")
     return found
 
 
@@ -80,7 +81,7 @@ def _words(part: Section) -> tuple[str | int | float, ...]:
 def _aliases(part: Section) -> dict[str, str]:
     found = part.take("aliases", dict) or {}
     if len(found) > MOST_WORDS or not all(isinstance(meant, str) for meant in found.values()):
-        part.fail("aliases", "must name other spellings, each with the text that it stands for")
+        part.fail("aliases", "must map other spellings to the text that they represent")
     return dict(found)
 
 

@@ -15,13 +15,13 @@ def format_in_words(how: CsvFormat) -> str:
 
 
 def reading_in_words(how: CellReading) -> str:
-    """The type, and what differs from the usual reading, such as "VARCHAR, trim = True"; "" where it is as it is kept."""
+    """The type and the settings that differ from the defaults, such as "VARCHAR, trim = True"; "" if cells are read unchanged."""
     return ", ".join(([how.type] if how.type else []) + _in_words(how, USUAL_CELL, [
         name for name in field_names(type(how)) if name != "type"]))
 
 
 def differences(found: CsvFormat | CellReading, usual: CsvFormat | CellReading, names: Iterable[str]) -> dict[str, Any]:
-    """The entries, of these names, that differ from the usual ones."""
+    """The settings, of these names, that differ from the defaults."""
     given = {name: getattr(found, name) for name in names if getattr(found, name) != getattr(usual, name)}
     return {name: list(value) if isinstance(value, tuple) else value for name, value in given.items()}
 

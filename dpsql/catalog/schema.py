@@ -82,7 +82,7 @@ def carried_exactly(sql_type: str) -> bool:
 
 
 def fit(policy: Policy, budget: str, schema: Mapping[str, TableSchema], values: Values) -> Catalog:
-    """The catalog of one budget. `values(table, columns, most)` lists what is in a public table.
+    """The catalog of one budget. `values(table, columns, most)` lists the values in a public table.
 
     Raises PolicyError, located in the policy, if a declared table or column is missing from the database, has a type
     that cannot hold the declared values, where a private table is a view, or where a chain of foreign keys does not lead to

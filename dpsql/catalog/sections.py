@@ -20,22 +20,23 @@ FORMS = {  # a correct example of each key
     "anchor": 'anchor = "/other/volume/anchor"', "uploads": 'uploads = ["uploads"]',
     "pace": 'pace = "100 ms" or pace = "none"', "pace_stored": 'pace_stored = "50 ms"',
     "table": 'table = "people"', "key": 'key = "person_id"',
-    "column": 'column = "events.user_id", where no table has one row for each of them',
+    "column": 'column = "events.user_id", if no table has one row for each of them',
     "any_of": 'any_of = ["customer", "supplier"]', "public": "public = true", "source": 'source = "people.csv"',
-    "expected": 'expected = ["several", "dangling"], what check --rows reports and is meant',
-    "row_key": 'row_key = "row", where no column tells the rows apart and each is one of those who are protected',
+    "expected": 'expected = ["several", "dangling"], findings of check --rows that are intended',
+    "row_key": 'row_key = "row", if no column distinguishes the rows and each row is one protected entity',
     "relation": 'relation = "schema.table"', "sheet": 'sheet = "2024"', "filter": 'filter = "active"',
     "foreign_keys": 'foreign_keys = [{ columns = "person_id", references = "people(person_id)" }]',
     "rows_per_entity": "rows_per_entity = 10", "rows_per_value": "rows_per_value = { town = 20 }",
-    "columns": "[tables.<name>.columns], and below it a line for each column, such as age = {}",
-    "other_columns": 'other_columns = ["a", "b"], of which nothing more is said',
+    "columns": "[tables.<name>.columns], followed by a line for each column, such as age = {}",
+    "other_columns": 'other_columns = ["a", "b"], without declarations',
     "values": 'values = ["a", "b"]', "values_from": 'values_from = "plans.plan"', "range": "range = [0, 100]",
     "bounds": 'bounds = [0, 100] or bounds = "search"', "bins": "bins = 10, of a range of numbers, or bins = [0, 10, 20, 50]",
     "decimals": "decimals = 2", "power_of_two": "power_of_two = -4", "nullable": "nullable = false", "type": 'type = "BIGINT"',
     "determines": 'determines = ["state"], by = "zips"', "by": 'determines = ["state"], by = "zips"',
     "entity": 'entity = "person"', "epsilon": "epsilon = 1.0", "delta": "delta = 1e-6", "rho": "rho = 0.1",
     "per_analyst": "per_analyst = { epsilon = 0.5 }", "per_statement": "per_statement = { epsilon = 0.1 }",
-    "analysts": 'analysts = ["ada", "eve"], the only ones that may ask, or analysts.ada = { epsilon = 0.5 }, a limit of her own',
+    "analysts": 'analysts = ["ada", "eve"], the only analysts who may ask, or analysts.ada = { epsilon = 0.5 }, a limit of her '
+                'own',
     "store": 'store = { memory = "4GB" }', "memory": 'memory = "4GB"', "folder": 'folder = "stores"',
     "prepare": "prepare = false", "snapshots": 'snapshots = "folder"',
     "passwords": '[store.passwords], and below it "postgresql://host/database" = "NAME_OF_A_VARIABLE"',
@@ -71,7 +72,7 @@ class Section:
         return key in self._tree
 
     def take(self, key: str, *kinds: type, required: bool = False, form: str | None = None) -> Any:
-        """The value of a key, or None. Fails if it is required and missing, or of the wrong kind."""
+        """The value of a key, or None. Fails if a required key is missing, or if the value has the wrong type."""
         self._known.add(key)
         if key not in self._tree:
             if required:
@@ -99,7 +100,8 @@ class Section:
         return None if value is None else Section(value, (*self.path, key), self._text, self._source)
 
     def sections(self, key: str, *, required: bool = False, fold: bool = False) -> list[tuple[str, Section]]:
-        """The named sub-tables of `key`, such as every [tables.<name>]. `fold`: the database ignores the case of the names."""
+        """The named sub-tables of `key`, such as every [tables.<name>]. Set `fold` if the database ignores the case of the
+        names."""
         group = self.section(key)
         form = f"[{key}.<name>]"
         if group is None and required:
@@ -117,7 +119,7 @@ class Section:
             first: dict[str, str] = {}
             for name, part in found:
                 if (other := first.setdefault(name.lower(), name)) != name:
-                    part.fail(None, f"this is {other} again: a database ignores the case of names", try_=f"only {other}")
+                    part.fail(None, f"this is {other} again: databases ignore the case of names", try_=f"only {other}")
         return found
 
     def strings(self, key: str) -> tuple[str, ...]:
@@ -134,7 +136,8 @@ class Section:
 
 
 def locate(text: str, path: tuple[str, ...]) -> Span | None:
-    """The place of a key in TOML text: its line, or that of the nearest enclosing header or key, or else of one below it."""
+    """The position of a key in TOML text: its line, or that of the nearest enclosing header or key, or otherwise that of a key
+    below it."""
     header: tuple[str, ...] = ()
     best: tuple[int, Span] | None = None
     below: Span | None = None
@@ -156,7 +159,7 @@ def locate(text: str, path: tuple[str, ...]) -> Span | None:
 
 
 def suggest(name: str, known: Iterable[str]) -> str:
-    """A suggestion: the known name that is most similar, or else all of them."""
+    """A suggestion: the known name that is most similar, or otherwise all of them."""
     return closest(name, known) or "one of " + ", ".join(known)
 
 

@@ -41,14 +41,14 @@ NO_COUNTERPART = {
     ("use_dpsu", True): "use_dpsu has no counterpart: how groups are found is chosen for each statement.",
     ("use_dpsu", False): "use_dpsu: how groups are found is chosen for each statement.",
     ("censor_dims", True): "censor_dims: rare groups of columns without listed values are always left out here.",
-    ("censor_dims", False): "censor_dims = false has no counterpart: groups known only from the data are not shown as they are. "
-                            "Give such columns values = [...], and every group is shown.",
+    ("censor_dims", False): "censor_dims = false has no counterpart: groups that are known only from the data are not all shown. "
+                            "Declare values = [...] for such columns, and every group is shown.",
 }
 HEAD = """
 A policy made from the metadata of SmartNoise SQL. Read all of it before you use it.
 
 What differs: epsilon is the price of a whole statement, not of each column in it; statements are charged to a budget and
-refused when it is spent; every table and column that is not named here is private and cannot be asked about.
+refused when it is spent; every table and column that is not named here is private and cannot be queried.
 """
 
 
@@ -148,7 +148,7 @@ def _table(name: str, schema: str, entry: YamlEntry, row_key: str | None) -> _Me
 
 def _column(name: str, entry: YamlEntry) -> _MetadataColumn:
     if not entry.nested:
-        raise entry.fault("must be a mapping with a type, or is a misspelt option of the table", try_=suggest(name, OPTIONS))
+        raise entry.fault("must be a mapping with a type, or it is a misspelt option of the table", try_=suggest(name, OPTIONS))
     entries = entry.mapping("properties")
     if "type" not in entries:
         raise entry.fault("type is missing", try_="type: one of " + ", ".join(TYPES))
@@ -174,7 +174,7 @@ def _column(name: str, entry: YamlEntry) -> _MetadataColumn:
 
 
 PROPERTIES = {
-    "missing_value": "missing_value: NULL stays NULL here; COALESCE({name}, {value}) in a statement replaces it",
+    "missing_value": "missing_value: NULL stays NULL here; use COALESCE({name}, {value}) in a statement replaces it",
     "sensitivity": "sensitivity left out: the bounds decide",
     "cardinality": "cardinality left out: list the values instead",
 }
@@ -260,7 +260,7 @@ def _written(table: _MetadataTable, entity: _Entity | None, *, alone: bool) -> l
     if table.schema:
         lines += comment(f"In schema {table.schema} there; tables are named without a schema here.")
     if entity is None:
-        lines += comment("No column is a private_id, so this table cannot be asked about. Give it foreign_keys to the table of "
+        lines += comment("No column is a private_id, so this table cannot be queried. Give it foreign_keys to the table of "
                          "the entity its rows belong to, or public = true if everybody may see every row of it.")
     elif table is entity.tables[0]:
         what = "must differ in every row" if table.row_privacy else f"if no {entity.name} has two rows"
@@ -278,5 +278,5 @@ def _written(table: _MetadataTable, entity: _Entity | None, *, alone: bool) -> l
 
 def _line(column: _MetadataColumn) -> tuple[str, Mapping[str, writing.Value] | None, str]:
     if column.type == "unknown":
-        return column.name, None, "of unknown type there; declare it if it may be asked about"
+        return column.name, None, "its type is unknown there; declare it if it may be queried"
     return column.name, column.declared, "; ".join([column.type, *(["private_id"] if column.private_id else []), *column.notes])

@@ -20,7 +20,7 @@ WIDTH, NOTES_AT = 120, 36
 EPSILON, PER_STATEMENT = "1.0", "0.1"  # in a draft
 
 COLUMNS = """
-What can be declared for a column. All of it is optional; what is left out only means that fewer questions can be answered:
+What can be declared for a column. All of it is optional; leaving something out only means that fewer queries can be answered:
 
   values = ["a", "b"]       the complete list: a GROUP BY shows every value, and spends nothing to find them
   values_from = "t.column"  the same list, from a column of a public table
@@ -31,22 +31,22 @@ What can be declared for a column. All of it is optional; what is left out only 
   decimals = 2              values are rounded to this many decimal places before they are summed
   power_of_two = -4         or to multiples of this power of two
   nullable = false          NULL does not occur, so it gets no group
-  type = "BIGINT"           for CSV files, so that no row decides it, and for columns that are in the names of folders,
+  type = "BIGINT"           for CSV files, so that it does not depend on the rows, and for columns in the names of folders,
                             as in year=2019/; or BOOLEAN, DOUBLE, VARCHAR, DATE, TIMESTAMP. In a database such as PostgreSQL,
-                            the type as which the column is read, where that is not the one it has
+                            the type as which the column is read, if it differs from the type there
 
-Columns of which nothing is said may also be listed in the part of their table: other_columns = ["a", "b"] is a = {} and b = {}.
+Columns without declarations may also be listed in the section of their table: other_columns = ["a", "b"] means a = {} and b = {}.
 Take these from the codebook, the law or common sense, never from the rows: analysts see them.
 """
 
 
 def key(name: str) -> str:
-    """A TOML key; quoted where it must be."""
+    """A TOML key, quoted if necessary."""
     return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _string(name)
 
 
 def column(table: str, name: str) -> str:
-    """A column as `values_from` and `column` name it."""
+    """A column as it is written in `values_from` and `column`."""
     return f"{table}.{name}" if "." not in table and '"' not in table else '"' + table.replace('"', '""') + f'".{name}'
 
 
@@ -98,10 +98,11 @@ def columns(lines: Iterable[tuple[str, Mapping[str, Value] | None, str]]) -> lis
 
 
 def budget(entity: str, *, name: str = "main", epsilon: str = EPSILON, per_statement: str = PER_STATEMENT) -> list[str]:
-    """A budget to start from. The amounts are written as they are given."""
+    """The lines of a budget section. The amounts are written as given."""
     return [
-        *comment(f"What may be spent on one {entity}, by all statements together. Raise it only knowingly: epsilon bounds what "
-                 "anybody can learn about one of them, delta the chance that more is learned."), "",
+        *comment(f"What may be spent on one {entity}, by all statements together. Raise it only deliberately: epsilon bounds "
+                 "what "
+                 "anybody can learn about one of them, delta the probability that more is learned."), "",
         f"[budgets.{key(name)}]",
         f"entity = {value(entity)}",
         note(f"epsilon = {epsilon}", "or rho = 0.01, for zero-concentrated differential privacy"),

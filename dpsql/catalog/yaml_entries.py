@@ -27,7 +27,7 @@ class YamlEntry:
                            source=self._source)
 
     def mapping(self, what: str) -> dict[str, YamlEntry]:
-        """The entries below, by name. `what` describes them in the message if there are none."""
+        """The entries of this mapping, by name. `what` describes the expected entries in the error message."""
         if self._node.id != "mapping" or not self._node.value:
             raise self.fault(f"must be a mapping of {what}")
         names: set[str] = set()

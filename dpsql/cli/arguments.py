@@ -13,7 +13,7 @@ class Commands(NamedTuple):  # help needs no more of the project
     of: Any  # what argparse calls its subparsers
 
     def add(self, name: str, run: Callable[[Any], int | None], help_: str) -> argparse.ArgumentParser:
-        """The parser of a new command; `run` does it, and returns an exit code other than 0 if there is one."""
+        """The parser of a new command. `run` executes the command, and returns an exit code or None for 0."""
         made: argparse.ArgumentParser = self.of.add_parser(name, help=help_, description=help_)
         made.set_defaults(run=run)
         return made

@@ -22,7 +22,7 @@ NAMED = re.compile(r"""\s*("[^"]*"|[^,=\[\]"]+?)\s*(?:=\s*(\[[^\]]*\]))?\s*(?:,|
 
 def agreed_columns(name: str, table: TableSchema, references: Sequence[ForeignKey], seen: Evidence,
                    ask: Asked) -> dict[str, Mapping[str, Value]]:
-    """What the owner takes over of what the values of columns suggest, perhaps corrected, by column."""
+    """By column, the declarations suggested by the values that the owner accepted or corrected."""
     tied = {column for key in (*table.foreign_keys, *references) for column in key.columns}
     columns = [(column, kind) for column, kind in table.columns if column not in tied and carried_as(kind) is not None]
     values_of = seen.values_of(name, [column for column, _ in columns])
@@ -46,9 +46,9 @@ def agreed_columns(name: str, table: TableSchema, references: Sequence[ForeignKe
         found.update(chosen)
         return typed
 
-    ask(f"Which of these shall the policy declare for {name}?",
-        "Analysts see it: take what the codebook or common sense says, too. all, none, or names with commas, each with a "
-        "correction if need be: age = [0, 120], sex.", "none", read)
+    ask(f"Which of these should the policy declare for {name}?",
+        "Analysts see the policy, so accept only what the codebook or common sense says too. all, none, or names separated "
+        "by commas, each with a correction if needed: age = [0, 120], sex.", "none", read)
     return found
 
 
@@ -66,7 +66,7 @@ def _read(typed: str, guesses: Sequence[ColumnGuess]) -> dict[str, Mapping[str, 
     while at < len(typed.rstrip(" ,")):
         part = NAMED.match(typed, at)
         if part is None:
-            return "all, none, or names with commas, such as age = [0, 120], sex."
+            return "all, none, or names separated by commas, such as age = [0, 120], sex."
         guess = by_name.get(part.group(1).strip('"').lower())
         if guess is None:
             return f"There is no {part.group(1)} above."

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 HELP = """\
 SQL is answered when a line ends with a semicolon; it may go over several lines.
 
-\\d                 the tables that may be asked
+\\d                 the tables that can be queried
 \\d TABLE           the columns of a table, with what is declared of them
 \\budget            what was spent, and what is left
 \\explain SELECT    what a statement would do and cost; spends nothing
@@ -60,7 +60,7 @@ class Conversation:
     timed: bool = field(default=False, init=False)
 
     def run(self) -> None:
-        """Read and answer until the person leaves."""
+        """Read and answer statements until the person leaves."""
         session: PromptSession[str] = PromptSession(
             history=history(), completer=PublicWords(catalog=self.connection.session.catalog, commands=COMMANDS),
             complete_while_typing=False, multiline=Condition(lambda: not is_finished(get_app().current_buffer.text)),
@@ -79,12 +79,12 @@ class Conversation:
             said(lambda text=text: self.do(text))  # type: ignore[misc]
 
     def prompt(self) -> str:
-        """The budget, and what is left of it for this analyst."""
+        """The prompt: the budget, and how much of it this analyst has left."""
         session = self.connection.session
         return f"{session.budget.name}, {percent(min(account.share_left for account in accounts_of(session)))} left> "
 
     def do(self, text: str) -> None:
-        """Do what a text says. Raises a located error if anything is wrong with it."""
+        """Execute a command or statements. Raises a located error if anything is wrong."""
         began = time.monotonic()
         command, _, rest = text.partition(" ")
         match command, rest.strip().removesuffix(";"):
@@ -157,13 +157,13 @@ class Conversation:
 
 
 def is_finished(text: str) -> bool:
-    """Whether Enter ends a text: a command, nothing, or statements up to a semicolon."""
+    """Whether Enter ends this text: it is a command, empty, or statements up to a semicolon."""
     return not text.strip() or text.lstrip().startswith("\\") or ends_whole(text)
 
 
 def history() -> History:
-    """What was typed in this and earlier conversations, in a file that only its user can read; where there can be no such file,
-    in memory."""
+    """The history of this and earlier conversations, in a file that only its user can read; in memory if there can be no such
+    file."""
     try:
         path = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state") / "dpsql" / "history"
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -46,8 +46,8 @@ def _refresh(options: argparse.Namespace) -> None:
 
     with waiting("reading the database ..."):
         tables = refresh(policy=options.policy, ledger=options.ledger)
-    print(f"a new snapshot of {', '.join(tables)} is in force; connections that are open have to connect again" if tables else
-          "all tables are public and have the rows that they had, so the previous snapshot is still used")
+    print(f"a new snapshot of {', '.join(tables)} is in force; connections that are open must connect again" if tables else
+          "all tables are public and no row has changed, so the previous snapshot is still used")
 
 
 def _check(options: argparse.Namespace) -> int:
@@ -79,15 +79,16 @@ def _check(options: argparse.Namespace) -> int:
         for entity in dict.fromkeys(budget.entity for budget in chosen):
             _print_tables([one for one in found if one[0].entity == entity], options)
         print_wrapped(_pace_in_words(policy))
-        print_wrapped("Nothing of private rows is shown here. For the owner: --rows counts what the policy cuts off of them, "
-                      "exactly; that shows private facts on this screen, and keeps none.")
+        print_wrapped("Nothing about private rows is shown here. For the owner: --rows counts exactly what the policy cuts off. "
+                      "It shows private facts on this screen, and stores none.")
     reader.close()
     return 0
 
 
 def _pace_in_words(policy: Policy) -> str:
     if policy.pace is None:
-        return 'pace = "none": from a server, analysts see how long statements take, and so whether single entities are there'
+        return ('pace = "none": analysts of a server see how long statements take, which can reveal whether a particular '
+                "entity is in the data")
     return f"from a server, answers leave after {1000 * policy.pace:g} ms, or after 2, 4, 8 ... times as long"
 
 
@@ -122,7 +123,7 @@ def _print_found(found: PolicyOnRows) -> None:
     """Print tables of what was found, and what is suspicious."""
     from dpsql.answers.display import printable
 
-    print("PRIVATE: exact counts of the rows, for the owner alone. Nothing of this is stored.")
+    print("PRIVATE: exact counts of the rows, for the owner alone. Nothing here is stored.")
     for table in found.tables():
         columns = zip(table.heads, zip(*table.rows, strict=True), strict=True)
         draw([DrawnColumn(title=title, values=[*map(printable, values)], number=i in table.numbers)

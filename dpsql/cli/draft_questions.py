@@ -34,9 +34,10 @@ BY_ROW = "row"  # the name of a column that tells rows apart where none of the f
 
 
 def chosen_by(schema: Mapping[str, TableSchema], seen: Evidence | None = None) -> Chosen:
-    """What the owner answers. `seen` is what rows say, if they may be read. Raises OperationalError if there is no table."""
+    """The owner's answers to the questions. `seen` is evidence from the rows, if they may be read. Raises OperationalError if
+    there is no table."""
     tables = tables_of(schema)
-    print_wrapped("A few questions; Enter takes the answer in brackets, and all of it can be changed in the file later.")
+    print_wrapped("A few questions. Enter accepts the answer in brackets; everything can be changed in the file later.")
     guess = _entity(tables, seen)
     entity = guess.entity
     proposed = _proposed(tables, entity, seen)
@@ -47,7 +48,7 @@ def chosen_by(schema: Mapping[str, TableSchema], seen: Evidence | None = None) -
             references[name] = [key for key in proposed[name] if entity.table in tables_above(likely, key.table)
                                 and _names_a_row(name, key)]
         elif _agreed(f"May everybody see every row of {name}?",
-                     f"Say yes only for lists such as countries or tariffs, which hold nothing of a {entity.name}."
+                     f"Say yes only for lists such as countries or tariffs, which contain nothing about a {entity.name}."
                      f"{_named_by(tables, name, seen)}", usual=False):
             public.add(name)
     rows = {name: _number(f"How many rows of {name} may one {entity.name} add to an answer?",
@@ -56,18 +57,17 @@ def chosen_by(schema: Mapping[str, TableSchema], seen: Evidence | None = None) -
     protected = [name for name in tables if name == entity.table or name in references]
     columns = {name: agreed_columns(name, tables[name], references.get(name, ()), seen, _asked)
                for name in protected if seen is not None}
-    epsilon = _amount(f"What may all answers together tell of one {entity.name} (epsilon)?",
-                      "At 1, whatever is seen is at most 2.7 times as likely with one of them as without.", EPSILON)
+    epsilon = _amount(f"What may all answers together reveal about one {entity.name} (epsilon)?",
+                      "At 1, any outcome is at most 2.7 times as likely with one of them as without.", EPSILON)
     usual = PER_STATEMENT if Decimal(PER_STATEMENT) <= Decimal(epsilon) else epsilon
-    price = _amount("What does a statement cost that names no price (epsilon)?",
+    price = _amount("What does a statement cost if it states no price (epsilon)?",
                     "A lower price allows more statements, with more noise.", usual, most=Decimal(epsilon))
     return Chosen(guess=guess, public=frozenset(public), references=references, rows=rows, epsilon=epsilon, per_statement=price,
                   columns=columns)
 
 
 def guessed(schema: Mapping[str, TableSchema], seen: Evidence | None = None) -> Chosen | None:
-    """The answers that Enter gives; None if it is not clear who is protected. Raises OperationalError if there is no
-    table."""
+    """The default answers; None if it is not clear who is protected. Raises OperationalError if there is no table."""
     tables = tables_of(schema)
     guess = guess_of(tables, seen)
     if guess is None:
@@ -97,12 +97,12 @@ def _entity(tables: Mapping[str, TableSchema], seen: Evidence | None) -> Guess:
     guess = guess_of(tables, seen)
     first = guess.entity.table if guess is not None else next(iter(tables))
     table = _one_of("Which table has rows of each person (or household, firm) to protect?",
-                    "An answer hides any one of them, with all rows of other tables that belong to them.", list(tables), first)
+                    "An answer protects any one of them, with all rows of other tables that belong to them.", list(tables), first)
     columns = [column for column, _ in tables[table].columns]
     by_row = free_column(tables[table], BY_ROW)
     usual = guess.entity.key if guess is not None and guess.entity.table == table else None
     key = _one_of(f"Which column of {table} tells them apart?",
-                  f"Rows with the same value in it belong to one of them. {by_row} if each row is another one of them.",
+                  f"Rows with the same value in this column belong to the same one. {by_row} if every row is a different one.",
                   [*columns, by_row], usual or entity_key(table, tables[table], seen) or by_row)
     if guess is not None and (guess.entity.table, guess.entity.key) == (table, key):
         return guess

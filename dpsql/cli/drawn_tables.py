@@ -32,18 +32,18 @@ class DrawnColumn(Frozen):
 
     @property
     def whole(self) -> bool:
-        """Whether its cells are never folded."""
+        """Whether its cells must not be wrapped."""
         return self.number or any(self.beside)
 
     def cell(self, row: int) -> Text:
-        """Value and what is beside it, without padding."""
+        """A value with its annotation, without padding."""
         from rich.text import Text
 
         made = Text(self.values[row])
         return made.append(BESIDE + self.beside[row], style="dim") if self.beside and self.beside[row] else made
 
     def padded(self) -> list[Text]:
-        """The cells with what is beside the values in a column of its own."""
+        """The cells, with the annotations aligned in a column of their own."""
         from rich.cells import cell_len
         from rich.text import Text
 
@@ -68,7 +68,7 @@ def draw(columns: Sequence[DrawnColumn], console: Console) -> None:
 
 
 def widths_of(columns: Sequence[DrawnColumn], width: int) -> list[int] | None:
-    """How many cells of the terminal each column gets; None if the numbers do not fit beside each other."""
+    """The width of each column in characters; None if the numbers do not fit next to each other."""
     least = [_least(column) for column in columns]
     wished = [max(_widest(column.title.split("\n")), _widest(line for cell in column.padded() for line in cell.plain.split("\n")),
                   low) for column, low in zip(columns, least, strict=True)]

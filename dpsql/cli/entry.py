@@ -24,11 +24,11 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "shell_command": ("shell",), "server_commands": ("serve", "user"), "ledger_commands": ("budget", "releases", "ledger")}
 """The commands of each file, in the order in which help lists them. A file is imported when one of its commands is asked for."""
 FIRST = """\
-dpsql answers SQL over confidential tables with statistics that hide every single person.
+dpsql answers SQL over confidential tables with statistics that protect every individual.
 
 What to do first:
   dpsql demo                      see it answer SQL over real data
-  dpsql demo --to study           a folder with this data to try things in: cd study
+  dpsql demo --to study           a folder with this data to try things out in: cd study
   dpsql query --budget study "SELECT health, COUNT(*) FROM people GROUP BY health"
   dpsql shell --budget study      the same in a conversation
   dpsql init people.duckdb        draft a policy for your own data
@@ -51,8 +51,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def parsed(words: Sequence[str]) -> argparse.Namespace:
-    """The options, which may stand anywhere after the command; leaves with exit code 2 where one is unknown, and says which one
-    may be meant."""
+    """The options, which may be anywhere after the command. For an unknown option, exits with code 2 and suggests the most
+    similar one."""
     every, parsers = _parser(words[0])
     if words[0].startswith("-"):
         every.parse_known_args(words[:1])  # which leaves after --help and --version
@@ -66,7 +66,7 @@ def parsed(words: Sequence[str]) -> argparse.Namespace:
         name = next((text for text in unknown if text.startswith("--")), unknown[0]).partition("=")[0]
         usage = parser.format_usage()
         meant = _meant(name, re.findall(r"--[a-z-]+", usage)) if name.startswith("-") else (
-            "put all of a statement in quotes" if "[sql]" in usage else "")
+            "put the whole statement in quotes" if "[sql]" in usage else "")
         told = f"there is no option {name}" if name.startswith("-") else f"{name} is one argument too many"
         parser.error("; ".join([told, *filter(None, [meant])]))
     return options
@@ -80,7 +80,8 @@ def _meant(word: str, known: Iterable[str]) -> str:
 def _parser(word: str) -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentParser]]:
     """The parser of the commands of the file that has this one, or of all if none has it (the version needs none); and those of
     each."""
-    parser = argparse.ArgumentParser(prog="dpsql", description="Ask SQL of confidential tables and get private answers.",
+    parser = argparse.ArgumentParser(prog="dpsql", description="Query confidential tables in SQL and get differentially private "
+                                                               "answers.",
                                      epilog="guides: dpsql help; exit codes: 0 answered, 1 failed after a charge, 2 wrong input "
                                      "(nothing charged), 3 budget spent, 4 ledger unusable")
     parser.add_argument("--version", action="version", version=f"dpsql {__version__}")

@@ -13,7 +13,7 @@ EXIT = {"wrong": 2, "budget": 3, "ledger": 4, "failed": 1}
 
 
 def said(step: Callable[[], int | None], *, as_json: bool = False) -> int:
-    """Do a step, and say what went wrong if anything did; returns the exit code."""
+    """Run a step and report its error, if any; returns the exit code."""
     try:
         return step() or 0
     except Error as fault:

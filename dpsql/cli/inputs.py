@@ -56,7 +56,7 @@ def read_file(name: str) -> str:
 
 
 def page_of(options: argparse.Namespace, example: str) -> Path | None:
-    """The file for a page, where one is wanted. Raises OperationalError if it cannot be written."""
+    """The file for a page; None if no page is requested. Raises OperationalError if it cannot be written."""
     from dpsql.answers.new_files import free_file
 
     return None if options.html is None else free_file(options.html, example, ".html")
@@ -69,7 +69,7 @@ def free_name(name: str) -> None:
 
 
 def parameters_of(texts: Sequence[str]) -> Any:
-    """Values in order, or by name if all have one."""
+    """Parameter values: by name if all have names, otherwise in order."""
     named = [re.fullmatch(r"([A-Za-z_]\w*)=(.*)", text, re.DOTALL) for text in texts]
     if texts and all(named):
         return {match.group(1): value_of(match.group(2)) for match in named if match is not None}

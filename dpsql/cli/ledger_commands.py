@@ -23,8 +23,8 @@ def add(commands: Commands) -> None:
         add_place(made)
         made.add_argument("--json", action="store_true", help="print JSON")
         if name == "budget":
-            made.add_argument("--tight", action="store_true", help="also the smallest ε that is known for all charges together, "
-                              "by the library dp-accounting; this takes some seconds")
+            made.add_argument("--tight", action="store_true", help="also show the smallest ε known for all charges together, "
+                              "from the library dp-accounting; this takes some seconds")
             made.add_argument("--create", action="store_true", help="start a new, empty ledger (the owner does this once)")
             made.add_argument("--accept-change", action="store_true", help="explain how the policy changes what earlier "
                               "charges protect, and accept it if you confirm (default: in all budgets)")
@@ -35,7 +35,7 @@ def add(commands: Commands) -> None:
             made.add_argument("--reopen", metavar="ANALYST", help="reopen an analyst's account that incidents closed, or "
                               "that late outcomes slowed down")
     made = commands.add("ledger", _ledger,
-                        "verify every event of the ledger, and all that its anchor has recorded")
+                        "verify every event of the ledger, and everything that its anchor has recorded")
     made.add_argument("action", choices=["verify"], help="what to do with it")
     add_place(made)
     made.add_argument("--json", action="store_true", help="print JSON")
@@ -62,9 +62,9 @@ def _budget(options: argparse.Namespace) -> None:
         from dpsql.engine.opening import reopen
 
         forgiven = reopen(options.reopen, **place_of(options))
-        print(f"{options.reopen} can ask again: {forgiven} of its incidents and late outcomes forgiven; what was charged stays "
-              "charged" if forgiven else
-              f"no incident of {options.reopen} was counted under this budget, and nothing late, so nothing is changed")
+        print(f"{options.reopen} can ask again: {forgiven} of its incidents and late outcomes are forgiven; the charges are "
+              "kept" if forgiven else
+              f"no incident of {options.reopen} was counted under this budget, and no late outcome, so nothing is changed")
         return
     if options.html is not None or options.rows:
         _page(options)
@@ -87,7 +87,8 @@ def _budget(options: argparse.Namespace) -> None:
         for told in promised if len(promised) > 1 else ():
             print_wrapped(told)
         for what, words in (("failed", "statements that failed after their charge:"),
-                            ("late", "statements that left the server late, after 2^step times the pace, which tells of rows:")):
+                            ("late", "statements whose outcome left the server late, after 2^step times the pace; lateness can "
+                                     "depend on rows:")):
             if found[what].rows:
                 print(words)
                 print_listing(found[what], options)
@@ -106,7 +107,7 @@ def _accept_change(options: argparse.Namespace) -> None:
     from dpsql.ledgers.ledger_reports import ReportingLedger
 
     if not options.accept_change:
-        raise OperationalError("--yes says what is agreed to together with --accept-change", code="argument",
+        raise OperationalError("--yes needs --accept-change, which names the change to accept", code="argument",
                                try_="dpsql budget --accept-change --yes")
     policy = read_policy(find_policy(options.database, options.policy))
     chosen = [*policy.budgets.values()] if options.budget is None else [choose_budget(policy, options.budget)]
@@ -123,13 +124,13 @@ def _accept_change(options: argparse.Namespace) -> None:
             return
         for budget, differences in found:
             accept(policy, budget, ledger, differences)
-    print("the change is accepted; connections that are open have to connect again")
+    print("the change is accepted; connections that are open must connect again")
 
 
 def _is_agreed() -> bool:
     """Whether the owner says so. Raises OperationalError if nobody can be asked."""
     if not sys.stdin.isatty():
-        raise OperationalError("there is nobody to ask whether the change is accepted", code="argument", try_="--yes, if it is")
+        raise OperationalError("no terminal to ask whether the change is accepted", code="argument", try_="--yes, if it is")
     try:
         return input("Accept it? [y/N] ").strip().lower() in ("y", "yes")
     except EOFError:
@@ -157,7 +158,7 @@ def _page(options: argparse.Namespace) -> None:
         text = owner_page(books, policy=Path(policy.path).name, events=events, at=dt.datetime.now(dt.UTC),
                           notes=allowed_together(policy), found=found)
     save(text, target, private=True)
-    print(f"{target} is written; it is for the owner alone, and only your login may read it")
+    print(f"{target} is written. It is for the owner only; no other user of this machine can read it")
 
 
 def _releases(options: argparse.Namespace) -> None:
@@ -177,4 +178,5 @@ def _ledger(options: argparse.Namespace) -> None:
     if options.json:
         print(json.dumps({"ledger": path, "events": events, "whole": True}))
     else:
-        print(f"{path} is whole: {events:,} events, each linked to the one before it, and all that its anchor has seen are there")
+        print(f"{path} is intact: {events:,} events, each linked to the one before it, including all that its anchor has "
+              "recorded")

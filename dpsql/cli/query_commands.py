@@ -24,7 +24,7 @@ def add(commands: Commands) -> None:
         made.add_argument("sql", nargs="?", help="statements, separated by semicolons (default, or -: read standard input)")
         made.add_argument("--file", metavar="FILE", help="read the statements from a file")
         made.add_argument("--param", action="append", default=[], metavar="[NAME=]VALUE",
-                          help="the value of a parameter, in order or by name; a value 'in quotes' is text")
+                          help="the value of a parameter: in order, or as name=value; a value 'in quotes' is text")
         add_place(made)
         add_terms(made)
         made.add_argument("--json", action="store_true", help="print JSON, one line for each statement")

@@ -55,8 +55,7 @@ def print_answer(answer: Answer, options: argparse.Namespace) -> None:
 
 
 def print_notes(notes: Sequence[str], options: argparse.Namespace) -> None:
-    """Print notes below an answer, long ones shortened unless `--notes` asks for all of them, or the command has no such
-    option."""
+    """Print notes below an answer. Long ones are shortened if the command has an option `--notes` that was not given."""
     from dpsql.answers.display import brief
 
     whole = getattr(options, "notes", True)

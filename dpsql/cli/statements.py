@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def answer_all(text: str, connection: Connection, options: argparse.Namespace, *, show_sql: bool) -> list[Cursor]:
-    """The cursors of a script's statements, each of them shown when it is answered."""
+    """Run a script's statements and show each answer when it arrives; returns the cursors."""
     parameters = parameters_of(getattr(options, "param", []))
     for statement, told in each_statement(text, options)[1:]:  # before the first one is charged
         with told:
@@ -34,7 +34,8 @@ def answer_all(text: str, connection: Connection, options: argparse.Namespace, *
 
 
 def each_statement(text: str, options: argparse.Namespace) -> Sequence[tuple[str, contextlib.AbstractContextManager[None]]]:
-    """The statements of a script, each with a context that locates its faults in the whole script. An empty one is an error."""
+    """The statements of a script, each with a context that locates its errors in the whole script. An empty script is an
+    error."""
     from dpsql.sql.text.split import split
 
     found: list[tuple[str, contextlib.AbstractContextManager[None]]] = []
@@ -61,7 +62,7 @@ def _told_in(text: str, at: int, file: str | None) -> Iterator[None]:
 
 
 def check_statement(text: str, connection: Connection, parameters: Any) -> None:
-    """Raises the error of a wrong statement, as far as it can be detected beforehand."""
+    """Raise the error of a wrong statement, as far as it can be detected before it runs."""
     from dpsql.sql.text.parse import parse
     from dpsql.sql.text.statement import OpenModel, Query, Synthesize, SynthesizeTables, Validate
 

@@ -20,8 +20,9 @@ def add(commands: Commands) -> None:
     made.add_argument("--score", metavar="NAME", help="for the method privbayes: 'r' or 'mutual information'")
     made.add_argument("--fit", metavar="NAME", help="for the method privbayes: 'network' or 'conditionals'")
     made.add_argument("--workload", metavar="TEXT", help="what the table should be good at: 'all 3-way', or statements about it")
-    made.add_argument("--rows", type=int, metavar="NUMBER", help="how many rows to draw (default: about as many as are private)")
-    made.add_argument("--bins", type=int, metavar="NUMBER", help="into how many parts the range of a number is cut (default: the "
+    made.add_argument("--rows", type=int, metavar="NUMBER", help="how many rows to draw (default: about as many as the private "
+                                                                 "table has)")
+    made.add_argument("--bins", type=int, metavar="NUMBER", help="into how many bins the range of a number is cut (default: the "
                       "bins of the policy, or 32)")
     made.add_argument("--max-rows", type=int, metavar="NUMBER", help="the most rows of each entity that are used")
     made.add_argument("--to", metavar="FILE", help="write the rows to a new CSV or Parquet file")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @contextlib.contextmanager
 def waiting(what: str = "asking ...") -> Iterator[None]:
-    """A sign of life on long work, where a person is watching."""
+    """A context that shows a progress indicator during long work, if stderr is a terminal."""
     if not sys.stderr.isatty():
         yield
         return
@@ -33,8 +33,8 @@ def console() -> Console:
 
 
 def print_wrapped(text: str, stream: TextIO | None = None) -> None:
-    """Print lines, to the output or another stream; on a terminal those that are too long are broken between words, and go on
-    below their first word where that is set apart by blanks, or a little to the right of their beginning."""
+    """Print lines to the output or another stream. On a terminal, long lines are broken between words. Continuation lines are
+    aligned with the column after the first word if blanks set that word apart, and slightly indented otherwise."""
     stream = stream if stream is not None else sys.stdout
     if not stream.isatty():
         print(text, file=stream)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def budget_of(session: Session) -> Spending:
-    """The state of the session's budget, with the ledger read anew."""
+    """The state of the session's budget, from the ledger's current contents."""
     ledger, budget = session.ledger, session.budget
     return Spending(budget=budget.name, entity=budget.entity, accounts=accounts_of(session), spent=ledger.spent(budget.name),
                     prices=ledger.prices(budget.name), at=float(budget.total.delta / 2) or REPORT_DELTA,
@@ -25,7 +25,8 @@ def budget_of(session: Session) -> Spending:
 
 
 def accounts_of(session: Session) -> tuple[BudgetLine, ...]:
-    """The accounts of the session's budget, with the ledger read anew: the whole, and the analyst's own where there is one."""
+    """The accounts of the session's budget, from the ledger's current contents: the whole, and the analyst's own if there is
+    one."""
     ledger, budget, analyst = session.ledger, session.budget, session.analyst
     ledger.refresh()
     totals = {None: budget.total, analyst: budget.of(analyst)}
@@ -34,7 +35,8 @@ def accounts_of(session: Session) -> tuple[BudgetLine, ...]:
 
 
 def left_if_known(session: Session, everybody: str = ALL) -> str:
-    """What is left in each account, in words; nothing if that cannot be told now, as beside an answer that is paid for."""
+    """What is left in each account, in words; "" if it cannot be determined now: a failure must not spoil an answer that is
+    already paid for."""
     with contextlib.suppress(Exception):
         return left_in_words(accounts_of(session), everybody)
     return ""
@@ -42,7 +44,7 @@ def left_if_known(session: Session, everybody: str = ALL) -> str:
 
 def asked_of(session: Session, statements: Sequence[str], told: Explanation | None = None, *, values: str = "",
              about: Sequence[tuple[str, str]] = ()) -> Asked:
-    """What a page about these statements says beside their answers, now; `told` explains them."""
+    """The facts that a page shows about these statements besides their answers; `told` explains the statements."""
     return Asked(statements=tuple(statements), spending=budget_of(session), policy=session.policy, at=dt.datetime.now(dt.UTC),
                  values=values, plan="" if told is None else str(told), about=tuple(about),
                  expected=() if told is None else tuple(each.error for each in told.expected))

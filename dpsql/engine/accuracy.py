@@ -19,7 +19,7 @@ from dpsql.batch.workload_plan import batch, check_fitting, identity_of, left_ou
 from dpsql.catalog.price import Price
 from dpsql.engine.accounts import left_in_budget
 from dpsql.engine.batches import all_linear, answers_read, batch_steps, which
-from dpsql.engine.charging import Bill, Charged, located, refusal
+from dpsql.engine.charging import Charged, ChargeRequest, located, refusal
 from dpsql.engine.kept_measurements import kept_records
 from dpsql.engine.session import Session
 from dpsql.errors import BudgetExhausted, OptionError
@@ -60,7 +60,7 @@ class Accurate(Charged[Answers]):
             made = self.cheapest()
             told = explained_batch(made, self.session.kernel, entity=self.session.catalog.entity.name,
                                    price=str(price_of(made) or "nothing"), left=left_in_budget(self.session))
-            return replace(told, first_line=made.told, notes=left_out_of(made, self.session.catalog))
+            return replace(told, first_line=made.goals_and_price, notes=left_out_of(made, self.session.catalog))
 
     def answer(self) -> Answer:
         return self.answers()[0]
@@ -73,7 +73,7 @@ class Accurate(Charged[Answers]):
     def read(self, stored: str) -> Answers:
         return answers_read(stored, self.asked)
 
-    def bill(self) -> Bill | Answers:
+    def bill(self) -> ChargeRequest | Answers:
         """The bill for the cheapest plan, or the answers themselves if earlier measurements suffice."""
         made = self.cheapest()
         options = replace(self.options, price=price_of(made))
@@ -83,8 +83,8 @@ class Accurate(Charged[Answers]):
             return found
         return Dear(steps=steps, cost=made.allotted, views=[group.view for group in made.groups], options=options, made=made)
 
-    def too_dear(self, refused: Refused, due: Bill) -> BudgetExhausted:
-        """The refusal, with the accuracy that the remaining budget can buy."""
+    def too_dear(self, refused: Refused, due: ChargeRequest) -> BudgetExhausted:
+        """The error, stating which accuracy the remaining budget can buy."""
         fault = refusal(refused, due.options, self.session)
         if isinstance(due, Dear):
             ledger, budget = self.session.ledger, self.session.budget.name
@@ -93,7 +93,7 @@ class Accurate(Charged[Answers]):
         return fault
 
 
-class Dear(Bill):
+class Dear(ChargeRequest):
     """The bill for an accuracy, with the plan that meets it."""
 
     made: AccuracyPlan
@@ -101,7 +101,7 @@ class Dear(Bill):
 
 def accurate(queries: Sequence[Query], questions: Sequence[Question], general: Goal | None, options: Options,
              given: Sequence[Option], session: Session) -> Accurate:
-    """The plan of statements with required accuracies; `general` is the one required of all of them, if any.
+    """The plan of statements with required accuracies; `general` is the accuracy required of all statements, if any.
 
     Raises a located error if one of them is wrong.
     """
@@ -143,8 +143,7 @@ def _account(given: Sequence[Option], session: Session) -> Price:
 
 def cheapest(queries: Sequence[Query], asked: Sequence[LinearStatement], goals: Goals, given: Sequence[Option],
              options: Options, session: Session) -> AccuracyPlan:
-    """The plan with the least price. Raises a located error if that is more than a price that is given, or no plan meets the
-    accuracy."""
+    """The cheapest plan. Raises a located error if it costs more than the given price, or if no plan meets the accuracy."""
     account = _account(given, session)
     unit = pure(Fraction(1)) if account.epsilon is not None and not account.delta else concentrated(Fraction(1))
     with located(queries[0].text), time_for(options):

@@ -8,7 +8,7 @@ from itertools import product
 
 import numpy as np
 
-from dpsql.answers.answer import ALL_ROWS, Answer, whole
+from dpsql.answers.answer import ALL_ROWS, Answer, without_limit
 from dpsql.batch.counted_keys import CountedKeys, counted_keys
 from dpsql.engine.session import Session
 from dpsql.engine.single import SingleStatement, bound_to, compiled
@@ -35,7 +35,7 @@ class AnsweredGroups(Frozen):
 
 
 def group_marginals(counted: CountedKeys, names: Mapping[str, str], session: Session) -> Iterator[MarginalMeasurement]:
-    """The marginals of these keys, under these names, that were counts by groups of the same rows."""
+    """The marginals of these keys, under these names, from earlier counts by groups of the same rows."""
     for text in session.ledger.texts(session.account, "GROUP", MOST_BOUND):
         found = _answered(text, session)
         marginal = _marginal(found, counted, names) if found is not None and found.keys.rows == counted.rows else None
@@ -53,8 +53,8 @@ def _answered(text: str, session: Session) -> AnsweredGroups | None:
         view, known = limited_view(question, options, session.kernel, span_of(query.tree))
         if known.public or not question.keys or question.scalars or not _whole(question):
             return None
-        made = SingleStatement(program=compiled(whole(question), options, view, known, session), shown=ALL_ROWS, text=text,
-                               session=session)
+        made = SingleStatement(program=compiled(without_limit(question), options, view, known, session), shown=ALL_ROWS,
+                               text=text, session=session)
     except Error:  # such as a table that is not there any more
         return None
     stored = session.ledger.stored(session.account, made.identity, session.kernel.version)

@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from dpsql.answers.answer import Answer
 from dpsql.answers.described_columns import DescribedColumn, as_described, showing_ends, with_ends
-from dpsql.engine.charging import Bill, Charged
+from dpsql.engine.charging import Charged, ChargeRequest
 from dpsql.engine.decide import decide
 from dpsql.engine.guard import guarded
 from dpsql.engine.parameters import Parameters, check_parameters
@@ -53,7 +53,7 @@ def answer(text: str, session: Session, parameters: Parameters = ()) -> Result:
 
 @guarded
 def answer_parsed(statement: Statement, text: str, session: Session, parameters: Parameters = ()) -> Result:
-    """The same of what a text was parsed to."""
+    """The same for a parsed statement."""
     return _answered(_planned(statement, text, session, parameters))
 
 
@@ -89,7 +89,7 @@ def _answered(made: PlannedStatement) -> Result:
 
 @guarded
 def describe(text: str, session: Session, parameters: Parameters = ()) -> tuple[DescribedColumn, ...]:
-    """The columns that the answer to a statement will have. The statement is planned, and not run: nothing is charged, and no
+    """The columns that the answer to a statement will have. The statement is planned but not run: nothing is charged, and no
     private row is read. Raises a located `errors.Error` if the statement is wrong."""
     statement = parse(text)
     found = decide(statement, session_for(session, statement), parameters).columns
@@ -97,8 +97,7 @@ def describe(text: str, session: Session, parameters: Parameters = ()) -> tuple[
 
 
 def session_for(session: Session, *statements: Statement) -> Session:
-    """The session, with the account's synthetic tables beside the policy's where statements name tables that the policy does not
-    have."""
+    """The session; if statements name tables that the policy does not have, extended by the account's synthetic tables."""
     named = {name for statement in statements for name in tables_named(statement)}
     if all(session.catalog.table(name) is not None for name in named):
         return session
@@ -108,7 +107,7 @@ def session_for(session: Session, *statements: Statement) -> Session:
 
 
 def tables_named(statement: Statement) -> list[str]:
-    """The tables that a statement names, without those that it makes in WITH."""
+    """The tables that a statement names, without those that it defines in WITH."""
     match statement:
         case Explain(query=query) | Synthesize(query=query) | OpenModel(query=query):
             return tables_named(query)
@@ -131,7 +130,7 @@ def explain(query: Explained, session: Session, parameters: Parameters = ()) -> 
 
 @guarded
 def priced(query: Explained, session: Session, parameters: Parameters = ()) -> tuple[Explanation, Charge | None]:
-    """What a statement would do and cost, and what it would be charged now, None if it is free; planned once."""
+    """The explanation of a statement, and what it would be charged now (None if it is free), from a single planning."""
     plan = decide(query, session_for(session, query), parameters)
     return plan.explain(), _due(plan)
 
@@ -145,4 +144,4 @@ def _due(plan: Plan) -> Charge | None:
     if not isinstance(plan, Charged) or plan.is_stored:
         return None
     due = plan.bill()
-    return due.cost.rounded() if isinstance(due, Bill) else None
+    return due.cost.rounded() if isinstance(due, ChargeRequest) else None

@@ -9,7 +9,7 @@ from typing import Any
 from dpsql.answers.answer import Answer, of_json, told_withheld
 from dpsql.answers.described_columns import DescribedColumn
 from dpsql.engine.accounts import left_in_budget
-from dpsql.engine.charging import Bill, Charged, located
+from dpsql.engine.charging import Charged, ChargeRequest, located
 from dpsql.engine.parameters import Parameters, named
 from dpsql.engine.session import Session
 from dpsql.engine.single import compiled
@@ -65,14 +65,14 @@ def around_released(query: Query, session: Session, parameters: Parameters) -> A
 
 
 def released_first(scalars: tuple[Scalar, ...]) -> Question:
-    """A question that reads no rows of its own: it only has these released before it."""
+    """A question that reads no rows of its own, only values that are released first."""
     return Question(view=_NO_ROWS, keys=(), aggregates=(), scalars=scalars, outputs=(
         Output(name="one", expr=Literal(value=1, type=Type.BIGINT)),))
 
 
 def meant(around: AroundReleased) -> bool:
-    """Whether the aggregates over released rows mean what they say: these rows were not chosen by key selection, they are not
-    grouped by noisy numbers, and they are not merely counted, which would count all declared groups, with rows or without."""
+    """Whether aggregates over the released rows are meaningful. They are not if the rows were chosen by key selection, if they
+    are grouped by noisy numbers, or if they are only counted: that would count all declared groups, with or without rows."""
     selected = {name for name, table in around.tables.items() if any(key.domain is None for key in table.question.keys)}
     noisy = around.measured
     for node in bottom_up(around.rows.node):
@@ -124,10 +124,10 @@ class AroundStatement(Charged[Answer]):
     def read(self, stored: str) -> Answer:
         return of_json(stored).named([name for name, _ in self.around.rows.shown])
 
-    def bill(self) -> Bill:
+    def bill(self) -> ChargeRequest:
         program = self.program
-        return Bill(steps=self._steps(self._left_out()), cost=program.cost, options=program.options,
-                    views=[below.view for _, below in program.first])
+        return ChargeRequest(steps=self._steps(self._left_out()), cost=program.cost, options=program.options,
+                             views=[below.view for _, below in program.first])
 
     def _steps(self, left: tuple[str, ...]) -> Generator[Request, Any, Answer]:
         program, session, tables = self.program, self.session, self.around.tables

@@ -16,7 +16,7 @@ from dpsql.batch.records import Record, recording
 from dpsql.batch.workload_answers import Answers, of_json
 from dpsql.batch.workload_plan import Batch, check_fitting, identity_of, least, left_out_of, notes_of
 from dpsql.engine.accounts import left_in_budget
-from dpsql.engine.charging import Bill, Charged, compose_answer, located, with_minimum_frequency
+from dpsql.engine.charging import Charged, ChargeRequest, compose_answer, located, with_minimum_frequency
 from dpsql.engine.parameters import Parameters, shared_out
 from dpsql.engine.session import Session
 from dpsql.engine.single import fits, strategies
@@ -42,7 +42,7 @@ LIMITS = "max_rows = 10, or rows_per_entity in the policy"
 
 def all_bound(queries: Sequence[Query], session: Session, options: Sequence[Option],
               parameters: Parameters) -> tuple[Options, list[Question]]:
-    """The options of a workload and the question of each statement. Raises a located error if one of them is wrong."""
+    """The options of a workload, and the question of each statement. Raises a located error if a statement is wrong."""
     chosen = read_options(options, default=session.price, confidence=session.confidence, known=(), strategies=strategies,
                           fits=fits)
     questions = []
@@ -68,7 +68,7 @@ def all_linear(queries: Sequence[Query], questions: Sequence[Question], options:
 
 
 def which(number: int, queries: Sequence[Query]) -> str:
-    """How errors name the text of a statement."""
+    """The name of a statement in errors."""
     return f"statement {number + 1}" if len(queries) > 1 else "SQL"
 
 
@@ -153,9 +153,9 @@ class WorkloadStatement(Charged[Answers]):
     def read(self, stored: str) -> Answers:
         return answers_read(stored, self.made.asked)
 
-    def bill(self) -> Bill:
-        return Bill(steps=batch_steps(self.made, self.options, self.session), cost=self.made.allotted, options=self.options,
-                    views=[group.view for group in self.made.groups])
+    def bill(self) -> ChargeRequest:
+        return ChargeRequest(steps=batch_steps(self.made, self.options, self.session), cost=self.made.allotted,
+                             options=self.options, views=[group.view for group in self.made.groups])
 
 
 def answers_read(stored: str, asked: Sequence[LinearStatement]) -> Answers:
@@ -164,7 +164,8 @@ def answers_read(stored: str, asked: Sequence[LinearStatement]) -> Answers:
 
 
 def batch_steps(made: Batch, options: Options, session: Session) -> Generator[Request, Any, Answers]:
-    """The requests of a batch, and the answers made from them. What they leave out is determined at once, before any charge."""
+    """The requests of a batch, and the answers made from them. What the answers leave out is determined at once, before any
+    charge."""
     return _steps(made, options, session, left_out_of(made, session.catalog))
 
 
@@ -178,7 +179,7 @@ def _open(one: LinearStatement, aggregates: Mapping[str, Estimate], options: Opt
 def _steps(made: Batch, options: Options, session: Session, left_out: tuple[str, ...]) -> Generator[Request, Any, Answers]:
     records: list[Record] = []
     found = yield from recording(made.steps(), records)
-    notes = (*([made.told] if isinstance(made, AccuracyPlan) else []), *notes_of(made), *found.notes, *left_out)
+    notes = (*([made.goals_and_price] if isinstance(made, AccuracyPlan) else []), *notes_of(made), *found.notes, *left_out)
     told = notes if len(made.asked) == 1 else ()
     answers = tuple(compose_answer(
         one.question, options, Released(cells=cells, aggregates=_open(one, aggregates, options, session), notes=told), session,

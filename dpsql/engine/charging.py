@@ -56,7 +56,7 @@ def located(text: str, source: str = "SQL") -> Iterator[None]:
         raise InternalError(f"this statement could not be planned ({fault})", code="plan").located(text, source) from None
 
 
-class Bill(Frozen):
+class ChargeRequest(Frozen):
     """What is executed and charged: its `steps` produce the answer, `views` are the relations they query."""
 
     steps: Generator[Request, Any, Any]
@@ -81,15 +81,16 @@ class Charged(AbstractFrozen, Generic[Made]):
         """A stored answer, in the form requested now."""
 
     @abc.abstractmethod
-    def bill(self) -> Bill | Made:
-        """What has to be paid for; or the answer itself, if it is free."""
+    def bill(self) -> ChargeRequest | Made:
+        """The bill for the statement; or the answer itself, if it is free."""
 
     @abc.abstractmethod
     def explanation(self) -> Explanation:
-        """What it would do and cost if it was not answered before; spends nothing."""
+        """What the statement would do and cost if it had not been answered before; spends nothing."""
 
     def explain(self) -> Explanation:
-        """What it would do and cost; spends nothing. Raises the located error of a statement that is too large to be asked."""
+        """What the statement would do and cost; spends nothing. Raises a located error if the statement is too large to be
+        answered."""
         is_stored = self.is_stored
         if not is_stored:
             with located(self.text):
@@ -112,10 +113,10 @@ class Charged(AbstractFrozen, Generic[Made]):
         if stored is not None:
             return self.read(stored)
         due = self.bill()
-        return self._paid(due, identity) if isinstance(due, Bill) else due
+        return self._paid(due, identity) if isinstance(due, ChargeRequest) else due
 
-    def stored_or_paid_at_once(self, due: Bill) -> Made:
-        """The same, where a bill takes little: the kernel itself looks up what is stored, so that a server is asked once."""
+    def stored_or_paid_at_once(self, due: ChargeRequest) -> Made:
+        """The same for a small bill: the kernel itself looks for a stored answer, so that a server needs only one round trip."""
         try:
             return self._paid(due, self.identity, unless_stored=True)
         except AnsweredBefore as found:
@@ -124,7 +125,7 @@ class Charged(AbstractFrozen, Generic[Made]):
     def _stored(self, identity: str) -> str | None:
         return self.session.ledger.stored(self.session.account, identity, self.session.kernel.version)
 
-    def _paid(self, due: Bill, identity: str, *, unless_stored: bool = False) -> Made:
+    def _paid(self, due: ChargeRequest, identity: str, *, unless_stored: bool = False) -> Made:
         session = self.session
         session.kernel.check()  # files may have been changed while the statement was planned
         try:
@@ -137,15 +138,15 @@ class Charged(AbstractFrozen, Generic[Made]):
         except Refused as refused:
             raise self.too_dear(refused, due).located(self.text) from None
 
-    def too_dear(self, refused: Refused, due: Bill) -> BudgetExhausted:
-        """The refusal for a charge that would exceed a limit."""
+    def too_dear(self, refused: Refused, due: ChargeRequest) -> BudgetExhausted:
+        """The error for a charge that would exceed a limit."""
         return refusal(refused, due.options, self.session)
 
 
 def _check_size(due: object, text: str) -> None:
     """Raises the OperationalError with which the kernel refuses, before a charge, relations or a first request that are too
     large, and what `_begun_uncharged` raises."""
-    if not isinstance(due, Bill):
+    if not isinstance(due, ChargeRequest):
         return
     first = next(_begun_uncharged(due.steps, text), None)
     for plan in (*due.views, *(first.plans if first is not None else ())):
@@ -171,8 +172,8 @@ def _begun_uncharged(steps: Generator[Request, Any, Made], text: str) -> Generat
 
 @contextlib.contextmanager
 def open_account(text: str, session: Session) -> Iterator[None]:
-    """A context that raises BudgetExhausted, located, if the account has too many failed or running statements; and before it
-    OperationalError, if the statement was interrupted."""
+    """A context that raises BudgetExhausted, located, if the account has too many failed or running statements. Before that it
+    raises OperationalError if the statement was interrupted."""
     go_on()
     try:
         yield
@@ -196,7 +197,7 @@ def compose_answer(question: Question, options: Options, released: Released, ses
 
 
 def refusal(refused: Refused, options: Options, session: Session) -> BudgetExhausted:
-    """The refusal of a charge that a budget cannot pay, which states what is left."""
+    """The error for a charge that a budget cannot pay, stating what is left."""
     accounts = {account.whose: account for account in accounts_of(session)}
     account = replace(accounts.pop(refused.analyst), spent=refused.spent)
     place = options.span.get("epsilon", options.span.get("rho"))

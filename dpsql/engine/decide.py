@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from dpsql.answers.answer import rows_shown, whole
+from dpsql.answers.answer import rows_shown, without_limit
 from dpsql.answers.described_columns import OF_DROP, columns_of
 from dpsql.engine.charging import located, with_minimum_frequency
 from dpsql.engine.free_plans import DeclaredGroups, Explaining, Listings, Public
@@ -111,9 +111,9 @@ def _shown(statement: Show, session: Session, parameters: Parameters) -> Plan:
 
 
 def _described(statement: Describe, session: Session, parameters: Parameters) -> Plan:
-    from dpsql.answers.listings import described
+    from dpsql.answers.listings import table_listing
 
-    return Listings(listed=lambda: described(session.catalog, statement.table, statement.span, statement.text))
+    return Listings(listed=lambda: table_listing(session.catalog, statement.table, statement.span, statement.text))
 
 
 _KINDS: Mapping[type[Any], Callable[[Any, Session, Parameters], Plan]] = {
@@ -125,8 +125,8 @@ FORMS = ("outer-union", "window-here", "inner-limit", "scalar-subquery", "no-agg
 
 
 def clearer(alone: SqlError | Unsupported, around: SqlError | Unsupported) -> SqlError | Unsupported:
-    """The error to report for a statement that can be answered neither as one question nor as SQL over several: the latter's, if
-    no single question has its form."""
+    """The error to report for a statement that can be answered neither as one question nor as SQL over several. It is the
+    latter's if the statement does not have the form of a single question."""
     return around if alone.code in FORMS else alone
 
 
@@ -155,7 +155,7 @@ def _one_question(query: Query, session: Session, parameters: Parameters) -> Pla
                               code="workload", subject="planning", span=options.span.get("planning"),
                               try_="strategy = 'auto' beside it")
         question = with_minimum_frequency(question, known, session)
-        program = compiled(whole(question), options, view, known, session)
+        program = compiled(without_limit(question), options, view, known, session)
     single = SingleStatement(program=program, shown=rows_shown(question.limit, question.offset), text=query.text, session=session)
     if not program.idle or program.first:
         return single

@@ -103,7 +103,7 @@ class Listings(Frozen):
         return columns_of(table.columns) if isinstance(table, Listing) else ()
 
     def explain(self) -> Explanation:
-        raise TypeError("a list has no price")
+        raise TypeError("a listing has no price")
 
     def answer(self) -> Tabular:
         return self.listed()

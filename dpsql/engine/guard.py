@@ -17,8 +17,8 @@ R = TypeVar("R")
 
 
 def guarded(step: Callable[P, R]) -> Callable[P, R]:
-    """A decorator for all that can be asked of a session: where files were changed since it was opened, it is refused, and
-    unexpected faults of the function become one `InternalError`, located in the first text among its arguments.
+    """A decorator for all requests to a session. It refuses them if files have changed since the session was opened, and turns
+    unexpected faults into one `InternalError`, located in the first text among the arguments.
 
     What fails after a charge never gets here, as the kernel turns it into an `Incident`; so nothing was charged. The message is
     the same whatever went wrong, and has no cause attached, which could reveal public tables that the analyst may not see.
@@ -45,7 +45,7 @@ def guarded(step: Callable[P, R]) -> Callable[P, R]:
 
 
 def fault_of_dpsql(text: str) -> InternalError:
-    """The error for an unexpected fault before a charge: located in the text that was asked. Every fault has the same text."""
+    """The error for an unexpected fault before a charge, located in the statement. All faults get the same text."""
     return InternalError("a fault in dpsql stopped this before anything was charged", code="fault", text=text,
                          try_="writing it in another way, and reporting the statement to the maintainers",
                          span=Span(0, len(text.split("\n", 1)[0])) if text else None)

@@ -23,8 +23,8 @@ def kept_records(session: Session) -> list[Record]:
 
 def known_marginals(counted: CountedKeys, names: Mapping[str, str], domain: TableDomain, session: Session) -> tuple[
         MarginalMeasurement, ...]:
-    """The marginals of a table that earlier statements tell, by the names of its columns, each columns' only once: small ones
-    first, as far as there is room for them in one model."""
+    """The marginals of a table that earlier statements have measured, by the names of its columns. Each set of columns occurs
+    once; small ones come first, as far as they fit into one model."""
     told = [marginal for record in kept_records(session) if record.asked.sums == counted.rows
             for marginal in counted.marginals(record, names)]
     told += group_marginals(counted, names, session)

@@ -43,7 +43,7 @@ class TableNote(Frozen):
 
 
 def standing(session: Session) -> dict[str, str]:
-    """The stored forms of the account's synthetic tables, by their names in lower case."""
+    """The stored forms of the account's synthetic tables that are not dropped, by their names in lower case."""
     made: dict[str, str] = {}
     found: dict[str, str] = {}
     for body in session.ledger.holding(session.account, session.kernel.version, SYNTHETIC):
@@ -63,18 +63,18 @@ def standing(session: Session) -> dict[str, str]:
 
 
 def content_of(stored: str) -> str:
-    """Identifies a stored form: the same statement of another account gave other rows."""
+    """A digest of a stored form, as the same statement of another account gives other rows."""
     return hashlib.sha256(stored.encode()).hexdigest()
 
 
 def keep_again(name: str, stored: str, session: Session, text: str) -> None:
-    """Notes that a table stands, if it was dropped."""
+    """Record that a table is available again, if it was dropped."""
     if standing(session).get(name.lower()) != stored:
         _record(TableNote(name=name, content=content_of(stored)), session, text)
 
 
 def drop(statement: Drop, session: Session) -> Listing:
-    """Notes that a table is hidden. Raises SqlError, located, if the account has no synthetic table of this name."""
+    """Record that a table is dropped. Raises SqlError, located, if the account has no synthetic table of this name."""
     names = standing(session)
     if statement.name.lower() not in names:
         close = difflib.get_close_matches(statement.name.lower(), names, n=1)

@@ -44,20 +44,21 @@ class AskedTable(Frozen):
 
 
 def linked_tables(statement: SynthesizeTables, terms: SynthesisTerms, session: Session) -> LinkedTables:
-    """Raises a located error if a query is not of one table, or where the tables do not hang together."""
+    """The linked tables of a statement. Raises a located error if a query reads several tables, or if the tables are not
+    connected."""
     plain = [_plain(asked, session) for asked in statement.tables]
     for i, one in enumerate(plain):
         if one.asked.name.lower() in [other.asked.name.lower() for other in plain[:i]]:
             raise SqlError(f"two tables are named {one.asked.name}", code="synthesis", span=one.asked.span,
                            subject=one.asked.name, try_=f"{one.asked.name}_2 for one of them")
         if one.base in [other.base for other in plain[:i]]:
-            raise Unsupported(f"two of these tables are of {one.base.name}", code="synthesis", span=one.asked.span,
+            raise Unsupported(f"two of these tables are made from {one.base.name}", code="synthesis", span=one.asked.span,
                               subject=one.base.name, try_=APART)
     links = [_link(one, plain) for one in plain]
     tops = [at for at, link in enumerate(links) if link is None]
     if len(plain) == 1 or len(tops) > 1:
         lost = plain[tops[-1]]
-        raise Unsupported("there is one table only" if len(plain) == 1 else f"{lost.base.name} has no foreign key to another of "
+        raise Unsupported("there is only one table" if len(plain) == 1 else f"{lost.base.name} has no foreign key to another of "
                           "these tables", code="synthesis", span=lost.asked.span, subject=lost.base.name, try_=APART)
     references: dict[int, list[str]] = {at: [] for at in range(len(plain))}
     for at, link in enumerate(links):
@@ -114,7 +115,7 @@ def _link(one: AskedTable, plain: Sequence[AskedTable]) -> tuple[int, ForeignKey
     if len(found) > 1 or any(len(key.columns) > 1 for _, key in found):
         raise Unsupported(f"{one.base.name} refers to other tables here by several columns", code="synthesis",
                           span=one.asked.span, subject=one.base.name,
-                          try_="tables with one foreign key each, of one column")
+                          try_="tables with one foreign key each, on one column")
     return found[0] if found else None
 
 

@@ -56,7 +56,7 @@ FORM = "SELECT sex, COUNT(*) FROM people_model WHERE age > 40 GROUP BY sex"
 
 
 def asked_online(query: Query, names: Set[str], session: Session, parameters: Parameters) -> OnlineStatement | None:
-    """The plan of a query, if one of these names, which it has for tables, is that of an online model of the account; else None.
+    """The plan of a query that reads an online model of the account, given the names of its tables; None for other queries.
     Raises a located error."""
     model = next((made for name, made in models(session).items() if name.lower() in names), None)
     if model is None:
@@ -172,7 +172,7 @@ class OnlineStatement(Frozen):
             f"{sum(each.size for each in self.groups):,} counts are compared with the model",
             f"those that are within {model.reach(0.95):,.4g} of it are answered by it",
             f"others are measured: {left:,} of {model.updates:,} are left" if left else
-            "none can be measured any more, so no accuracy is promised"), (
+            "no more counts can be measured, so no accuracy is promised"), (
             Expected(aggregate="COUNT(*) that is measured", error=model.spread, named=""),))
 
     def _explained(self, stages: tuple[str, ...], expected: tuple[Expected, ...] = ()) -> Explanation:
@@ -258,8 +258,8 @@ class OnlineStatement(Frozen):
     def _notes(self, kinds: np.ndarray[Any, np.dtype[np.str_]]) -> Iterator[str]:
         model = self.model
         if (kinds == "near").any():
-            yield f"counts that the model answers are within {model.reach(float(self.options.confidence)):,.4g} of it"
+            yield f"counts answered by the model are within {model.reach(float(self.options.confidence)):,.4g} of it"
         if (kinds == "measured").any():
-            yield f"{int((kinds == 'measured').sum()):,} counts were far from the model, and are measured"
+            yield f"{int((kinds == 'measured').sum()):,} counts were far from the model and were measured"
         if (kinds == "model").any():
             yield f"all {model.updates:,} measurements of {model.name} are used up: no accuracy is promised any more"

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 from dpsql.answers.described_columns import OF_ONLINE_MODEL, DescribedColumn, columns_of
 from dpsql.engine.accounts import left_in_budget
-from dpsql.engine.charging import Bill, Charged, located
+from dpsql.engine.charging import Charged, ChargeRequest, located
 from dpsql.engine.session import Session
 from dpsql.engine.synthesizing import check_name, coded_question, limited_rows, named_once, rows_left_out, shortened
 from dpsql.errors import Unsupported
@@ -32,7 +32,7 @@ MOST_CELLS = 2**20  # of the histogram of a model
 
 
 def opening(statement: OpenModel, session: Session) -> OpeningStatement:
-    """The plan of the statement; no private rows are read. Raises a located error if it is wrong."""
+    """The plan of a statement that opens an online model; no private rows are read. Raises a located error if it is wrong."""
     with located(statement.text):
         terms = read_online_terms(statement.options, default=session.price)
         price = priced(terms.options.price, session.budget, terms.options.span)
@@ -49,11 +49,11 @@ def opening(statement: OpenModel, session: Session) -> OpeningStatement:
 
 
 def coded_rows(statement: OpenModel, terms: OnlineTerms, session: Session) -> tuple[Question, CodedTable, tuple[Form, ...], bool]:
-    """The rows that a model is about: their query, the columns with their listed values, the forms of these, and whether an
-    entity only adds rows. Raises a located error."""
+    """The rows of a model: their query, the columns with their listed values, the forms of these, and whether an entity only adds
+    rows. Raises a located error."""
     place = span_of(statement.query.tree)
     if statement.query.parameters:
-        raise Unsupported("an online model has no parameters, as its statement is planned again by each count", code="parameters",
+        raise Unsupported("an online model cannot have parameters, as each count plans its statement again", code="parameters",
                           span=place, try_="the values themselves")
     question, forms = coded_question(statement.query, session, terms.bins, ())
     view, known = limited_rows(question, session, terms.options, place)
@@ -85,8 +85,9 @@ def _check_size(table: CodedTable, span: Span | None) -> None:
         largest = max(table.columns, key=lambda column: len(column.values))
         raise Unsupported(
             f"these columns have {cells:,} combinations of values, and an online model has at most {most:,}",
-            code="too-large", span=span, subject=largest.name, try_=f"fewer columns; bins = 8 among the OPTIONS, where there are "
-            f"numbers; a coarser expression of {largest.name}, which has {len(largest.values)} values; or CREATE SYNTHETIC TABLE")
+            code="too-large", span=span, subject=largest.name, try_=f"fewer columns; bins = 8 among the OPTIONS, if there are "
+            f"columns of numbers; a coarser expression of {largest.name}, which has {len(largest.values)} values; or CREATE "
+            "SYNTHETIC TABLE")
 
 
 class OpeningStatement(Charged[OnlineModel]):
@@ -108,7 +109,7 @@ class OpeningStatement(Charged[OnlineModel]):
         plan, session, domain = self.plan, self.session, self.plan.table.domain
         return Explanation(
             entity=session.catalog.entity.name, steps=shortened(plan.table.view, session), rewrites=(), stages=(),
-            measurements=(measurement(plan.told[0], plan.name, plan.method, plan.allotted, plan.told[1:]),),
+            measurements=(measurement(plan.stages[0], plan.name, plan.method, plan.allotted, plan.stages[1:]),),
             expected=(plan.expected,),
             groups=f"{len(domain.columns)} columns of {domain.cells(domain.columns):,} combinations of listed values",
             cost=str(plan.terms.options.price), left=tuple(left_in_budget(session)), notes=plan.notes)
@@ -120,6 +121,6 @@ class OpeningStatement(Charged[OnlineModel]):
     def read(self, stored: str) -> OnlineModel:
         return model_of_json(stored)
 
-    def bill(self) -> Bill:
-        return Bill(steps=self.plan.steps(self.identity), cost=self.plan.allotted, options=self.plan.terms.options,
-                    views=(self.plan.table.view,))
+    def bill(self) -> ChargeRequest:
+        return ChargeRequest(steps=self.plan.steps(self.identity), cost=self.plan.allotted, options=self.plan.terms.options,
+                             views=(self.plan.table.view,))

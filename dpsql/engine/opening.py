@@ -80,7 +80,7 @@ class ConnectionTerms(Frozen):
 def file_named(name: object) -> Path:
     """A path given by a person or a policy. Raises OperationalError if no file can have that name."""
     if not isinstance(name, str | Path):
-        raise OperationalError(f"the name of a file is a text or a path, not {type(name).__name__}", code="file",
+        raise OperationalError(f"a file name must be a text or a path, not {type(name).__name__}", code="file",
                                try_="the path of a file")
     if scheme_of(str(name)) is not None:  # it is not shown: it may hold a password
         raise OperationalError("a database with a URI is not a file; put it into the policy", code="file",
@@ -99,7 +99,7 @@ def file_named(name: object) -> Path:
 
 
 def find_policy(database: str | Path | None, policy: str | Path | None) -> Path:
-    """The policy file: the one that is named, or else dpsql.toml beside the database or in the working directory."""
+    """The policy file: the one given, or otherwise dpsql.toml next to the database or in the working directory."""
     if policy is not None:
         return file_named(policy)
     beside = [file_named(database).parent / USUAL_POLICY] if database is not None else []
@@ -108,9 +108,10 @@ def find_policy(database: str | Path | None, policy: str | Path | None) -> Path:
 
 
 def find_ledger(policy: Policy, ledger: str | Path | None = None) -> tuple[Path, Path | None, EventStore | None]:
-    """The path of the ledger; if the policy names it, that of its anchor; and its store, if it is in a database of PostgreSQL:
-    then the path is that beside which its other files are. The ledger is the one named here or in the policy, or else
-    lies beside the policy under its name. Raises OperationalError if the path names no file, or the URI no such database."""
+    """The path of the ledger; the path of its anchor, if the policy names the ledger; and its store, if it is in a PostgreSQL
+    database (the path then only locates its other files). The ledger is the one given here or in the policy, or otherwise lies
+    next to the policy under its name. Raises OperationalError if the path is not a file name, or the URI not that of such a
+    database."""
     folder, beside = Path(policy.path).parent, Path(policy.path).with_suffix(".ledger")
     anchor = file_named(folder / policy.anchor) if policy.anchor else None
     named = str(ledger) if ledger is not None else policy.ledger
@@ -128,9 +129,9 @@ def find_ledger(policy: Policy, ledger: str | Path | None = None) -> tuple[Path,
 
 def open_session(database: str | Path | None, policy: str | Path | None, ledger: str | Path | None, terms: ConnectionTerms, *,
                  make_store: MakeStore | None = None, places: bool = True) -> Session:
-    """Open the policy, the database and the ledger. `make_store` is called where the data are large and no store of them is in
-    force, unless the policy says otherwise; if it says that there may be one now, the data are opened again. Without `places`,
-    the session's notes do not say where files are. Raises PolicyError, OptionError, OperationalError or LedgerError."""
+    """Open the policy, the database and the ledger. `make_store` is called if the data are large and no store of them is in
+    force, unless the policy forbids it; if it returns that there may be one now, the data are opened again. Without `places`, the
+    session's notes do not say where files are. Raises PolicyError, OptionError, OperationalError or LedgerError."""
     first, confidence = terms.price, terms.exact_confidence
     declared = read_policy(find_policy(database, policy))
     budget = choose_budget(declared, terms.budget)
@@ -159,8 +160,8 @@ def open_session(database: str | Path | None, policy: str | Path | None, ledger:
 
 def open_data(policy: Policy, database: str | Path | None, budget: Budget, ledger: ReportingLedger,
               make_store: MakeStore | None = None) -> Reader:
-    """The data as statements under a budget read them: from a store where one is in force, and otherwise where they are. See
-    `open_session` for `make_store` and for what is raised."""
+    """A reader of the data for statements under a budget: from a store if one is in force, otherwise from the source. See
+    `open_session` for `make_store` and the errors."""
     facts, folder = FactsBesideLedger(ledger), store_folder(policy, ledger)
 
     def store(origin: DataOrigin) -> Store | None:
@@ -202,8 +203,8 @@ def _is_large(reader: DuckReader) -> bool:
 
 
 def store_folder(policy: Policy, ledger: ReportingLedger) -> Path:
-    """The folder of the prepared stores of a ledger: in the one that the policy names, or beside the ledger. It is dpsql's
-    own."""
+    """The folder of the prepared stores of a ledger, inside the folder that the policy names, or next to the ledger. Only dpsql
+    writes there."""
     named = f"dpsql-store-{ledger.identity[:16]}"
     beside = ledger.path.with_name(f"{ledger.path.name}.store")
     return Path(os.path.realpath(file_named(Path(policy.path).parent / policy.store / named if policy.store else beside)))
@@ -225,7 +226,7 @@ def _uploads_of(policy: Policy, database: str | Path | None, ledger: ReportingLe
 
 def incidents(*, policy: str | Path | None = None, database: str | Path | None = None, budget: str | None = None,
               ledger: str | Path | None = None) -> list[Failure]:
-    """The statements of a budget that failed after their charge, of all analysts, oldest first: for the owner."""
+    """The statements of a budget that failed after their charge, by all analysts, oldest first. For the owner."""
     chosen, book = _books(database, policy, budget, ledger)
     with contextlib.closing(book):
         return book.failures(chosen.name)
@@ -233,8 +234,8 @@ def incidents(*, policy: str | Path | None = None, database: str | Path | None =
 
 def reopen(analyst: str, *, policy: str | Path | None = None, database: str | Path | None = None, budget: str | None = None,
            ledger: str | Path | None = None) -> int:
-    """Forgive the statements of an analyst that failed after their charge, so that new ones are answered, and those that left a
-    server late, so that new ones are answered soon: for the owner.
+    """Forgive the statements of an analyst that failed after their charge, so that new ones are answered, and those that left
+    a server late, so that new ones are answered soon. For the owner.
 
     Returns the number of these statements. What they cost stays charged.
     """
@@ -249,8 +250,8 @@ def reopen(analyst: str, *, policy: str | Path | None = None, database: str | Pa
 
 def noticed(declared: Policy, database: str | Path | None, book: ReportingLedger, budget: str,
             there: Mapping[str, tuple[Path, ...]] | None = None, *, places: bool = True) -> tuple[list[str], bool]:
-    """Warnings if the data of a policy were served under another ledger or budget, and whether this was not recorded before.
-    `there` are the files of its tables, where they were found already; without `places`, the ledgers are not named."""
+    """Warnings if the data of a policy were served under another ledger or budget, and whether this is not yet recorded. `there`
+    are the files of its tables, if already known; without `places`, the ledgers are not named."""
     gone = [name for name in book.budgets if name not in declared.budgets]
     named = f" {book.place}" if places else ""
     notes = [f"the ledger{named} holds charges to {', '.join(gone)}, which the policy does not name; they are not counted "
@@ -263,8 +264,8 @@ def noticed(declared: Policy, database: str | Path | None, book: ReportingLedger
     for old in others(now):
         if old.ledger != book.identity or old.budget not in (*declared.budgets, *gone):
             together = compared_with(declared, declared.budgets[budget], old.promise)
-            notes.append(f"these data were served before under {old.told(places=places)}, to protect each {old.entity}; what was "
-                         "spent there is not counted here, and both together protect less than either promises"
+            notes.append(f"these data were served before under {old.in_words(places=places)}, to protect each {old.entity}; what "
+                         "was spent there is not counted here, and both together protect less than either promises"
                          f"{f': {together}' if together else ''}")
     return notes, note(now)
 
@@ -287,7 +288,7 @@ def _private_places(policy: Policy) -> list[str]:
 
 
 def allowed_together(policy: Policy) -> list[str]:
-    """For each entity with several budgets, a text about the total that these allow, as each is kept separately."""
+    """For each entity with several budgets, a note on the total that they allow together, as each is kept separately."""
     found = []
     for entity in dict.fromkeys(budget.entity for budget in policy.budgets.values()):
         same = [budget for budget in policy.budgets.values() if budget.entity == entity]
@@ -314,8 +315,8 @@ def fitted(policy: Policy, budget: str, reader: Reader) -> Catalog:
 
 
 def public_values(reader: Reader) -> Values:
-    """A function that lists the values of columns of public tables. It raises ValueError for days that Python does not have, and
-    would read as other days."""
+    """A function that lists the values of columns of public tables. It raises ValueError for dates that Python cannot represent
+    and would read as other dates."""
     schema = reader.schema()
 
     def values(table: str, columns: Sequence[str], most: int) -> list[tuple[Scalar | None, ...]]:
@@ -323,14 +324,14 @@ def public_values(reader: Reader) -> Values:
         days = [(quote(name), found[0]) for name in columns if (found := carried_as(kinds.get(name, ""))) is not None]
         unread = " OR ".join(f"NOT {test}" for printed, kind in days if (test := readable(printed, kind)))
         if unread and reader.rows(f"SELECT 1 FROM {quote(table)} WHERE {unread} LIMIT 1"):
-            raise ValueError("Python has no such day, and would read another one")
+            raise ValueError("Python cannot represent this day, and would read another one")
         return reader.rows(f"SELECT DISTINCT {', '.join(map(quote, columns))} FROM {quote(table)} LIMIT {most}")
 
     return values
 
 
 def choose_budget(policy: Policy, name: str | None) -> Budget:
-    """The budget of this name, or the only one."""
+    """The budget with this name; without a name, the only one."""
     if name is None and len(policy.budgets) == 1:
         return next(iter(policy.budgets.values()))
     if not isinstance(name, str) or name not in policy.budgets:
@@ -363,7 +364,7 @@ def _user() -> str:
 
 
 def sources_of(policy: Policy) -> dict[str, SourceFiles]:
-    """The files of each table that the policy names a source for. Raises OperationalError, located, if there are none."""
+    """The files of each table for which the policy names a source. Raises OperationalError, located, if a source has none."""
     with told_by(policy, ("tables",)):
         return {name: _source_of(policy, name, source) for name, source in _named_sources(policy)}
 
@@ -409,18 +410,18 @@ def _reads(policy: Policy, reader: Reader) -> Callable[[TablePolicy], frozenset[
 
 
 def in_other_database(table: TablePolicy) -> bool:
-    """Whether a table is in a database of another kind, of which snapshots are read."""
+    """Whether a table is in a database of another kind, which is read through snapshots."""
     return scheme_of(table.source or "") is not None
 
 
 def in_snapshot(table: TablePolicy) -> bool:
-    """Whether a table is read from a snapshot: it is in a database of another kind, or in a file of another program."""
+    """Whether a table is read from a snapshot: it is in a database of another kind, or in another program's file format."""
     return in_other_database(table) or is_copied(table.source)
 
 
 def snapshot_folder(policy: Policy) -> Path:
-    """The folder of the snapshots of a policy, which no other policy has: below the one where they are kept. It is called after
-    the way from there to the policy, so that both may be moved together."""
+    """The folder of this policy's snapshots, below the folder where snapshots are kept; no other policy shares it. Its name
+    depends on the relative path from there to the policy, so both can be moved together."""
     kept = _snapshots_of(policy)
     way = os.path.relpath(os.path.realpath(policy.path), os.path.realpath(kept))
     return kept / f"dpsql-snapshots-{hashlib.sha256(os.fsencode(way)).hexdigest()[:16]}"
@@ -435,7 +436,7 @@ def _snapshots_of(policy: Policy) -> Path:
 
 
 def snapshot_table(policy: Policy, table: TablePolicy) -> SnapshotTable:
-    """What a snapshot has to hold of a table."""
+    """The contents that a snapshot of a table must have."""
     from dpsql.backends.snapshots import SnapshotTable
 
     return SnapshotTable(name=table.name, source=source_of(policy, table), relation=relation_of(table), filter=table.filter,
@@ -444,7 +445,7 @@ def snapshot_table(policy: Policy, table: TablePolicy) -> SnapshotTable:
 
 
 def snapshot_file(policy: Policy, table: TablePolicy) -> SnapshotFile:
-    """What a snapshot has to hold of a table in a file of another program."""
+    """The contents that a snapshot must have for a table in a file of another program."""
     from dpsql.backends.foreign_rows import ForeignFile
     from dpsql.backends.snapshots import SnapshotFile
 
@@ -460,7 +461,7 @@ def relation_of(table: TablePolicy) -> tuple[str, ...]:
 
 
 def source_of(policy: Policy, table: TablePolicy) -> str:
-    """The URI of a table's database; the path of a file in it is taken from the folder of the policy."""
+    """The URI of a table's database; a relative file path in it starts from the folder of the policy."""
     source = table.source or ""
     head, slashes, path = source.partition(":///")
     return f"{head}{slashes}{(Path(policy.path).parent / path).absolute()}" if head.lower() == "sqlite" and slashes else source
@@ -475,7 +476,7 @@ def open_reader(policy: Policy, database: str | Path | None, facts: RememberedFa
     """
     folder, named = Path(policy.path).parent, database
     if _in_spark(policy) and database is not None:
-        raise OperationalError("the named database would have all tables, but the policy has some in Spark", code="no-database",
+        raise OperationalError("the database given contains all tables, but in the policy some are in Spark", code="no-database",
                                try_="leaving the database out")
     if database is not None and is_copied(str(database)):
         raise OperationalError(f"{Path(database).name} can only be read by dpsql refresh, as a source in the policy",
@@ -547,7 +548,7 @@ def _made_in_spark(policy: Policy) -> Callable[[duckdb.DuckDBPyConnection], str]
 
 
 def file_table(table: TablePolicy, files: SourceFiles) -> FileTable:
-    """A table in files, as the policy declares it; a snapshot has the declared types already."""
+    """A table in files, as the policy declares it. A snapshot already has the declared types."""
     cells = {name: column.reading for name, column in table.columns.items() if name != table.row_key}
     if in_other_database(table):
         cells = {name: replace(how, type=None) for name, how in cells.items()}
@@ -561,7 +562,7 @@ def _check_sources(policy: Policy, sources: Mapping[str, SourceFiles], database:
     state = FileState.of(database) if database is not None and database.is_file() else None
     for name, files in sources.items():
         if state is not None and any((file.device, file.number) == (state.device, state.number) for file in files.files):
-            raise OperationalError(f"the source of {name} is the database that other tables are in", code="policy-schema",
+            raise OperationalError(f"the source of {name} is the database of other tables", code="policy-schema",
                                    subject=name, try_="leaving this source out, or the same source for each table of that file")
     private = {at: name for name, files in sources.items() if not policy.tables[name].public for at in files.places}
     for name, files in sources.items():
@@ -573,8 +574,8 @@ def _check_sources(policy: Policy, sources: Mapping[str, SourceFiles], database:
 
 @contextlib.contextmanager
 def told_by(policy: Policy, path: tuple[str, ...]) -> Iterator[None]:
-    """A context that locates errors in files where the policy names the file, or the key that several of its rows share; those
-    that are about no table at `path`."""
+    """A context that adds positions to errors in files: the place where the policy names the file, or the key that several rows
+    share; `path` is used for errors that are about no table."""
     try:
         yield
     except (OperationalError, IntegrityError) as fault:

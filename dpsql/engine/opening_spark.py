@@ -22,32 +22,33 @@ def cluster_of(policy: Policy) -> SparkCluster:
 
 
 def tables_in_spark(policy: Policy) -> dict[str, SparkTable]:
-    """The tables that only Spark can see."""
+    """The tables that only Spark can read."""
     return {name: SparkTable(name=name, source=str(table.source).removeprefix(IN_SPARK), public=table.public, key=table.key,
                              columns=tuple(table.columns)) for name, table in policy.tables.items() if table.in_spark}
 
 
 def private_in_spark(policy: Policy) -> frozenset[str]:
-    """The private tables that only Spark can see: all of them, or none."""
+    """The private tables that only Spark can read: all of them, or none."""
     return frozenset(name for name, table in policy.tables.items() if table.in_spark and not table.public)
 
 
 def alone_in_spark(policy: Policy, folder: Path, entity: str, facts: RememberedFacts) -> SparkStore | None:
-    """The store of an entity that is in force, where the data are nowhere but in Spark; None elsewhere. Raises OperationalError
-    if there is none."""
+    """The store in force of an entity whose data are only in Spark; None for other data. Raises OperationalError if there is no
+    such store."""
     if not private_in_spark(policy):
         return None
     store = find_spark_store(folder, entity, origin_in_spark(tables_in_spark(policy).values()), facts)
     if store is None:
-        raise OperationalError(f"the data are only in Spark, and no store by {entity} was prepared with this version of DuckDB",
+        raise OperationalError(f"the data are only in Spark, and no store by {entity} has been prepared with this version of "
+                               "DuckDB",
                                code="spark", try_="dpsql prepare")
     return store
 
 
 def read_by_spark(policy: Policy, reader: DuckReader, folder: Path, entity: str, facts: RememberedFacts,
                   alone: SparkStore | None) -> None:
-    """Let the cluster read the store of an entity: the one that has the data `alone`, or else one of the reader's data, where
-    that is in force. Raises OperationalError if it cannot."""
+    """Let the cluster read the store of an entity: `alone`, which has the only copy of the data, or otherwise a store in force of
+    the reader's data. Raises OperationalError if it cannot."""
     store = alone if alone is not None else find_spark_store(folder, entity, reader.content, facts)
     if store is not None:
         public = frozenset(name for name, table in policy.tables.items() if table.public)
@@ -56,8 +57,8 @@ def read_by_spark(policy: Policy, reader: DuckReader, folder: Path, entity: str,
 
 
 def check_in_spark(policy: Policy, catalog: Catalog, stored: Mapping[str, object] | None = None) -> None:
-    """Raises OperationalError if rows that only Spark can see belong to several entities each, or were prepared for another
-    policy. `stored` are the tables of the store, where they are to be read."""
+    """Raises OperationalError if rows that only Spark can read belong to several entities each, or were prepared for another
+    policy. `stored` are the tables of the store, if they are to be read."""
     for name in sorted(private_in_spark(policy) & catalog.tables.keys()):
         table = catalog.tables[name]
         if len(table.owners) != 1:

@@ -22,7 +22,7 @@ def named(parameters: Parameters, query: Query) -> dict[str, ParameterValue]:
         return _by_name(parameters, wanted)
     in_order = [name for name in wanted if name.startswith("?") or name.isdigit()]
     if parameters and len(in_order) < len(wanted):
-        raise ProgrammingError("the parameters of the statement have names, and the values have none", code="parameters",
+        raise ProgrammingError("the parameters of the statement have names, but the values have none", code="parameters",
                                try_="{" + ", ".join(f'"{name}": ...' for name in wanted) + "}")
     if 0 < len([name for name in wanted if name.startswith("?")]) < len(wanted):
         raise ProgrammingError("parameters must be either all ? or all numbered", code="parameters",
@@ -66,7 +66,7 @@ def _counted(number: int, thing: str) -> str:
 
 
 def shared_out(parameters: Parameters, queries: Sequence[Query]) -> list[dict[str, ParameterValue]]:
-    """The values for each of several queries: by name, or one after the other. Raises ProgrammingError if they do not match."""
+    """The values for each of several queries: by name, or in order. Raises ProgrammingError if they do not match."""
     check_parameters(parameters)
     if isinstance(parameters, Mapping):
         wanted = dict.fromkeys(name for query in queries for name in query.parameters)

@@ -24,7 +24,7 @@ class Plan(Protocol):
         ...
 
     def explain(self) -> Explanation:
-        """What it would do and cost; spends nothing."""
+        """What the statement would do and cost; spends nothing."""
         ...
 
     def answer(self) -> Result:

@@ -33,7 +33,7 @@ class Prepared(Frozen):
 
 def prepare(*, policy: str | Path | None = None, database: str | Path | None = None, budget: str | None = None,
             ledger: str | Path | None = None, buckets: int | None = None) -> list[Prepared]:
-    """Make the prepared stores of a policy: one for each kind of entity that its budgets protect, or that of one budget.
+    """Make the prepared stores of a policy: one for each kind of entity that its budgets protect, or only that of one budget.
 
     A store saves time and memory, and changes no answer. It belongs to the ledger, whose secret decides which rows a limit keeps.
     `buckets` is their number, by default one for each twelve million rows.
@@ -52,9 +52,9 @@ def prepare(*, policy: str | Path | None = None, database: str | Path | None = N
 
 
 def make_store(policy: Policy, database: str | Path | None, budget: Budget, ledger: ReportingLedger, origin: DataOrigin) -> bool:
-    """Make the store of one budget's entity while its data are opened, which come from `origin`. Returns whether there may be one
-    now: where that is impossible, the data are read where they are. Nothing is told: whoever connects may be an analyst, and
-    whether data are large, and into how many buckets they go, is decided by private rows."""
+    """Make the store of one budget's entity while its data, from `origin`, are opened. Returns whether there may be one now; if
+    not, the data are read from their source. Nothing is reported, because whoever connects may be an analyst, and private rows
+    decide whether data are large and how many buckets they need."""
     folder = store_folder(policy, ledger)
     if not _fits(folder, origin.files):
         return False

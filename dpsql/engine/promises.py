@@ -52,7 +52,7 @@ class Comparison:
     notes: list[str] = dataclasses.field(default_factory=list)
 
     def due(self, records: Mapping[str, Promised]) -> dict[str, tuple[str, bool]]:
-        """What is to be recorded, as `Ledger.rely_on` wants it. Raises PolicyError if a difference is not accepted."""
+        """The records to make, as `Ledger.rely_on` expects them. Raises PolicyError if a difference is not accepted."""
         self.notes.clear()
         found = self.differences(records)
         accepted = {(one.budget, one.change) for one in self.accepted}
@@ -68,7 +68,7 @@ class Comparison:
         return due
 
     def differences(self, records: Mapping[str, Promised]) -> list[Difference]:
-        """All that the policy changes of what the ledger's charges promised, those of this budget first."""
+        """All differences between the policy and what the ledger's charges promised, those of this budget first."""
         own, found = self.budget.name, []
         for name in sorted(records, key=lambda name: (name != own, name)):
             record = read(records[name])
@@ -105,7 +105,7 @@ class Comparison:
 
 
 def check_promise(policy: Policy, budget: Budget, ledger: ReportingLedger) -> None:
-    """Raise PolicyError where a policy changes what charges promised, and the owner has not accepted that. Records nothing."""
+    """Raise PolicyError if a policy breaks what charges promised, and the owner has not accepted that. Records nothing."""
     Comparison(policy=policy, budget=budget, ledger=ledger).due(ledger.promised())
 
 
@@ -116,8 +116,8 @@ def check_promises(policy: Policy, ledger: ReportingLedger) -> None:
 
 
 def check_views(policy: Policy, reads: Callable[[TablePolicy], frozenset[str]], ledger: ReportingLedger) -> None:
-    """Raise PolicyError where a public view reads a table that charges protected and that the policy does not mention any more.
-    `reads` names the tables that a public one reads; it is asked only where there is such a table."""
+    """Raise PolicyError if a public view reads a table that charges protected but the policy no longer mentions. `reads` names
+    the tables that a public one reads; it is called only if such a table exists."""
     missing = [(budget, name, table) for budget, kept in ledger.promised().items()
                for name, table in left_out(read(kept), policy).items()]
     for public in (table for table in policy.tables.values() if table.public and missing):
@@ -133,15 +133,15 @@ def check_views(policy: Policy, reads: Callable[[TablePolicy], frozenset[str]], 
 
 
 def rely_on_promise(policy: Policy, budget: Budget, ledger: ReportingLedger) -> list[str]:
-    """Have a ledger charge under the promise of a budget, which is recorded where it is new. Returns what there is to tell of it.
-    Raises PolicyError as `check_promise` does, and LedgerError."""
+    """Let a ledger charge under the promise of a budget, which is recorded if it is new. Returns notes about it. Raises
+    PolicyError as `check_promise` does, and LedgerError."""
     compared = Comparison(policy=policy, budget=budget, ledger=ledger)
     ledger.rely_on(budget.name, compared.due)
     return compared.notes
 
 
 def not_accepted(policy: Policy, budget: Budget, ledger: ReportingLedger) -> list[Difference]:
-    """What a policy changes of what charges promised, and the owner has not accepted."""
+    """The changes of a policy that break what charges promised, and that the owner has not accepted."""
     found = Comparison(policy=policy, budget=budget, ledger=ledger).differences(ledger.promised())
     return [one for one in found if one.costs]
 
@@ -152,7 +152,7 @@ def accept(policy: Policy, budget: Budget, ledger: ReportingLedger, shown: Seque
 
 
 def history(ledger: ReportingLedger, budget: str) -> list[str]:
-    """What the charges of a budget promised, and since when, oldest first: for the owner. Empty where nothing is recorded."""
+    """What the charges of a budget promised, and since when, oldest first. For the owner. Empty if nothing is recorded."""
     kept, found = ledger.promised().get(budget), list[Promised]()
     while kept is not None:
         found.insert(0, kept)
@@ -173,12 +173,12 @@ def history(ledger: ReportingLedger, budget: str) -> list[str]:
 
 
 def recorded_elsewhere(policy: Policy, budget: Budget) -> str:
-    """What a budget promises, for the record of data that are served."""
+    """The promise of a budget, as text for the register of data that are served."""
     return json.dumps(promise_of(policy, budget).as_values())
 
 
 def compared_with(policy: Policy, budget: Budget, promise: str) -> str:
-    """What follows, in words, from charges to the same data under another ledger with this promise; "" where it is not known."""
+    """What follows, in words, from charges to the same data under another ledger with this promise; "" if that is unknown."""
     try:
         other = Promise.from_values(json.loads(promise))
     except (AttributeError, LookupError, TypeError, ValueError):
@@ -188,12 +188,12 @@ def compared_with(policy: Policy, budget: Budget, promise: str) -> str:
             for change in changes(other, now, of_another=True)]
     same = other.kinds == now.kinds
     told.insert(0, "what both reveal about one of them is bounded by the sum of both budgets" if same else
-                f"it protected {other.protected}, which bounds nothing for {now.protected}, nor the other way round")
+                f"it protected {other.protected}, which gives no bound for {now.protected}, nor the reverse")
     return "; ".join(told)
 
 
 def read(kept: Promised) -> Promise:
-    """A promise as it is recorded. Raises LedgerError if a later version has other records."""
+    """A recorded promise. Raises LedgerError if it was written by a later version in another form."""
     try:
         return Promise.from_values(json.loads(kept.text)["promise"])
     except (AttributeError, LookupError, TypeError, ValueError):
@@ -202,7 +202,7 @@ def read(kept: Promised) -> Promise:
 
 
 def additions(record: Promise, now: Promise) -> list[Change]:
-    """What a policy changes without taking anything from earlier charges, as far as it was not so before."""
+    """The changes of a policy that do not affect earlier charges and are not yet recorded."""
     found = []
     for name, table in now.tables.items():
         old = record.tables.get(name)
@@ -220,14 +220,14 @@ def additions(record: Promise, now: Promise) -> list[Change]:
 
 
 def in_words(found: Sequence[Difference]) -> list[str]:
-    """Differences, by budget, each with what it means for people."""
+    """Differences, by budget, each with an explanation."""
     charged = {one.budget: one.charged for one in found}
     return [f"this changes what the budget {name} promised {f'when {_statements(number)} charged' if number else 'before'}: "
             + "; ".join(dict.fromkeys(meaning(one) for one in found if one.budget == name)) for name, number in charged.items()]
 
 
 def meaning(one: Difference) -> str:
-    """A difference, and what it means for people, in a sentence."""
+    """One sentence that states a difference and explains what it means for people."""
     change, entity, table = one.change, one.entity, one.change.table
     match change.kind:
         case "entity":
@@ -241,8 +241,8 @@ def meaning(one: Difference) -> str:
                     f"with the {entity} that they refer to by it")
         case "key":
             now = f"now has the key ({change.now})" if change.now else "now has no key"
-            return (f"{table} had the key ({change.before}), and {now}; the earlier charges rest on that key, and may reveal "
-                    "more where rows share a value of it")
+            return (f"{table} had the key ({change.before}), and {now}; the earlier charges depend on that key, and may reveal "
+                    "more if rows share a value of it")
         case "type":
             return (f"{table}.{change.before} says which {entity} a row belongs to, and now is {change.now}; rows may belong to "
                     f"another {entity} than when they were protected")
@@ -272,7 +272,7 @@ def _addition(change: Change, entity: str) -> str:
         case "opened":
             return f"table {change.table} could not be queried, and now it is {change.now}"
         case "moved":
-            return f"rows of {change.table} come from another place than before; earlier charges for them count, too"
+            return f"rows of {change.table} come from another place than before; earlier charges count for them too"
         case _:
             return f"delta is for {change.now}, and was for {change.before}"
 

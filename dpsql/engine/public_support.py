@@ -20,7 +20,7 @@ from dpsql.trusted.plan.cells import cell_of
 
 
 def public_places(option: Option, session: Session, forms: Sequence[Form], columns: Sequence[CodedColumn]) -> Places:
-    """The rows of the named table as places in the lists of values; rows with values that are not listed are left out.
+    """The rows of the named table as indices into the lists of values; rows with unlisted values are left out.
 
     The table has the columns of the synthetic one, with the same names and types, and may have others. It is one that the policy
     declares public, or a synthetic table: `session` has these among its tables. Raises OptionError, located at the option, for

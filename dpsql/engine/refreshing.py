@@ -34,7 +34,7 @@ from dpsql.progress import tell
 
 
 def refresh(*, policy: str | Path | None = None, ledger: str | Path | None = None) -> list[str]:
-    """Take a new snapshot of all tables in other databases and in files of other programs, and replace the previous one.
+    """Take a new snapshot of all tables in other databases and in other programs' files, replacing the previous one.
 
     Returns the names of these tables; none if all are public, and have the rows that they had: then the snapshot before stays.
     A connection that is open refuses further statements, uncharged. Raises PolicyError, or
@@ -59,8 +59,8 @@ def refresh(*, policy: str | Path | None = None, ledger: str | Path | None = Non
 
 
 def check_unread(policy: Policy) -> None:
-    """Where the databases of a policy, or files of other programs, have to be read before it can be used, raise what `refresh`
-    would, as far as is known without a row."""
+    """Raise the errors that `refresh` would, as far as they are known without reading a row, if databases or files of other
+    programs must be read before the policy can be used."""
     try:
         sources_of(policy)
     except OperationalError as fault:
@@ -78,7 +78,7 @@ def copied_files(policy: Policy) -> list[SnapshotFile]:
 
 
 def databases_of(policy: Policy) -> list[SnapshotDatabase]:
-    """The databases of a policy, each with all of its tables. Raises OperationalError if one with a password is not set."""
+    """The databases of a policy, each with all of its tables. Raises OperationalError if the password of one is not set."""
     sources: dict[str, list[str]] = {}
     for name, table in policy.tables.items():
         if in_other_database(table):
@@ -89,7 +89,8 @@ def databases_of(policy: Policy) -> list[SnapshotDatabase]:
 
 
 def password_of(policy: Policy, source: str) -> str | None:
-    """The password of a database, where the policy names the variable that holds it. Raises OperationalError if it is not set."""
+    """The password of a database, from the environment variable that the policy names. Raises OperationalError if that variable
+    is not set."""
     variable = policy.passwords.get(source)
     if variable is None:
         return None

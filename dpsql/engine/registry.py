@@ -34,14 +34,14 @@ class Served(Frozen):
     policy: str
     promise: str = ""
 
-    def told(self, *, places: bool = True) -> str:
+    def in_words(self, *, places: bool = True) -> str:
         """In words; without `places`, these say nothing of where it is."""
         return f"{f'ledger {self.place}' if places else 'a ledger that the log of the server names'}, budget {self.budget}"
 
 
 def marks(files: Sequence[Path], places: Sequence[str] = ()) -> tuple[str, ...]:
     """Two texts for each file that identify it: its location, and its name with its size and modification time. `places` of
-    tables in other databases stand for themselves."""
+    tables in other databases are used as they are."""
     found = [*places]
     for file in files:
         with contextlib.suppress(OSError):
@@ -51,14 +51,14 @@ def marks(files: Sequence[Path], places: Sequence[str] = ()) -> tuple[str, ...]:
 
 
 def others(now: Served) -> list[Served]:
-    """Records of the same files under another ledger or budget, the newest of each."""
+    """Records of the same files under other ledgers or budgets; the newest of each."""
     found = {(old.ledger, old.budget): old for old in _read() if set(old.data) & set(now.data)
              and (old.ledger, old.budget) != (now.ledger, now.budget)}
     return list(found.values())
 
 
 def note(now: Served) -> bool:
-    """Record that files are served; False if that is recorded already, or cannot be."""
+    """Record that files are served; False if that is recorded already, or cannot be recorded."""
     folder = _folder()
     if folder is None or now in _read():
         return False

@@ -47,13 +47,13 @@ class Session(Frozen):
         return Account(budget=self.budget.name, analyst=self.analyst)
 
     @cached_property
-    def terms(self) -> str:
-        """What the answer to a statement depends on beside its text, its values and the data, as a text."""
+    def answer_key(self) -> str:
+        """A text of everything that an answer depends on, apart from the statement, its values and the data."""
         return repr((self.analyst, self.budget.name, self.policy, self.price, self.confidence))
 
     @cached_property
     def limits(self) -> Mapping[str | None, Limit]:
-        """The limits on what this analyst may spend: by analyst, and under None that of all together."""
+        """The limits on what this analyst may spend: their own under their name, and the total under None."""
         mine = self.budget.of(self.analyst)
         return {None: limit(self.budget.total), **({self.analyst: limit(mine)} if mine is not None else {})}
 

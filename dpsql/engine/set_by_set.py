@@ -17,7 +17,7 @@ from dpsql.answers.answer import Answer, of_json
 from dpsql.answers.described_columns import DescribedColumn, of_question
 from dpsql.engine.accounts import left_in_budget
 from dpsql.engine.around_statements import released_first
-from dpsql.engine.charging import Bill, Charged, compose_answer, located, with_minimum_frequency
+from dpsql.engine.charging import Charged, ChargeRequest, compose_answer, located, with_minimum_frequency
 from dpsql.engine.session import Session
 from dpsql.engine.single import compiled
 from dpsql.estimates import joined
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 def set_by_set(question: Question, known: Stability, options: Options, text: str, span: Span | None,
                session: Session) -> SetBySet:
-    """The plan of a statement that is released set by set. Raises Unsupported or OptionError, with a span."""
+    """The plan of a statement whose grouping sets are released separately. Raises Unsupported or OptionError, with a span."""
     sets = dict.fromkeys(kept_keys(question))
     asked = released_first((*question.scalars, *(_one_of(question, kept, span) for kept in sets)))
     view, public = limited_view(asked, options, session.kernel, span)
@@ -86,7 +86,7 @@ class SetBySet(Charged[Answer]):
         view, sets = self.program.first[-1][1].view, kept_keys(self.question)
         cost = told.cost if self.question.aggregates else "nothing: only declared groups are shown"
         return replace(told, steps=tuple(steps(view, stabilities(view, session.kernel), 0, entity)),
-                       groups=f"those of {len(sets)} grouping sets, each released by itself", notes=self._left_out(), cost=cost)
+                       groups=f"those of {len(sets)} grouping sets, each released separately", notes=self._left_out(), cost=cost)
 
     def _left_out(self) -> tuple[str, ...]:
         return left_out(self.program, self.session.catalog, self.session.kernel)
@@ -98,10 +98,10 @@ class SetBySet(Charged[Answer]):
     def read(self, stored: str) -> Answer:
         return of_json(stored).named([output.name for output in self.question.outputs])
 
-    def bill(self) -> Bill:
+    def bill(self) -> ChargeRequest:
         program = self.program
-        return Bill(steps=self._steps(self._left_out()), cost=program.cost, options=program.options,
-                    views=[below.view for _, below in program.first])
+        return ChargeRequest(steps=self._steps(self._left_out()), cost=program.cost, options=program.options,
+                             views=[below.view for _, below in program.first])
 
     def _steps(self, left: tuple[str, ...]) -> Generator[Request, Any, Answer]:
         question, program, session = self.question, self.program, self.session

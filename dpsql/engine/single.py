@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from dpsql.answers.answer import ALL_ROWS, Answer, of_json
 from dpsql.answers.described_columns import DescribedColumn, of_question
 from dpsql.engine.accounts import left_in_budget
-from dpsql.engine.charging import Bill, Charged, compose_answer, located, with_minimum_frequency
+from dpsql.engine.charging import Charged, ChargeRequest, compose_answer, located, with_minimum_frequency
 from dpsql.engine.parameters import Parameters, named
 from dpsql.engine.session import Session
 from dpsql.frozen import replace
@@ -39,14 +39,14 @@ def strategies() -> Sequence[str]:
 
 
 def fits() -> Sequence[str]:
-    """The names of the methods by which tables are fitted to their numbers."""
+    """The names of the methods that fit tables to noisy answers."""
     from dpsql.microdata.all_fits import METHODS
 
     return tuple(METHODS)
 
 
 def bound_to(query: Query, session: Session, parameters: Parameters) -> tuple[Question, Options]:
-    """The question that a query asks, and its options, from the text, the policy and public tables.
+    """The question that a query asks, and its options, derived from the text, the policy and public tables.
 
     Raises a located error if the query is wrong.
     """
@@ -104,14 +104,15 @@ class SingleStatement(Charged[Answer]):
     def read(self, stored: str) -> Answer:
         return of_json(stored).named([output.name for output in self.program.question.outputs])
 
-    def bill(self) -> Bill:
+    def bill(self) -> ChargeRequest:
         program = self.program
-        return Bill(steps=program_steps(program, self.session), cost=program.cost, options=program.options,
-                    views=(program.view, *(below.view for _, below in program.first)))
+        return ChargeRequest(steps=program_steps(program, self.session), cost=program.cost, options=program.options,
+                             views=(program.view, *(below.view for _, below in program.first)))
 
 
 def program_steps(program: Program, session: Session) -> Generator[Request, Any, Answer]:
-    """The requests of a program, and the answer made from them. What it leaves out is determined at once, before any charge."""
+    """The requests of a program, and the answer made from them. What the answer leaves out is determined at once, before any
+    charge."""
     return _steps(program, session, left_out(program, session.catalog, session.kernel))
 
 

@@ -17,7 +17,7 @@ from dpsql.batch.records import Record, encoded
 from dpsql.catalog.model import Catalog
 from dpsql.catalog.name_faults import fault_of
 from dpsql.engine.accounts import left_in_budget
-from dpsql.engine.charging import Bill, Charged, located
+from dpsql.engine.charging import Charged, ChargeRequest, located
 from dpsql.engine.kept_measurements import known_marginals
 from dpsql.engine.kept_tables import content_of, keep_again, standing
 from dpsql.engine.parameters import Parameters, named
@@ -62,7 +62,7 @@ LONGEST = 100  # letters of a step of the plan that EXPLAIN shows: the bins of c
 
 
 def statement_of(query: str, name: object, options: Sequence[Option]) -> Synthesize:
-    """CREATE SYNTHETIC TABLE from its parts. Raises ProgrammingError, or a located error for a wrong query."""
+    """A CREATE SYNTHETIC TABLE statement from its parts. Raises ProgrammingError, or a located error for a wrong query."""
     asked = parse(query)
     if not isinstance(asked, Query):
         raise ProgrammingError("a synthetic table needs a query for rows", code="synthesis",
@@ -74,7 +74,7 @@ def statement_of(query: str, name: object, options: Sequence[Option]) -> Synthes
 
 
 def synthesis(statement: Synthesize, session: Session, parameters: Parameters = ()) -> SynthesisStatement:
-    """The plan of the statement; no private rows are read. Raises a located error if it is wrong."""
+    """The plan of a statement that makes a synthetic table; no private rows are read. Raises a located error if it is wrong."""
     with located(statement.text):
         terms, accounts = terms_and_price(statement.options, session, statement.span)
         question, all_forms = coded_question(statement.query, session, terms.bins, parameters)
@@ -95,7 +95,7 @@ def synthesis(statement: Synthesize, session: Session, parameters: Parameters = 
         choice = chosen(task, terms.method, methods_for(terms))
         task = in_best_account(task, choice.method, accounts)
         check_method(choice.method, [task], statement.options, statement.span)
-        notes = tuple(f"{column.form.name} follows from {column.of}, as a public table says" for column in following)
+        notes = tuple(f"{column.form.name} is determined by {column.of}, according to a public table" for column in following)
         plan = TablePlan(name=statement.name, task=task, forms=forms, choice=choice, terms=terms, statement=statement.text,
                          following=following, combinations=question.combinations,
                          notes=(*notes, *rows_left_out(question, view, session)))
@@ -113,19 +113,19 @@ def _without(places: Collection[int], question: Question, forms: Sequence[Form])
 
 def terms_and_price(options: Sequence[Option], session: Session, span: Span | None) -> tuple[
         SynthesisTerms, list[Cost]]:
-    """The choices of a statement, and what it may spend in each account, that of rho last. Raises a located error if an option
-    is wrong, or where the policy allows no synthetic rows."""
+    """The options of a statement, and its price in each account, rho last. Raises a located error if an option is wrong, or if
+    the policy does not allow synthetic rows."""
     terms = read_terms(options, default=session.price, methods=tuple(METHODS))
     price = priced(terms.options.price, session.budget, terms.options.span)
     if session.catalog.entity.minimum_frequency > 1:
-        raise Unsupported("the policy has a minimum frequency, and rows of a synthetic table could show one entity",
+        raise Unsupported("the policy has a minimum frequency, and rows of a synthetic table could reveal a single entity",
                           code="synthesis", span=span, try_="GROUP BY queries, whose small groups are withheld")
     accounts = [given.part(Fraction(1)) for given in budgets_by_account(price)]
     return replace(terms, options=replace(terms.options, price=price)), accounts
 
 
 def check_method(method: Method, tasks: Sequence[SynthesisTask], options: Sequence[Option], span: Span | None) -> None:
-    """Raises Unsupported, located, if the method cannot do a task, or a column has too many values for any."""
+    """Raises Unsupported, located, if the method cannot do a task, or if a column has too many values for every method."""
     for column in (column for task in tasks for column in task.table.columns):
         if len(column.values) > most_numbers():
             raise Unsupported(f"{column.name} has {len(column.values):,} values, and at most {most_numbers():,} are possible",
@@ -154,7 +154,7 @@ def coded_question(query: Query, session: Session, bins: int | None, parameters:
 
 def question_by(query: Query, forms: Sequence[Form], items: Sequence[exp.Expr], session: Session,
                 values: Mapping[str, ParameterValue]) -> Question:
-    """The query's rows, with each column in its form as a key. Raises Unsupported, located at its item, if the values of one
+    """The query's rows, with each column in its form as a key. Raises Unsupported, located at the column's item, if its values
     are not known."""
     rows = exp.to_identifier(ROWS, quoted=True)
     read = [exp.column(exp.to_identifier(form.name, quoted=True), table=rows.copy()) for form in forms]
@@ -174,7 +174,7 @@ def question_by(query: Query, forms: Sequence[Form], items: Sequence[exp.Expr], 
 
 
 def limited_rows(question: Question, session: Session, options: Options, span: Span | None) -> tuple[Node, Stability]:
-    """The rows, of which an entity has a limited number. Raises Unsupported, located."""
+    """The rows, with a limit on the number per entity. Raises Unsupported, located."""
     view, known = limited_view(question, options, session.kernel, span)
     check_owner(known, span)
     if known.rows is None:
@@ -184,7 +184,7 @@ def limited_rows(question: Question, session: Session, options: Options, span: S
 
 
 def check_owner(known: Stability, span: Span | None) -> None:
-    """Raises Unsupported, located, if rows are public, or belong to several entities each."""
+    """Raises Unsupported, located, if rows are public, or if they belong to several entities each."""
     if known.public:
         raise Unsupported("these rows are public, so they need no synthetic table", code="synthesis", span=span,
                           try_="the table itself")
@@ -243,9 +243,9 @@ class SynthesisStatement(Charged[SyntheticTable]):
     def read(self, stored: str) -> SyntheticTable:
         return of_json(stored)
 
-    def bill(self) -> Bill:
-        return Bill(steps=self._steps(), cost=self.plan.task.price, options=self.plan.terms.options,
-                    views=(self.plan.task.table.view,))
+    def bill(self) -> ChargeRequest:
+        return ChargeRequest(steps=self._steps(), cost=self.plan.task.price, options=self.plan.terms.options,
+                             views=(self.plan.task.table.view,))
 
     def _steps(self) -> Generator[Request, Any, SyntheticTable]:
         """The steps of the plan. The table keeps what was measured."""
@@ -256,8 +256,8 @@ class SynthesisStatement(Charged[SyntheticTable]):
 
 
 def check_name(name: str, made: Charged[Any], span: Span | None, part: Callable[[str], str] = str) -> None:
-    """Raises SqlError if a table or an online model has this name, unless it was made by this very statement, of whose stored
-    form the table is a `part`."""
+    """Raises SqlError if another table or an online model has this name. A table made by the same statement is allowed; `part`
+    finds it in the statement's stored form."""
     session, whole = made.session, made.stored_form
     stored = None if whole is None else part(whole)
     online = name.lower() in {model.lower() for model in models(session)} and not (stored or "").startswith(ONLINE)
@@ -269,16 +269,16 @@ def check_name(name: str, made: Charged[Any], span: Span | None, part: Callable[
 
 @contextlib.contextmanager
 def named_once(name: str, made: Charged[Any], span: Span | None, part: Callable[[str], str] = str) -> Iterator[None]:
-    """A context in which no other process gives a table of the account this name, until the statement has its answer. Raises as
-    `check_name` does."""
+    """A context in which no other process can give this name to a table of the account, until the statement has its answer.
+    Raises as `check_name` does."""
     with made.session.ledger.naming(made.session.account, name):
         check_name(name, made, span, part)
         yield
 
 
 def with_synthetic_tables(session: Session) -> Session:
-    """The same session, in which the synthetic tables of its account are public tables. A name that the policy or the database
-    gives to a table is that table's."""
+    """The session, extended by the synthetic tables of its account as public tables. If the policy or the database has a table
+    with the same name, that table takes precedence."""
     known = _names(session.catalog)
     made = [_held(name, body, session) for name, body in standing(session).items() if name not in known]
     return replace(session, catalog=replace(session.catalog, tables={
@@ -296,7 +296,7 @@ def _held(name: str, stored: str, session: Session) -> Table:
 
 
 def made_before(name: str, session: Session) -> SyntheticTable:
-    """A synthetic table of the account, by its name. Raises ProgrammingError if none has it."""
+    """A synthetic table of the account, by its name. Raises ProgrammingError if there is none."""
     stored = standing(session).get(name.lower())
     if stored is None:
         raise ProgrammingError(f"there is no synthetic table {name}", code="unknown-table", subject=name,

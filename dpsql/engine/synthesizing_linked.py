@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from dpsql.answers.described_columns import OF_SYNTHETIC_TABLES, DescribedColumn, columns_of
 from dpsql.engine.accounts import left_in_budget
-from dpsql.engine.charging import Bill, Charged, located
+from dpsql.engine.charging import Charged, ChargeRequest, located
 from dpsql.engine.kept_tables import keep_again
 from dpsql.engine.linked_tables import linked_tables
 from dpsql.engine.parameters import Parameters
@@ -52,8 +52,8 @@ FIRST = Fraction(3, 5)  # of the price, for the view that all tables begin with;
 
 
 def linked_statement_of(queries: Mapping[str, str], options: Sequence[Option]) -> SynthesizeTables:
-    """CREATE SYNTHETIC TABLES from its parts: queries by the names of the tables. Raises ProgrammingError, or a located error for
-    a wrong query."""
+    """A CREATE SYNTHETIC TABLES statement from its parts: queries by the names of the tables. Raises ProgrammingError, or a
+    located error for a wrong query."""
     if not queries:
         raise ProgrammingError("there is no query", code="synthesis",
                                try_='{"people_syn": "SELECT id, ...", "visits_syn": "SELECT id, ..."}')
@@ -62,16 +62,17 @@ def linked_statement_of(queries: Mapping[str, str], options: Sequence[Option]) -
 
 
 def linked_synthesis(statement: SynthesizeTables, session: Session, parameters: Parameters = ()) -> LinkedStatement:
-    """The plan of the statement; no private rows are read. Raises a located error if it is wrong."""
+    """The plan of a statement that makes linked synthetic tables; no private rows are read. Raises a located error if it is
+    wrong."""
     with located(statement.text):
         terms, (*_, allotted) = terms_and_price(statement.options, session, statement.span)
         if parameters or any(asked.query.parameters for asked in statement.tables):
-            raise Unsupported("several synthetic tables have no parameters", code="parameters", span=statement.span,
-                              try_="the values themselves")
+            raise Unsupported("a statement for several synthetic tables cannot have parameters", code="parameters",
+                              span=statement.span, try_="the values themselves")
         if terms.workload is not None:
             place = next(option.span for option in statement.options if option.name == "workload")
-            raise OptionError("a workload is for one table, and these are several", span=place, subject="workload",
-                              try_="no workload: then all columns are measured, alone, in pairs, and from row to row")
+            raise OptionError("a workload is for a single table", span=place, subject="workload",
+                              try_="no workload: all columns are then measured, alone, in pairs, and from row to row")
         tables = linked_tables(statement, terms, session)
         asked = list(_views(tables, session))
         shares = [FIRST, *[(1 - FIRST) / (len(asked) - 1)] * (len(asked) - 1)] if len(asked) > 1 else [Fraction(1)]
@@ -93,7 +94,7 @@ def linked_synthesis(statement: SynthesizeTables, session: Session, parameters: 
 
 
 def part_named(name: str) -> Callable[[str], str]:
-    """What finds the stored form of the table of this name in that of all of them."""
+    """A function that finds the stored form of the table with this name in that of all tables."""
     return lambda stored: next(part for part in stored_parts(stored) if of_json(part).name == name)
 
 
@@ -193,6 +194,6 @@ class LinkedStatement(Charged[ReleasedDatabase]):
     def read(self, stored: str) -> ReleasedDatabase:
         return database_of_json(stored)
 
-    def bill(self) -> Bill:
-        return Bill(steps=steps(self.plan, self.identity), cost=self.plan.price, options=self.plan.terms.options,
-                    views=self.plan.relations)
+    def bill(self) -> ChargeRequest:
+        return ChargeRequest(steps=steps(self.plan, self.identity), cost=self.plan.price, options=self.plan.terms.options,
+                             views=self.plan.relations)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dpsql.batch.goals import taken
+from dpsql.batch.goals import split_goal
 from dpsql.batch.workload_answers import Answers
 from dpsql.batch.workload_plan import Batch
 from dpsql.engine.accuracy import Accurate, accurate
@@ -34,7 +34,7 @@ def explain_workload(queries: Sequence[Query], session: Session, options: Sequen
 def _decide(queries: Sequence[Query], session: Session, options: Sequence[Option],
             parameters: Parameters) -> WorkloadStatement | Accurate:
     """The plan of a workload. Raises a located error if one of its statements is wrong."""
-    options, general = taken(options)
+    options, general = split_goal(options)
     if general is not None or any(query.goals for query in queries):
         chosen, questions = all_bound(queries, session, options, parameters)
         return accurate(queries, questions, general, chosen, options, session)

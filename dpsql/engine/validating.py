@@ -7,7 +7,7 @@ from typing import Any
 
 from dpsql.answers.described_columns import OF_CHECKS, DescribedColumn, columns_of
 from dpsql.engine.accounts import left_in_budget
-from dpsql.engine.charging import Bill, Charged, located
+from dpsql.engine.charging import Charged, ChargeRequest, located
 from dpsql.engine.guard import guarded
 from dpsql.engine.parameters import Parameters, shared_out
 from dpsql.engine.session import Session
@@ -28,8 +28,9 @@ from dpsql.validation.terms import read_terms
 @guarded
 def validate(statement: Validate, session: Session, parameters: Parameters = (),
              synthetic: Mapping[str | None, Any] | None = None) -> Validation:
-    """Whether synthetic tables answer queries as the private ones do. `synthetic` maps the names of private tables (None: the
-    only one) to the files or frames that stand for them; without it, the statement names public tables. Raises a located error.
+    """Decide whether synthetic tables answer queries like the private ones. `synthetic` maps the names of private tables
+    (None: the only one) to the files or frames that replace them; without it, the statement names public tables. Raises a
+    located error.
     """
     return Checks(plan=validation(statement, session, parameters, synthetic), text=statement.text, session=session).answer()
 
@@ -57,9 +58,9 @@ class Checks(Charged[Validation]):
     def read(self, stored: str) -> Validation:
         return of_json(stored).named([check.finding.query for check in self.plan.checks])
 
-    def bill(self) -> Bill:
-        return Bill(steps=self.plan.steps(), cost=self.plan.allotted, options=self.plan.terms.options,
-                    views=[check.case.asked.view for check in self.plan.checks])
+    def bill(self) -> ChargeRequest:
+        return ChargeRequest(steps=self.plan.steps(), cost=self.plan.allotted, options=self.plan.terms.options,
+                             views=[check.case.asked.view for check in self.plan.checks])
 
 
 def validation(statement: Validate, session: Session, parameters: Parameters,

@@ -32,7 +32,7 @@ def page(topic: str) -> str:
 
 
 def summary(topic: str) -> str:
-    """What a page is for: the sentence below its title, in one line."""
+    """The purpose of a page: the sentence below its title, in one line."""
     return " ".join(page(topic).split("\n\n")[1].split())
 
 
@@ -43,7 +43,7 @@ def contents() -> str:
 
 
 def show(topic: str | None) -> None:
-    """Print a page, or the list of them: drawn on a terminal, as the Markdown that it is elsewhere."""
+    """Print a page, or the list of pages: formatted on a terminal, and as plain Markdown elsewhere."""
     if topic is None:
         print(f"Guides, in reading order; dpsql help TOPIC shows one:\n\n{contents()}")
     elif sys.stdout.isatty():

@@ -59,31 +59,32 @@ class ReportingLedger(Ledger):
             return chain.spent(budget, analyst)
 
     def prices(self, budget: str) -> tuple[tuple[int | None, int], ...]:
-        """How often each price was charged to a budget, up to the newest event this process has verified: a pure epsilon in
-        billionths, or None for charges without one; rounded up where there are many (`kernel.reported`)."""
+        """How often each price was charged to a budget, up to the newest event this process has verified. A price is a pure
+        epsilon in billionths, or None for charges without one; if there are many different prices, they are rounded up
+        (`kernel.reported`)."""
         with self._reading() as chain:
             return tuple(sorted(chain.sums.reported.prices.get(budget, Counter()).items(), key=str))
 
     def last(self, account: Account) -> Charge | None:
-        """The last charge of an account that was not of nothing, up to the newest event this process has verified."""
+        """The last charge of an account that was not zero, up to the newest event this process has verified."""
         with self._reading() as chain:
             return chain.sums.reported.last.get(account.named)
 
     def now(self, account: Account, late: int) -> tuple[Charge, Charge, Charge | None, int]:
-        """The amounts `spent` in total and by an account, its `last` charge and its `first_step`, at one moment."""
+        """The amounts `spent` in total and by an account, its `last` charge and its `first_step`, all at the same moment."""
         with self._reading() as chain:
             return (chain.spent(account.budget), chain.spent(account.budget, account.analyst),
                     chain.sums.reported.last.get(account.named), chain.first_step(account, late))
 
     def late(self, budget: str) -> list[tuple[str, int, int]]:
-        """The analysts of a budget to whom outcomes left late, at which steps, and how many: for the owner."""
+        """The analysts of a budget whose outcomes left late, at which steps, and how many. For the owner."""
         self.refresh()
         with self._reading() as chain:
             late = chain.sums.late_ones()
         return sorted((analyst, step, number) for named, analyst, step, number in late if named == budget)
 
     def failures(self, budget: str) -> list[Failure]:
-        """Every charge of a budget that failed, oldest first: for the owner."""
+        """Every charge of a budget that failed, oldest first. For the owner."""
         self.refresh()
         with self._reading() as chain:
             failed = _all_failed(chain, budget)
@@ -108,8 +109,8 @@ class ReportingLedger(Ledger):
                       body=bodies.get(event.seq), running=event.seq not in over) for event in found if event.kind == "charge"]
 
     def texts(self, account: Account, word: str, most: int) -> list[str]:
-        """The different statements with a word, in letters of either case, that an account was charged for: the newest ones,
-        oldest first."""
+        """The distinct statements that an account was charged for and that contain a word, ignoring case: the newest `most` of
+        them, oldest first."""
         whose, contains = self._store.whose("$1", "$2"), self._store.contains("upper(sql)", "upper($3)")
         found = self._events(f"seq IN (SELECT MAX(seq) FROM events WHERE {LISTS} AND kind = 'charge' AND {whose} AND {contains} "
                              "GROUP BY sql ORDER BY 1 DESC LIMIT $4) ORDER BY seq",
@@ -124,7 +125,7 @@ class ReportingLedger(Ledger):
                             account.budget, account.named.analyst, data)
 
     def answers(self, digest: str) -> list[str]:
-        """The stored answers of all charges of this name, oldest first."""
+        """The stored answers of all charges with this digest, oldest first."""
         return self._bodies("seq IN (SELECT seq FROM events WHERE kind = 'answer' AND digest = $1) AND digest = $1 ORDER BY seq",
                             digest)
 
@@ -133,7 +134,7 @@ class ReportingLedger(Ledger):
         return self._promise(self._events, promise.before) if promise.before else None
 
     def naming(self, account: Account, name: str, seconds: float = math.inf) -> contextlib.AbstractContextManager[None]:
-        """A context in which nobody else gives something of an account this name; see `alone`."""
+        """A context in which no other process gives this name to something of the account; see `alone`."""
         told = f"{account.named.budget}\n{account.named.analyst}\n{name.lower()}"
         return self.alone(f"name-{hashlib.sha256(told.encode()).hexdigest()}", seconds)
 

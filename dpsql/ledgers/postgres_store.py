@@ -108,7 +108,7 @@ class PostgresStore:
 
     @property
     def is_lost(self) -> bool:
-        """Whether the connection is known to be broken: what has arrived is looked at, and nothing is waited for."""
+        """Whether the connection is known to be broken. Only what has already arrived is checked, without waiting."""
         if self._connection is None:
             return self._is_open
         with contextlib.suppress(psycopg.Error):
@@ -117,7 +117,7 @@ class PostgresStore:
         return bool(self._connection.closed)
 
     def open(self) -> None:
-        """Raises LedgerError if there is no ledger, or none that can be relied on."""
+        """Open the ledger. Raises LedgerError if there is none, or if its database is not reliable."""
         self._is_open = True
         self._connect()
         there, whole, public, served = self.rows(
@@ -147,7 +147,8 @@ class PostgresStore:
             self._connection = None
 
     def let_go_of_inherited(self) -> None:
-        """The parent's session goes on: nothing is sent in it, and its number stands for nothing here from now on."""
+        """Drop the parent's session in a forked child. The parent still uses it, so nothing is sent, and its number must not be
+        used here."""
         if self._connection is not None:
             with contextlib.suppress(OSError, psycopg.Error):
                 nothing = os.open(os.devnull, os.O_RDWR)
@@ -159,7 +160,7 @@ class PostgresStore:
         return True  # each turn looks
 
     def exists(self) -> bool:
-        """Whether there is a ledger. Raises LedgerError if the database cannot be reached."""
+        """Whether there is a ledger. Raises LedgerError if the database is unreachable."""
         self._connect()
         found = self.rows("SELECT to_regclass('meta') IS NOT NULL OR to_regclass('events') IS NOT NULL")[0][0]
         self.close()
@@ -198,7 +199,7 @@ class PostgresStore:
             return self._execute(sql, *values).fetchall()
 
     def rows_of(self, sql: str, *values: str | int) -> None:
-        """Execute what has no rows."""
+        """Execute a statement that returns no rows."""
         with self._faults():
             self._execute(sql, *values)
 
@@ -229,8 +230,8 @@ class PostgresStore:
         self.rows_of("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
 
     def commit(self) -> None:
-        """If the server had to roll back, it says so in place of failing. If it no longer waits for a standby, it warns: what was
-        written stays then, and is lost if that standby takes over."""
+        """Commit the transaction. If the server had to roll back, it reports that instead of failing. If it no longer waits for a
+        standby, it warns: the data stay written, but are lost if that standby takes over."""
         self._warned, enough = False, threading.Timer(COMMITTED, self._opened.cancel)
         enough.daemon = True
         enough.start()
@@ -262,7 +263,7 @@ class PostgresStore:
             raise
 
     def make_room(self) -> None:
-        """As far as this user may: servers need not have made the tables."""
+        """Allow new kinds of events in the table, if this user may: a server need not be the owner of the tables."""
         if self.rows("SELECT EXISTS (SELECT FROM pg_constraint JOIN pg_class ON pg_class.oid = conrelid WHERE conname = $2 AND "
                      "conrelid = to_regclass('events') AND pg_get_constraintdef(pg_constraint.oid) NOT LIKE $1 AND "
                      "pg_has_role(relowner, 'USAGE'))", "%promise%", KINDS)[0][0]:
@@ -276,7 +277,7 @@ class PostgresStore:
 
     @property
     def backend(self) -> int:
-        """The number of the process that answered our login."""
+        """The number of the server process that answered our login."""
         return self._opened.info.backend_pid
 
     def number(self, name: str) -> int:
@@ -353,8 +354,8 @@ class SessionLocks:
         self._store, self._mine = store, set[int]()
 
     def begin(self, seq: int) -> None:
-        """Only whose turn it is calls this, so a lock that another session has was left by a charge that was not committed, and
-        is let go of soon."""
+        """Lock a statement's number. Only the process whose turn it is calls this, so a lock of another session is left over from
+        a charge that was not committed, and will soon be released."""
         deadline = time.monotonic() + LEFT
         while not self._of_statement("pg_try_advisory_lock", seq):
             if time.monotonic() > deadline:
@@ -371,7 +372,7 @@ class SessionLocks:
     abandon = end
 
     def check(self, seq: int) -> None:
-        """Raises StoreFault if the lock of a statement is not held, all the time since it began: it was never taken again."""
+        """Raises StoreFault if the lock of a statement was not held without interruption since the statement began."""
         if seq not in self._mine or not self._found(seq, f"AND pid = pg_backend_pid() AND pid = {self._store.backend}"):
             raise StoreFault(lost=True)
 

@@ -29,7 +29,7 @@ class FactsBesideLedger:
         self._key = hashlib.sha256(f"facts about files {ledger.salt}".encode()).digest()
 
     def known(self, fact: str) -> bool:
-        """Whether a fact was kept."""
+        """Whether a fact was kept before."""
         code = self._code(fact)
         with contextlib.suppress(OSError):
             lines = self._path.read_bytes().split(b"\n")
@@ -49,7 +49,7 @@ class FactsBesideLedger:
                 os.close(handle)
 
     def recall(self, question: str) -> str | None:
-        """The answer that was kept to a question; None if none was."""
+        """The answer that was kept for a question; None if there is none."""
         asked = self._code(f"asked {question}")
         with contextlib.suppress(OSError, ValueError):
             for line in self._path.read_bytes().split(b"\n"):

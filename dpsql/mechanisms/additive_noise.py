@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 
 from dpsql.estimates import NoiseTerm, constant, released
-from dpsql.mechanisms.mechanism import Estimates, Linear, No, Script, Setting, Task, Verdict, Yes
+from dpsql.mechanisms.mechanism import Accepted, Context, Estimates, Linear, Refused, Script, Task, Verdict
 from dpsql.trusted.accounting.cost import Cost
 from dpsql.trusted.measurements.noisy_sums import MeasuredSums, NoisySums
 from dpsql.trusted.noise.integer import DiscreteGaussian, DiscreteLaplace, Noise
@@ -24,18 +24,18 @@ class Laplace:
 
     def judge(self, task: Task, allotted: Cost, cells: int) -> Verdict:
         if not isinstance(task, Linear):
-            return No(because="it adds noise to sums")
+            return Refused(because="it adds noise to sums")
         if task.sensitivity.l1 is None:
-            return No(because="only an l2 norm is bounded")
+            return Refused(because="only an l2 norm is bounded")
         noise = self.noise(task, allotted)
-        return Yes(error=math.sqrt(noise.variance), noise=f"discrete Laplace, scale {noise.scale:.6g}")
+        return Accepted(error=math.sqrt(noise.variance), noise=f"discrete Laplace, scale {noise.scale:.6g}")
 
     def noise(self, task: Linear, allotted: Cost) -> DiscreteLaplace:
         assert task.sensitivity.l1 is not None
         return DiscreteLaplace(scale=scale_of(Fraction(task.sensitivity.l1) / allotted.as_epsilon))
 
-    def run(self, tasks: Sequence[tuple[Task, Cost]], setting: Setting) -> Script:
-        return measured([(task, self.noise(task, allotted)) for task, allotted in tasks if isinstance(task, Linear)], setting)
+    def run(self, tasks: Sequence[tuple[Task, Cost]], context: Context) -> Script:
+        return measured([(task, self.noise(task, allotted)) for task, allotted in tasks if isinstance(task, Linear)], context)
 
 
 class Gaussian:
@@ -45,21 +45,21 @@ class Gaussian:
 
     def judge(self, task: Task, allotted: Cost, cells: int) -> Verdict:
         if not isinstance(task, Linear):
-            return No(because="it adds noise to sums")
+            return Refused(because="it adds noise to sums")
         if allotted.epsilon is not None:
-            return No(because="it has no pure epsilon, and the price has no delta")
+            return Refused(because="it has no pure epsilon, and the price has no delta")
         noise = self.noise(task, allotted)
-        return Yes(error=noise.sigma, noise=f"discrete Gaussian, sigma {noise.sigma:.6g}")
+        return Accepted(error=noise.sigma, noise=f"discrete Gaussian, sigma {noise.sigma:.6g}")
 
     def noise(self, task: Linear, allotted: Cost) -> DiscreteGaussian:
         return DiscreteGaussian(sigma=sigma_of(Fraction(task.sensitivity.l2) ** 2 / (2 * allotted.rho)))
 
-    def run(self, tasks: Sequence[tuple[Task, Cost]], setting: Setting) -> Script:
-        return measured([(task, self.noise(task, allotted)) for task, allotted in tasks if isinstance(task, Linear)], setting)
+    def run(self, tasks: Sequence[tuple[Task, Cost]], context: Context) -> Script:
+        return measured([(task, self.noise(task, allotted)) for task, allotted in tasks if isinstance(task, Linear)], context)
 
 
-def measured(tasks: Sequence[tuple[Linear, Noise]], setting: Setting) -> Script:
-    """One `NoisySums` request for each relation that is summed. Returns the estimates of each task, in the given order."""
+def measured(tasks: Sequence[tuple[Linear, Noise]], context: Context) -> Script:
+    """One `NoisySums` request for each relation to be summed. Returns the estimates of each task, in the given order."""
     groups: list[tuple[Node, list[int]]] = []
     for i, (task, _) in enumerate(tasks):
         known = next((places for node, places in groups if node == task.input), None)
@@ -70,8 +70,8 @@ def measured(tasks: Sequence[tuple[Linear, Noise]], setting: Setting) -> Script:
     found: dict[int, Estimates] = {}
     for node, places in groups:
         release: MeasuredSums = yield NoisySums(
-            plan=GroupedSums(input=node, keys=setting.keys, summands=tuple(tasks[i][0].summand for i in places)),
-            cells=setting.cells, noises=tuple(tasks[i][1] for i in places))
+            plan=GroupedSums(input=node, keys=context.keys, summands=tuple(tasks[i][0].summand for i in places)),
+            cells=context.cells, noises=tuple(tasks[i][1] for i in places))
         for i, totals in zip(places, release.totals, strict=True):
             found[i] = estimates(tasks[i][0].at, totals, tasks[i][1])
     return [found[i] for i in range(len(tasks))]
@@ -87,7 +87,7 @@ def estimates(at: int, totals: Sequence[Sequence[int]], noise: Noise) -> Estimat
 
 
 def error_of(noise: Noise) -> NoiseTerm | None:
-    """The error term of a noise; None for zero noise, which only public relations get."""
+    """The error term of a noise; None for zero noise, which is only added to public relations."""
     match noise:
         case DiscreteLaplace(scale=scale):
             return NoiseTerm(kind="laplace", scale=scale) if scale > 0 else None
@@ -106,13 +106,13 @@ def bought(moved: int, allotted: Cost) -> Noise:
 
 
 def scale_of(exact: Fraction) -> float:
-    """The least float that is not below an exact scale, so that no more than the allotted cost is spent."""
+    """The least float that is not below an exact scale, so that the cost does not exceed the allotted one."""
     scale = float(exact)
     return scale if Fraction(scale) >= exact else math.nextafter(scale, math.inf)
 
 
 def sigma_of(variance: Fraction) -> float:
-    """The least float near the square root of a variance whose own square is not below that variance."""
+    """The least float near the square root of a variance whose square is not below that variance."""
     sigma = math.sqrt(variance)
     while Fraction(sigma) ** 2 < variance:
         sigma = math.nextafter(sigma, math.inf)

@@ -15,8 +15,8 @@ Made = TypeVar("Made")
 
 
 def begun(steps: Generator[Request, Any, Made]) -> Generator[Request, Any, Made]:
-    """Make the first request of a script now, and return the script that begins with it. Raises what goes wrong up to there, and
-    InvalidPlan if a plan of that request is none."""
+    """Make the first request of a script now, and return a script that begins with it. Raises any error up to that point, and
+    InvalidPlan if a plan of that request is invalid."""
     try:
         first = next(steps)
     except StopIteration as over:
@@ -42,7 +42,7 @@ def _from(request: Request, steps: Generator[Request, Any, Made]) -> Generator[R
 
 
 def stopping_between(steps: Generator[Request, Any, Made]) -> Generator[Request, Any, Made]:
-    """The same steps; the next one raises as `go_on` does, if the statement is to stop when one of them is over."""
+    """The same steps, but between two steps an interrupted statement raises as `go_on` does."""
     try:
         request = next(steps)
         while True:

@@ -81,7 +81,7 @@ class Shared(Frozen):
 
     @property
     def width(self) -> int:
-        """The most names that a set of this task has."""
+        """The largest number of names in a set of this task."""
         return len(self.owners) + (self.once is not None)
 
 
@@ -117,7 +117,7 @@ class DegreeSums(Frozen):
 Task: TypeAlias = Linear | Ordered | Occurrences | Shared | SharedRanks | DegreeSums
 
 
-class Setting(Frozen):
+class Context(Frozen):
     """The cells for which all tasks of a statement are answered, and the confidence level of their intervals."""
 
     keys: tuple[str, ...]
@@ -125,20 +125,20 @@ class Setting(Frozen):
     confidence: Fraction = Fraction(19, 20)
 
 
-class Yes(Frozen):
+class Accepted(Frozen):
     """The task can be answered, with about this error (a standard deviation; for quantiles, in ranks)."""
 
     error: float
     noise: str
 
 
-class No(Frozen):
+class Refused(Frozen):
     """The task cannot be answered, and why."""
 
     because: str
 
 
-Verdict: TypeAlias = Yes | No
+Verdict: TypeAlias = Accepted | Refused
 
 
 class Mechanism(Protocol):
@@ -149,13 +149,14 @@ class Mechanism(Protocol):
 
     @property
     def kind(self) -> type[Task]:
-        """The kind of tasks that it may answer; its verdict on any other kind is `No`."""
+        """The kind of tasks that it may answer; its verdict on any other kind is `Refused`."""
         ...
 
     def judge(self, task: Task, allotted: Cost, cells: int) -> Verdict:
-        """Whether it can answer the task at this cost over so many cells, and with what error; from public facts only."""
+        """Decide whether the mechanism can answer the task at this cost over this many cells, and with what error, from public
+        facts only."""
         ...
 
-    def run(self, tasks: Sequence[tuple[Task, Cost]], setting: Setting) -> Script:
-        """Yields the requests that the tasks need; returns the estimates of each task, in order."""
+    def run(self, tasks: Sequence[tuple[Task, Cost]], context: Context) -> Script:
+        """Yield the requests that the tasks need; returns the estimates of each task, in order."""
         ...

@@ -13,7 +13,7 @@ SURE, FIRST, ALARM, CAUTION = 1e-4, 1e-2, 0.02, 1.5
 
 
 def highest(numbers: Reals, noise: Noise, *, usual: int, steps: int) -> int:
-    """The place of the highest significant number; -1 if there is none. A ladder has `steps` places to an octave.
+    """The place of the highest significant number; -1 if there is none. A ladder has `steps` places per octave.
 
     A number is significant if it is above the value that noise exceeds with probability SURE; d octaves above the `usual`
     place, where the totals of single rows end, with probability FIRST * 2^(-CAUTION d). From the highest of these upwards, a
@@ -29,7 +29,7 @@ def highest(numbers: Reals, noise: Noise, *, usual: int, steps: int) -> int:
 
 
 def stand_out(numbers: Reals, noise: Noise, *, usual: int, steps: int) -> NDArray[np.bool_]:
-    """Whether each number of a ladder is significant by itself; see `highest`."""
+    """Whether each number of a ladder is significant on its own; see `highest`."""
     above = np.maximum(np.arange(len(numbers)) - usual, 0) / steps
     return np.asarray(numbers > exceeded(noise, np.where(above > 0, FIRST * 2.0 ** (-CAUTION * above), SURE)))
 

@@ -31,7 +31,7 @@ def fits(problem: BoundedFit) -> bool:
 
 
 def active_set(problem: BoundedFit) -> Proposal:
-    """The solution of the problem. Raises RuntimeError if the search does not end, or for bounds that it does not know."""
+    """The solution of the problem. Raises RuntimeError if the search does not end, or if it does not support the bounds."""
     if np.isneginf(problem.least).all() and np.isposinf(problem.most).all():
         return _linear(problem)
     if not np.isfinite(problem.least).all():

@@ -23,7 +23,7 @@ FAILURES = (Error, ArithmeticError, MemoryError, RuntimeError, ValueError)
 
 
 def fit(noisy: NoisyAnswers, method: str = "nnls", *, whole: bool = False) -> FittedTable:
-    """The table that a method fits to noisy answers, on request rounded to whole numbers.
+    """The table that a method fits to noisy answers, rounded to whole numbers on request.
 
     Raises OptionError for a method that is unknown, DataError if exact answers contradict each other, and OperationalError if no
     solver reaches a table whose optimality is confirmed.

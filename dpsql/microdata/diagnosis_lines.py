@@ -25,8 +25,8 @@ EXACT = 1e-9  # ratio of squared errors below which numbers are exact: they are 
 
 def before(noisy: NoisyAnswers, method: str, errors: Errors | None, names: Mapping[str, str],
            total: float | None) -> tuple[str, ...]:
-    """What a method would do to tables of public shapes, a line for each: all that can be said before anything is released. The
-    answers of `noisy` are not looked at; `names` has the groups in words."""
+    """The predicted effect of a method on tables of public shapes, a line for each: all that is known before anything is
+    released. The values of the answers in `noisy` are not used; `names` has the groups in words."""
     if errors is None or not can_be_simulated(noisy):
         return ()
     found = [(shape, diagnosed(noisy, noisy.matrix @ cells, method, errors)) for shape, cells in shapes(noisy, total)]
@@ -34,8 +34,9 @@ def before(noisy: NoisyAnswers, method: str, errors: Errors | None, names: Mappi
 
 
 def after(noisy: NoisyAnswers, found: FittedTable, errors: Errors | None, names: Mapping[str, str]) -> tuple[str, ...]:
-    """What a method did, as far as released numbers tell: how many cells are fitted at zero, and its errors if the fitted table
-    is taken for the truth. Where that is too large for a simulation, only how much clipping would raise the largest sum."""
+    """The effect of a method, as far as released numbers show it: how many cells are fitted at zero, and its errors if the fitted
+    table is taken as the truth. If the table is too large for a simulation, only how much clipping would raise the largest
+    sum."""
     empty = f"{100 * zeroed(found):.0f} % of {noisy.cells:,} cells are fitted at 0"
     if errors is not None and can_be_simulated(noisy):
         return (f"{found.method}: {empty}. If the fitted table is the truth: "

@@ -60,7 +60,8 @@ class Simulated(Frozen, eq=False):
         return np.asarray((self.off[:, at] ** 2).mean(axis=1))
 
     def worse(self, other: Simulated) -> NDArray[np.bool_]:
-        """Which queries have a larger error than by another method in the same runs, by more than twice its standard error."""
+        """Which queries have a larger error than with another method in the same runs, by more than twice the standard error of
+        the difference."""
         apart = self.off**2 - other.off**2
         return np.asarray(apart.mean(axis=0) > SURE * apart.std(axis=0) / np.sqrt(len(apart)) + ZERO)
 
@@ -90,8 +91,8 @@ class Diagnosis(Frozen, eq=False):
 
 
 def diagnosed(noisy: NoisyAnswers, truth: Array, method: str, errors: Errors, *, runs: int | None = None) -> Diagnosis:
-    """What a method does if the answers are noisy ones of a table of which the exact ones are `truth`, (queries,). So many runs
-    are simulated, 2 or more, by default as many as are quick."""
+    """The diagnosis of a method if the answers are noisy versions of `truth`, (queries,). `runs` runs are simulated, at least 2,
+    by default as many as are quick."""
     told = simulated(noisy, truth, errors, runs=runs or runs_for(noisy))
     worse = told[method].worse(told["ols"])
     groups, scaled = list[GroupDiagnosis](), list[dict[str, Array]]()
@@ -107,8 +108,8 @@ def diagnosed(noisy: NoisyAnswers, truth: Array, method: str, errors: Errors, *,
 
 
 def least_error(losses: dict[str, Array]) -> tuple[str, ...]:
-    """The method of the least mean loss, then those whose loss is not larger for sure: the mean difference is below two of its
-    standard errors. Losses are (runs,), of the same noise in each run for all methods."""
+    """The method with the least mean loss, then those whose loss is not significantly larger: the mean difference is below two of
+    its standard errors. Losses are (runs,), with the same noise in each run for all methods."""
     best = min(losses, key=lambda name: float(losses[name].mean()))
     apart = {name: each - losses[best] for name, each in losses.items() if name != best}
     return (best, *(name for name, each in apart.items() if each.mean() <= SURE * each.std() / np.sqrt(len(each))))
@@ -116,8 +117,8 @@ def least_error(losses: dict[str, Array]) -> tuple[str, ...]:
 
 def simulated(noisy: NoisyAnswers, truth: Array, errors: Errors, *, methods: tuple[str, ...] = tuple(METHODS),
               runs: int = 200) -> dict[str, Simulated]:
-    """Errors of methods for exact answers `truth`, (queries,), over `runs` draws of noise, the same for all methods. Where a fit
-    fails, the noisy answers stay, as they do in a statement."""
+    """Errors of methods for exact answers `truth`, (queries,), over `runs` draws of noise, the same for all methods. If a fit
+    fails, the noisy answers are kept, as in a statement."""
     if runs < 2:
         raise ValueError("a standard error needs two runs or more")
     off = {method: np.empty((runs, len(truth))) for method in methods}
@@ -132,19 +133,19 @@ def simulated(noisy: NoisyAnswers, truth: Array, errors: Errors, *, methods: tup
 
 
 def can_be_simulated(noisy: NoisyAnswers) -> bool:
-    """Whether the table is small enough for fitting it hundreds of times."""
+    """Whether the table is small enough to be fitted hundreds of times."""
     sums = int((~of_one_cell(noisy.matrix)).sum())
     return noisy.cells <= MOST_CELLS and sums <= MOST_SUMS and noisy.matrix.nnz <= MOST_ENTRIES
 
 
 def runs_for(noisy: NoisyAnswers) -> int:
-    """How often a table of this size is simulated."""
+    """The number of simulations for a table of this size."""
     return min(MOST_RUNS, max(LEAST_RUNS, WORK // noisy.cells))
 
 
 def shapes(noisy: NoisyAnswers, total: float | None) -> Iterator[tuple[str, Array]]:
-    """Tables of which errors are told before anything is known of the rows, each with its name, (cells,): those in which methods
-    differ most. If the number of rows is not public, the even table has about one standard error of a cell in each."""
+    """Tables for which errors are predicted before anything is known of the rows, each with its name, (cells,): those for which
+    methods differ most. If the number of rows is not public, each cell of the even table has about one standard error of rows."""
     last = max(noisy.groups, key=lambda group: group.stage)
     each = max(1.0, float(np.rint(np.sqrt(np.median(last.variances)))))
     rows = each * noisy.cells if total is None else total
@@ -156,18 +157,19 @@ def shapes(noisy: NoisyAnswers, total: float | None) -> Iterator[tuple[str, Arra
 
 
 def zeroed(found: FittedTable) -> float:
-    """The share of the cells that are fitted at zero."""
+    """The fraction of cells that are fitted at zero."""
     return float((np.abs(found.cells) <= ZERO).mean())
 
 
 def clipping_bias(noisy: NoisyAnswers, found: FittedTable) -> Array:
-    """By how much clipping raises each answer, (queries,): the mean of |noise| of a cell, once for each that is fitted at zero.
-    About half of the empty cells are clipped, by that much on average. Queries of their own correct part of it."""
+    """How much clipping raises each answer, (queries,): the mean of |noise| of a cell, added for each cell that is fitted at
+    zero. About half of the empty cells are clipped, by that much on average. Measured queries correct part of this for their own
+    answers."""
     return np.asarray(noisy.matrix @ ((np.abs(found.cells) <= ZERO) * mean_noise(noisy)))
 
 
 def independent_errors(noisy: NoisyAnswers, draw: Uniform) -> Errors:
-    """Independent noise of the stated kinds and variances, from a seeded source of uniform numbers; none for exact answers."""
+    """Independent noise of the given kinds and variances, from a seeded source of uniform numbers; none for exact answers."""
     def errors() -> Array:
         parts = list[Array]()
         for group in noisy.groups:
@@ -180,8 +182,9 @@ def independent_errors(noisy: NoisyAnswers, draw: Uniform) -> Errors:
 
 
 def mean_noise(noisy: NoisyAnswers) -> Array:
-    """The mean of |noise| of each cell, (cells,): of the normal distribution sqrt(2 / pi), of Laplace's sqrt(1 / 2) standard
-    deviations. A cell without a query of its own has the standard deviation that least squares gives it, taken as normal."""
+    """The mean of |noise| of each cell, (cells,), in standard deviations sqrt(2 / pi) for the normal distribution and sqrt(1 / 2)
+    for Laplace's. A cell without a query of its own has the standard deviation of its least squares estimate, treated as
+    normal."""
     weight, mean = np.zeros(noisy.cells), np.zeros(noisy.cells)
     for group in noisy.groups:
         single = of_one_cell(group.matrix) & (group.variances > 0)

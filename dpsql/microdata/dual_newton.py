@@ -155,7 +155,7 @@ def _factorised(system: Array, rest: Array, right: Array) -> Array:
 
 
 def dual_newton(problem: BoundedFit) -> Proposal:
-    """The solution of the problem, or what was reached when the steps ended: the caller checks it."""
+    """The solution of the problem, or the last iterate when the steps ran out; the caller checks it."""
     size = len(problem.least)
     others = ~problem.single
     own, pulled = of_cells(problem)
@@ -188,7 +188,8 @@ def _largest(numbers: Array) -> float:
 
 
 def of_cells(problem: BoundedFit) -> tuple[Array, Array]:
-    """What the queries about single cells say of each: the sum of their weights, and of weight times goal, both (cells,)."""
+    """What the queries about single cells contribute to each cell: the sum of their weights, and of weight times goal, both
+    (cells,)."""
     alone, size = problem.single & (problem.weights > 0), len(problem.least)
     cells, factors = their_cells(problem.matrix, alone)
     weights = problem.weights[alone] * factors

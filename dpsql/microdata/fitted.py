@@ -32,7 +32,7 @@ class FittedTable(Frozen, eq=False):
 
 
 def fitted_table(method: str, noisy: NoisyAnswers, *stages: Solved) -> FittedTable:
-    """The table of the last stage, with the worst residual of all."""
+    """The table of the last stage, with the worst residual of all stages."""
     return FittedTable(method=method, cells=stages[-1].cells, answers=noisy.matrix @ stages[-1].cells,
                        certificate=reduce(KktResidual.worse, [stage.residual for stage in stages]),
                        solvers=tuple(stage.solver for stage in stages))

@@ -10,12 +10,12 @@ HOLDING = ("max_fit", "sequential")
 
 
 def refusal(method: str, *, cells: int, sums: int, entries: int) -> str | None:
-    """Why a table is too large for a method; None if it is not. `sums` are queries about several cells, and `entries` the cells
-    that all queries count, each as often as it is counted."""
+    """Why a table is too large for a method; None if it is not. `sums` are queries about several cells; `entries` is the number
+    of cells that all queries count, with repetitions."""
     if cells > MOST_CELLS:
-        return f"it fits {MOST_CELLS:,} cells at most, and here are {cells:,}"
+        return f"it fits at most {MOST_CELLS:,} cells, and here there are {cells:,}"
     if entries > MOST_ENTRIES:
-        return f"its numbers may count {MOST_ENTRIES:,} cells in all, each as often as it is counted, and here they count more"
+        return f"its numbers may count at most {MOST_ENTRIES:,} cells in total, with repetitions, and here they count more"
     if sums > MOST_SUMS and (cells > FEW or method in HOLDING):
-        return f"it fits {MOST_SUMS:,} sums of several cells at most, and here are {sums:,} over {cells:,} cells"
+        return f"it fits at most {MOST_SUMS:,} sums of several cells, and here there are {sums:,} over {cells:,} cells"
     return None

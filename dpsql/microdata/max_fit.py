@@ -27,7 +27,7 @@ GAP = 1e-6  # standard errors between the distance and the bound that the dual p
 
 
 def fit(noisy: NoisyAnswers) -> FittedTable:
-    """The table of least squares among those of least distance. Raises DataError if no table has the exact answers."""
+    """The table of least squares among those with the least distance. Raises DataError if no table has the exact answers."""
     bound = least_possible(noisy)
     if _may_attain(noisy, bound):
         try:
@@ -38,7 +38,7 @@ def fit(noisy: NoisyAnswers) -> FittedTable:
 
 
 def least_possible(noisy: NoisyAnswers) -> float:
-    """A lower bound of the distance, in standard errors: sums of cells are not negative, and some answers are."""
+    """A lower bound on the distance, in standard errors: sums of cells are not negative, but some answers are."""
     lowest = np.full(noisy.matrix.shape[0], np.inf)
     np.minimum.at(lowest, np.repeat(np.arange(len(lowest)), np.diff(noisy.matrix.indptr)), noisy.matrix.data)
     sums = (lowest >= 0) & ~noisy.exact
@@ -46,7 +46,7 @@ def least_possible(noisy: NoisyAnswers) -> float:
 
 
 def least_distance(noisy: NoisyAnswers) -> float:
-    """The least of the largest differences, in standard errors, by a linear program whose dual proves it.
+    """The least possible largest difference, in standard errors, by a linear program whose dual proves it.
 
     Raises DataError if no table has the exact answers, and OperationalError if the dual does not prove the distance.
     """

@@ -17,6 +17,6 @@ from dpsql.microdata.search import solved
 
 
 def fit(noisy: NoisyAnswers) -> FittedTable:
-    """The nearest table without negative cells. Raises DataError if no such table has the exact answers."""
+    """The nearest table without negative cells. Raises DataError if no such table matches the exact answers."""
     low, high = equalities(noisy)
     return fitted_table("nnls", noisy, solved(bounded_fit(noisy.matrix, noisy.answers, noisy.weights, low=low, high=high)))

@@ -40,7 +40,7 @@ class QueryGroup(Frozen, eq=False):
 
     def __post_init__(self) -> None:
         if self.noise not in NOISES:
-            raise ValueError(f"noise is one of {', '.join(NOISES)}, not {self.noise}")
+            raise ValueError(f"noise must be one of {', '.join(NOISES)}, not {self.noise}")
         if self.matrix.shape[0] < 1 or self.matrix.shape[1] < 1:
             raise ValueError(f"{self.name}: a group has at least one query and one cell")
         if self.answers.shape != (self.matrix.shape[0],) or self.variances.shape != self.answers.shape:
@@ -58,7 +58,7 @@ class QueryGroup(Frozen, eq=False):
 
 def query_group(name: str, matrix: Any, answers: ArrayLike, variances: ArrayLike, noise: str = "gaussian", *,
                 stage: int = 0) -> QueryGroup:
-    """A group from a matrix of any kind, sparse or dense, and from one variance for all queries or one for each."""
+    """A group from a matrix of any kind, sparse or dense, and from one variance for all queries or one for each query."""
     rows: Any = scipy.sparse.csr_array(matrix, dtype=float)
     rows.eliminate_zeros()
     given = np.array(answers, dtype=float).reshape(-1)
@@ -86,7 +86,7 @@ class NoisyAnswers(Frozen, kw_only=False, eq=False):
 
     @cached_property
     def matrix(self) -> Sparse:
-        """All queries, one group after the other: (queries x cells)."""
+        """All queries, group by group: (queries x cells)."""
         return self.groups[0].matrix if len(self.groups) == 1 else _stacked([group.matrix for group in self.groups])
 
     @cached_property
@@ -109,7 +109,7 @@ class NoisyAnswers(Frozen, kw_only=False, eq=False):
 
     @cached_property
     def slices(self) -> dict[str, slice]:
-        """Where the queries of each group lie among all queries."""
+        """The position of each group's queries among all queries."""
         ends = np.cumsum([0, *(len(group.answers) for group in self.groups)]).tolist()
         return {group.name: slice(*at) for group, at in zip(self.groups, pairwise(ends), strict=True)}
 
@@ -120,12 +120,12 @@ class NoisyAnswers(Frozen, kw_only=False, eq=False):
         return (of_group == stage for stage in sorted({group.stage for group in self.groups}))
 
     def with_answers(self, answers: Array) -> NoisyAnswers:
-        """The same queries, answered otherwise: (queries,)."""
+        """The same queries with other answers: (queries,)."""
         return NoisyAnswers(tuple(replace(group, answers=answers[self.slices[group.name]]) for group in self.groups))
 
 
 def noisy_answers(*groups: QueryGroup) -> NoisyAnswers:
-    """The groups as they are given."""
+    """Combine the given groups."""
     return NoisyAnswers(groups)
 
 
@@ -135,7 +135,7 @@ def of_one_cell(matrix: Sparse) -> NDArray[np.bool_]:
 
 
 def their_cells(matrix: Sparse, chosen: NDArray[np.bool_]) -> tuple[NDArray[np.int64], Array]:
-    """The cell of each of the chosen queries, which are about one each, and its coefficient."""
+    """The cell of each of the chosen single-cell queries, and its coefficient."""
     at = matrix.indptr[:-1][chosen]
     return matrix.indices[at], matrix.data[at]
 

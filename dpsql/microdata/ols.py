@@ -23,19 +23,19 @@ CHUNK = 2**22  # numbers of one array, at a time
 
 
 def fit(noisy: NoisyAnswers) -> FittedTable:
-    """The table of least squares. Raises DataError if exact answers contradict each other."""
+    """The least squares table. Raises DataError if exact answers contradict each other."""
     low, high = equalities(noisy)
     problem = bounded_fit(noisy.matrix, noisy.answers, noisy.weights, low=low, high=high, least=-np.inf)
     return fitted_table("ols", noisy, solved(problem))
 
 
 def equalities(noisy: NoisyAnswers) -> tuple[Array, Array]:
-    """The least and the largest value of every answer, (queries,): equal for exact answers, and none for others."""
+    """The least and the largest allowed value of every answer, (queries,): equal for exact answers, infinite for others."""
     return np.where(noisy.exact, noisy.answers, -np.inf), np.where(noisy.exact, noisy.answers, np.inf)
 
 
 def variances(noisy: NoisyAnswers) -> Array:
-    """The variances of the answers of least squares, exactly: (queries,).
+    """The exact variances of the least squares answers: (queries,).
 
     With D the weights of queries about single cells, C all others and E their variances, the covariance of the cells is
     D^-1 - D^-1 C' (E + C D^-1 C')^-1 C D^-1 (Woodbury); exact answers are those with E = 0. If some cell has no query of its own,
@@ -64,7 +64,7 @@ def variances(noisy: NoisyAnswers) -> Array:
 
 
 def cell_variances(noisy: NoisyAnswers) -> Array:
-    """The variances of the cells of least squares, (cells,); infinite for cells that the queries do not determine.
+    """The variances of the least squares cells, (cells,); infinite for cells that the queries do not determine.
 
     Raises Unsupported for more than 4096 cells.
     """

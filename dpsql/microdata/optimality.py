@@ -48,8 +48,9 @@ class BoundedFit(Frozen, eq=False):
 
     @cached_property
     def curvature(self) -> Array:
-        """The diagonal of the Hessian, (cells,); where it is zero, its largest number, and 1 if no query has a weight: then every
-        table within the bounds is optimal, and forces, which should be zero, are as large as rounding errors make them."""
+        """The diagonal of the Hessian, (cells,), with zeros replaced by its largest number, or by 1 if no query has a weight. In
+        that case every table within the bounds is optimal, and forces, which should be zero, are as large as rounding errors make
+        them."""
         found: Any = self.matrix.power(2).T @ self.weights
         return np.where(found > 0, found, float(found.max(initial=0.0)) or 1.0)
 
@@ -60,7 +61,7 @@ class BoundedFit(Frozen, eq=False):
 
 def bounded_fit(matrix: Sparse, goals: Array, weights: Array, *, low: Array | None = None, high: Array | None = None,
                 least: float = 0.0, start: Array | None = None) -> BoundedFit:
-    """The problem, with weights scaled so that the largest is 1, and bounds of queries about one cell made bounds of the cell.
+    """The problem, with weights scaled so that the largest is 1; bounds of single-cell queries become bounds of the cells.
 
     Raises DataError if the bounds of a cell contradict each other.
     """
@@ -85,7 +86,7 @@ def bounded_fit(matrix: Sparse, goals: Array, weights: Array, *, low: Array | No
 
 
 def infeasible(what: str) -> DataError:
-    """The error for numbers that no table has."""
+    """The error for exact answers that no table has."""
     return DataError(f"no table without negative cells has these exact answers: the answers of {what} contradict the others",
                      code="infeasible", try_="exact answers that come from one table")
 
@@ -117,11 +118,11 @@ class KktResidual(Frozen):
 
     @property
     def holds(self) -> bool:
-        """Whether the table is optimal up to `allowed`. NaN never is."""
+        """Whether the table is optimal up to `allowed`; never for NaN."""
         return all(number <= self.allowed for number in (self.slope, self.bounds, self.slackness))
 
     def worse(self, other: KktResidual) -> KktResidual:
-        """The larger residuals of two problems, each relative to what is allowed by the first."""
+        """The larger residuals of two problems, each relative to what the first allows."""
         ratio = self.allowed / other.allowed
         return KktResidual(slope=max(self.slope, other.slope * ratio), bounds=max(self.bounds, other.bounds * ratio),
                            slackness=max(self.slackness, other.slackness * ratio), allowed=self.allowed)

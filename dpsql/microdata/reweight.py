@@ -27,7 +27,8 @@ SURE = 0.99  # probability that noise alone stays below an answer that is not lo
 
 
 def fit(noisy: NoisyAnswers) -> FittedTable:
-    """The nearest table without negative cells under the new weights. Raises DataError if no such table has the exact answers."""
+    """The nearest table without negative cells under the new weights. Raises DataError if no such table matches the exact
+    answers."""
     weights, rows, goals, own = noisy.weights.copy(), list[Any](), list[float](), list[float]()
     for group in noisy.groups:
         at, low = np.arange(noisy.slices[group.name].start, noisy.slices[group.name].stop), low_answers(group)
@@ -62,7 +63,8 @@ def low_answers(group: QueryGroup) -> NDArray[np.bool_]:
 
 
 def downweight(group: QueryGroup, low: NDArray[np.bool_]) -> Array:
-    """The median of the largest of as many draws of noise as answers are low, in counts and at least 1, for each low answer."""
+    """For each low answer, in counts and at least 1: the median of the largest of m draws of noise, where m is the number of low
+    answers."""
     at = 0.5 ** (1 / int(low.sum()))
     if group.noise == "gaussian":
         unit = float(scipy.special.ndtri(at))

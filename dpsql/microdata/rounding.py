@@ -32,7 +32,7 @@ ANSWERS, TOTAL = "answers", "total"  # what rounding keeps
 
 
 def rounded(noisy: NoisyAnswers, found: FittedTable) -> FittedTable:
-    """The fitted table in whole numbers. `kept` says what is promised: with "answers", no cell and no answer changes by 1 or
+    """The fitted table in whole numbers. `kept` says what is guaranteed: with "answers", no cell and no answer changes by 1 or
     more; with "total", no cell does, and exact answers and the rounded total are kept.
 
     Answers are only bounded for queries with whole coefficients. Raises DataError if an exact answer is not whole, or if no such
@@ -40,8 +40,8 @@ def rounded(noisy: NoisyAnswers, found: FittedTable) -> FittedTable:
     """
     whole = np.asarray((abs(noisy.matrix - noisy.matrix.rint()).max(axis=1)).toarray()).reshape(-1) < WHOLE
     if not whole[noisy.exact].all() or np.abs(noisy.answers - np.rint(noisy.answers))[noisy.exact].max(initial=0.0) > WHOLE:
-        raise DataError("exact answers that are not whole numbers have no table of whole numbers", code="infeasible",
-                        try_="whole exact answers")
+        raise DataError("no table of whole numbers has these exact answers, as some of them are not whole numbers",
+                        code="infeasible", try_="whole exact answers")
     base = _floor(found.cells)
     share = np.where(base == np.rint(found.cells), np.maximum(found.cells - base, 0.0), found.cells - base)
     open_ = np.flatnonzero(share > WHOLE)

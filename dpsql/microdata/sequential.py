@@ -19,7 +19,7 @@ from dpsql.microdata.search import Solved, solved
 
 
 def fit(noisy: NoisyAnswers) -> FittedTable:
-    """The table of the last stage; exact answers are kept from the first on.
+    """The table of the last stage; exact answers are kept from the first stage on.
 
     Raises DataError if no table without negative cells has the exact answers.
     """

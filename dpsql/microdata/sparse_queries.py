@@ -32,7 +32,7 @@ def of_workload(workload: Workload, answers: Array, variances: Array, *, noise: 
 
 
 def sums_and_entries(workload: Workload) -> tuple[int, int]:
-    """How many queries are about several cells, and how many cells all queries count, each as often as it is counted."""
+    """The number of queries about several cells, and the number of cells that all queries count, with repetitions."""
     lengths = {factor: _row_lengths(factor) for part in workload.parts for factor in part.factors}
     sums = entries = 0
     for part in workload.parts:

@@ -26,7 +26,7 @@ LEAST_CHANCE = 1e-30  # in place of 0, whose log is not finite: no table has so 
 
 def of_conditionals(domain: TableDomain, total: float, nodes: Sequence[tuple[str, Columns]],
                     counts: Sequence[Array]) -> MarkovNetwork:
-    """The model of nodes, each a column and its parents, in an order in which parents come first.
+    """The model with these nodes, each a column and its parents, in an order in which parents come first.
 
     `counts` has for each node an axis for each parent, and the last one for the column. Raises ValueError if a parent does not
     come before its child, where a column stands twice or not at all, or where an array does not have its shape; and Unsupported
@@ -35,7 +35,7 @@ def of_conditionals(domain: TableDomain, total: float, nodes: Sequence[tuple[str
     before: list[str] = []
     for (column, parents), table in zip(nodes, counts, strict=True):
         if not {*parents} <= {*before} or len({*parents}) != len(parents) or column in before:
-            raise ValueError("the parents of a column come before it, and each column stands once")
+            raise ValueError("the parents of a column must come before it, and each column must occur once")
         if np.shape(table) != domain.shape((*parents, column)):
             raise ValueError(f"the counts of {column} do not have an axis for each parent and one for itself")
         before.append(column)
@@ -52,7 +52,8 @@ def of_conditionals(domain: TableDomain, total: float, nodes: Sequence[tuple[str
 
 
 def conditional_of(counts: Array) -> Array:
-    """The shares, along the last axis, of the counts that are not negative; those of all together where none are left."""
+    """The shares, along the last axis, of the counts after clipping them at zero; if none are left in a row, the shares over all
+    rows."""
     kept = np.maximum(counts, 0)
     whole = kept.reshape(-1, kept.shape[-1]).sum(axis=0)
     alone = whole / whole.sum() if whole.sum() > 0 else np.full(len(whole), 1 / len(whole))

@@ -57,7 +57,7 @@ class Propagation(Frozen, kw_only=False):
 
     @cached_property
     def hosts(self) -> list[int]:
-        """For each factor the smallest clique that holds it. Raises ValueError if there is none."""
+        """For each factor, the smallest clique that contains it. Raises ValueError if there is none."""
         return [self._host(factor) for factor in self.factors]
 
     def _host(self, columns: Columns) -> int:
@@ -68,24 +68,24 @@ class Propagation(Frozen, kw_only=False):
 
     @cached_property
     def columns(self) -> list[Columns]:
-        """The columns of each factor in the order in which its clique has them."""
+        """The columns of each factor, in the order of its clique."""
         return [tuple(column for column in self.tree.cliques[host].columns if column in factor)
                 for factor, host in zip(self.factors, self.hosts, strict=True)]
 
     @cached_property
     def slices(self) -> list[slice]:
-        """Where each factor is in the vector of all."""
+        """The position of each factor in the vector of all."""
         ends = np.cumsum([self.domain.cells(factor) for factor in self.factors]).tolist()
         return [slice(start, end) for start, end in zip([0, *ends], ends, strict=False)]
 
     def vector(self, tables: Sequence[Array]) -> Array:
-        """The vector of all factors from a table for each, whose axes are as in `factors`."""
+        """The vector of all factors from one table per factor, whose axes are as in `factors`."""
         parts = [np.transpose(table, [factor.index(column) for column in columns]).ravel()
                  for table, factor, columns in zip(tables, self.factors, self.columns, strict=True)]
         return np.concatenate([np.zeros(0), *parts])
 
     def tables(self, vector: Array) -> list[Array]:
-        """The table of each factor, with its axes as in `factors`, from the vector of all."""
+        """The table of each factor, with its axes as in `factors`, from the vector of all factors."""
         return [vector[at].reshape(self.domain.shape(columns)).transpose([columns.index(column) for column in factor])
                 for at, factor, columns in zip(self.slices, self.factors, self.columns, strict=True)]
 

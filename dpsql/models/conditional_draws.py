@@ -43,18 +43,18 @@ NOTHING_MORE: Mapping[str, Allowed] = {}
 
 
 def grouped(domain: TableDomain, rows: int, given: Mapping[str, Places], allowed: Mapping[str, Allowed]) -> tuple[Places, Places]:
-    """The rows that stand for each group of rows with the same values and patterns, and the group of each row.
+    """A representative of each group of rows with the same values and patterns, and the group of each row.
 
     Raises ValueError if a column is unknown, has another number of rows or values that are not of the domain, or where all
     values of a row are forbidden.
     """
     for column, places in given.items():
         if len(places) != rows or (rows and not 0 <= places.min() <= places.max() < domain.cells([column])):
-            raise ValueError(f"{column} has a value of its domain for each row")
+            raise ValueError(f"{column} needs a value of its domain for each row")
     for column, each in allowed.items():
         if column in given or len(each.at) != rows or each.patterns.shape[1:] != domain.shape([column]) or (
                 not each.patterns.any(axis=1).all()):
-            raise ValueError(f"{column} is either given, or one of some values for each row")
+            raise ValueError(f"{column} must be either given, or restricted to some values, for each row")
     keys = np.zeros(rows, dtype=np.int64)
     for places in (*given.values(), *(each.at for each in allowed.values())):
         _, keys = np.unique(keys * (int(places.max(initial=0)) + 1) + places, return_inverse=True)
@@ -70,7 +70,7 @@ class CliqueConditionals(Frozen, eq=False):
     tables: Sequence[Array]
 
     def draw(self, rows: int, given: Mapping[str, Places], generator: UniformDraws, allowed: Mapping[str, Allowed]) -> Places:
-        """Rows with the given values: see `table_model.TableModel.draw_given`."""
+        """Rows with the given values; see `table_model.TableModel.draw_given`."""
         first, group = grouped(self.domain, rows, given, allowed)
         places = np.zeros((rows, len(self.domain.columns)), dtype=np.int64)
         for column, values in given.items():

@@ -90,9 +90,9 @@ class _Fitted:
 
 def projected(start: Tilted, measurements: Sequence[MarginalMeasurement | CellMeasurement], *, worth: float,
               total: float) -> Tilted:
-    """The distribution of so many rows; `start` is worth so many. Raises ValueError unless both are positive."""
+    """The distribution with `total` rows; `start` counts as `worth` rows. Raises ValueError unless both are positive."""
     if not (0 < worth < math.inf and 0 < total < math.inf):
-        raise ValueError("a distribution has rows, and is worth a number of rows")
+        raise ValueError("the numbers of rows must be positive and finite")
     parts = [_part(start, each) for each in measurements]
     model = _swept(_with_total(start, total), parts, worth, FIRST_SWEEPS)
     tail, open_ = TAIL + math.log(max(len(parts), 1)), list(parts)

@@ -49,7 +49,7 @@ class JointHistogram(Frozen, eq=False):
         return float(self.counts.sum())
 
     def marginal(self, columns: Columns) -> Array:
-        """The expected counts of all combinations of values of these columns: one axis for each, in this order.
+        """The expected counts of all combinations of values of these columns, with one axis per column in this order.
 
         Raises ValueError if a column stands twice.
         """
@@ -60,7 +60,7 @@ class JointHistogram(Frozen, eq=False):
         return np.transpose(self.counts.sum(axis=others), [kept.index(column) for column in columns])
 
     def draw(self, rows: int, generator: UniformDraws) -> Places:
-        """A table of so many rows, in random order: an array with one row for each, and one column for each of the domain. Each
+        """A table of this many rows, in random order: an array with one row for each, and one column for each of the domain. Each
         cell has its expected number of rows, rounded down or up. Raises ValueError if the number of rows is negative."""
         if rows < 0:
             raise ValueError("the number of rows is not negative")
@@ -69,19 +69,19 @@ class JointHistogram(Frozen, eq=False):
 
     def draw_given(self, rows: int, given: Mapping[str, Places], generator: UniformDraws,
                    allowed: Mapping[str, Allowed] = NOTHING_MORE) -> Places:
-        """So many rows that have given values in some columns; see `markov_network.MarkovNetwork.draw_given`."""
+        """This many rows, with given values in some columns; see `markov_network.MarkovNetwork.draw_given`."""
         alone = JunctionTree((Clique(columns=self.domain.columns, parent=-1, shared=0),))
         return CliqueConditionals(domain=self.domain, tree=alone, tables=(self.counts,)).draw(rows, given, generator, allowed)
 
     def tilted(self, columns: Columns, factors: Array) -> JointHistogram:
-        """The count of each cell is multiplied by the factor of the marginal's cell that it belongs to."""
+        """The histogram with each cell multiplied by the factor of the marginal's cell that contains it."""
         ordered = self.domain.ordered(columns)
         moved = np.transpose(factors, [columns.index(column) for column in ordered])
         shape = [size if column in ordered else 1 for column, size in zip(self.domain.columns, self.domain.sizes, strict=True)]
         return replace(self, counts=self.counts * moved.reshape(shape))
 
     def agreeing(self, found: Sequence[GroupCount]) -> JointHistogram:
-        """The histogram nearest to this one that has these counts; about that where noise makes them contradict each other."""
+        """The histogram nearest to this one that has these counts; approximately, if noise makes them contradict each other."""
         rounds = max(1, min(MOST_ROUNDS, MOST_STEPS // max(1, 2 * len(found) * self.counts.size)))
         made = self
         for _ in range(rounds if found else 0):
@@ -93,7 +93,7 @@ class JointHistogram(Frozen, eq=False):
 
 
 def of_columns(domain: TableDomain, total: float, singles: Sequence[Array]) -> JointHistogram:
-    """Independent columns with these counts of their values, none of them below a fraction of a row."""
+    """Independent columns with these counts of their values, each at least a fraction of a row."""
     counts = np.full((1,) * len(domain.columns), max(total, 1.0))
     for axis, single in enumerate(singles):
         shares = np.maximum(single, LEAST)

@@ -41,7 +41,7 @@ class JunctionTree(Frozen, kw_only=False):
 
     @cached_property
     def children(self) -> tuple[tuple[int, ...], ...]:
-        """The places of the children of each clique."""
+        """The indices of the children of each clique."""
         found: list[list[int]] = [[] for _ in self.cliques]
         for place, clique in enumerate(self.cliques[1:], start=1):
             found[clique.parent].append(place)
@@ -49,7 +49,7 @@ class JunctionTree(Frozen, kw_only=False):
 
     @cached_property
     def below(self) -> tuple[frozenset[str], ...]:
-        """For each clique, the columns of it and of all that descend from it."""
+        """For each clique, the columns of the clique and of all its descendants."""
         found = [set(clique.columns) for clique in self.cliques]
         for place in range(len(self.cliques) - 1, 0, -1):
             found[self.cliques[place].parent] |= found[place]
@@ -57,17 +57,17 @@ class JunctionTree(Frozen, kw_only=False):
 
     @cached_property
     def home(self) -> dict[str, int]:
-        """For each column the highest clique that has it: all others with it are below."""
+        """For each column, the highest clique that has it; all others with it are below."""
         return {column: place for place, clique in enumerate(self.cliques) for column in clique.residual}
 
     def holding(self, columns: Iterable[str]) -> list[int]:
-        """The places of the cliques that hold all of these columns."""
+        """The indices of the cliques that contain all of these columns."""
         wanted = set(columns)
         return [place for place, clique in enumerate(self.cliques) if wanted.issubset(clique.columns)]
 
 
 def maximal_cliques(domain: TableDomain, groups: Iterable[Columns]) -> list[frozenset[str]]:
-    """The cliques of a model that holds each group of columns within one of them. Every column of the table is in some clique."""
+    """The cliques of a model in which each group of columns is within one clique. Every column of the table is in some clique."""
     around = {column: {column} for column in domain.columns}
     for group in groups:
         for column in group:
@@ -88,7 +88,7 @@ def maximal_cliques(domain: TableDomain, groups: Iterable[Columns]) -> list[froz
 
 
 def model_cells(domain: TableDomain, groups: Iterable[Columns]) -> int:
-    """How many cells the cliques of the model have in all: what a fit will need in memory and time, known before it is made."""
+    """The total number of cells in the model's cliques, which determines the memory and time of a fit and is known before it."""
     return sum(map(domain.cells, maximal_cliques(domain, groups)))
 
 

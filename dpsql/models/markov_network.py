@@ -35,7 +35,7 @@ class MarkovNetwork(Frozen, kw_only=False, eq=False):
     potentials: Mapping[Columns, Array]  # log potentials of the measured marginals, from which a later fit can start
 
     def marginal(self, columns: Columns) -> Array:
-        """The expected counts of all combinations of values of these columns: one axis for each, in this order.
+        """The expected counts of all combinations of values of these columns, with one axis per column in this order.
 
         Raises ValueError if a column stands twice, KeyError where it is not in the table, and Unsupported where there are too
         many combinations.
@@ -64,8 +64,8 @@ class MarkovNetwork(Frozen, kw_only=False, eq=False):
         return self.total * float(self._along_tree((), weights))
 
     def draw(self, rows: int, generator: UniformDraws) -> Places:
-        """A table of so many rows, in random order: an array with one row for each, and one column for each of the domain. Its
-        values are 0, ..., size - 1. Raises ValueError if the number of rows is negative.
+        """A table of this many rows, in random order: an array with one row for each, and one column for each of the domain.
+        Its values are 0, ..., size - 1. Raises ValueError if the number of rows is negative.
 
         Columns are drawn one after the other, see `sampling`: cliques from the root of the junction tree down, and within a
         clique small columns first.
@@ -88,7 +88,7 @@ class MarkovNetwork(Frozen, kw_only=False, eq=False):
 
     def draw_given(self, rows: int, given: Mapping[str, Places], generator: UniformDraws,
                    allowed: Mapping[str, Allowed] = NOTHING_MORE) -> Places:
-        """So many rows that have given values in some columns: as of `draw`, in the order of the rows given.
+        """This many rows with given values in some columns, as from `draw`, in the order of the rows given.
 
         given    for each of these columns the value of each row
         allowed  for some of the others the values that each row may have
@@ -100,7 +100,7 @@ class MarkovNetwork(Frozen, kw_only=False, eq=False):
 
     @cached_property
     def conditionals(self) -> tuple[Array, ...]:
-        """For each clique p(residual | separator): zero where the separator's value has probability zero."""
+        """For each clique p(residual | separator); zero if the separator's value has probability zero."""
         found = []
         for clique, table in zip(self.tree.cliques, self.probabilities, strict=True):
             sums = table.sum(axis=tuple(range(clique.shared, table.ndim)), keepdims=True)

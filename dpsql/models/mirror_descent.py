@@ -49,7 +49,8 @@ LEAST_START = 0.1  # standard deviations of the noise
 def fit(domain: TableDomain, measurements: Iterable[MarginalMeasurement], *, total: float | None = None,
         cliques: Iterable[Columns] = (), start: MarkovNetwork | None = None, impossible: Mapping[Columns, Array] | None = None,
         iterations: int = 1000, to_optimum: bool = False) -> MarkovNetwork:
-    """The model of the noisy marginals. Columns that are in none are uniform, and columns that nothing links are independent.
+    """The model of the noisy marginals. Columns in no marginal are uniform, and columns that no marginal links are
+    independent.
 
     `total` is the number of rows; without it, it is estimated from the marginals. `cliques` are further groups of columns that
     are to be within cliques of the model. The descent begins at `start`, an earlier fit to some of the same marginals.
@@ -97,7 +98,8 @@ class Misfit(Frozen, eq=False):
         return Fitted(potentials, residuals, float((self.weights * residuals) @ residuals) / 2)
 
     def unexplained(self, found: Fitted) -> float:
-        """By how much the squared residuals of the marginals exceed what noise explains, over their variances, in all.
+        """The total amount by which the squared residuals of the marginals, divided by their variances, exceed what noise
+        explains.
 
         The squares of the noise of n cells have mean n, and are beyond n + 2 sqrt(n x) + 2 x with probability exp(-x) at most.
         """

@@ -28,7 +28,7 @@ class MarginalMeasurement(Frozen):
 
 
 def combined(domain: TableDomain, measurements: Iterable[MarginalMeasurement]) -> list[MarginalMeasurement]:
-    """At most one measurement for each set of columns: the mean of those given, weighted by their inverse variances.
+    """At most one measurement for each set of columns: the mean of the given ones, weighted by their inverse variances.
 
     Columns come in the order of the table. Raises ValueError if an array does not have the shape of its marginal.
     """
@@ -52,7 +52,7 @@ def estimated_total(measurements: Sequence[MarginalMeasurement]) -> float:
     The noise of the total of n cells has n times the variance of a cell. Raises ValueError if nothing was measured.
     """
     if not measurements:
-        raise ValueError("nothing was measured, so the number of rows has to be given")
+        raise ValueError("nothing was measured, so the number of rows must be given")
     totals = [float(each.values.sum()) for each in measurements]
     weights = [1 / (each.variance * each.values.size) for each in measurements]
     return max(float(np.average(totals, weights=weights)), LEAST_TOTAL)

@@ -39,12 +39,12 @@ class UniformDraws(Protocol):
     """A source of randomness, such as numpy's generators. What it draws is public: no noise for private rows comes from it."""
 
     def random(self, size: int, /) -> Array:
-        """So many independent numbers, uniform in [0, 1)."""
+        """This many independent numbers, uniform in [0, 1)."""
 
 
 def conditional(chances: Array, groups: Places, generator: UniformDraws, others: Sequence[Places] = ()) -> Places:
-    """A value for each row, by the chances of its group, which need not add up to 1. It is independent, within a group, of the
-    `others`: columns that are drawn already."""
+    """A value for each row, drawn with the chances of its group, which need not add up to 1. Within a group, it is independent of
+    the `others`, columns that were drawn before."""
     go_on()
     present, group, counts = np.unique(groups, return_inverse=True, return_counts=True)
     sums = chances[present].cumsum(axis=1)

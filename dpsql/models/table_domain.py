@@ -25,7 +25,7 @@ class TableDomain(Frozen, kw_only=False):
 
     def __post_init__(self) -> None:
         if not self.columns or len(set(self.columns)) != len(self.columns):
-            raise ValueError("a table has at least one column, and no name stands twice")
+            raise ValueError("a table has at least one column, and no name occurs twice")
         if len(self.sizes) != len(self.columns) or min(self.sizes) < 1:
             raise ValueError("every column has a size, which is at least 1")
 
@@ -38,7 +38,7 @@ class TableDomain(Frozen, kw_only=False):
         return tuple(map(self._size_of.__getitem__, columns))
 
     def cells(self, columns: Iterable[str]) -> int:
-        """How many cells that marginal has, as a Python integer."""
+        """The number of cells of that marginal, as a Python integer."""
         return math.prod(map(self._size_of.__getitem__, columns))
 
     def ordered(self, columns: Iterable[str]) -> Columns:
@@ -52,5 +52,6 @@ class TableDomain(Frozen, kw_only=False):
 
 
 def most_numbers() -> int:
-    """How many numbers one array may have, such as the counts of a marginal: more than these are refused before a charge."""
+    """The largest number of entries that one array, such as the counts of a marginal, may have. Larger ones are refused before a
+    charge."""
     return arrays.ROOM // arrays.WORD

@@ -23,20 +23,20 @@ class TableModel(Protocol):
         ...
 
     def marginal(self, columns: Columns) -> Array:
-        """The expected counts of all combinations of values of these columns: one axis for each, in this order.
+        """The expected counts of all combinations of values of these columns, with one axis per column in this order.
 
         Raises Unsupported if there are too many combinations.
         """
         ...
 
     def draw(self, rows: int, generator: UniformDraws) -> Places:
-        """A table of so many rows, in random order: an array with one row for each, and one column for each of the domain. Its
+        """A table of this many rows, in random order: an array with one row for each, and one column for each of the domain. Its
         values are 0, ..., size - 1. Raises ValueError if the number of rows is negative."""
         ...
 
     def draw_given(self, rows: int, given: Mapping[str, Places], generator: UniformDraws,
                    allowed: Mapping[str, Allowed] = NOTHING_MORE) -> Places:
-        """So many rows that have given values in some columns: as of `draw`, in the order of the rows given.
+        """This many rows with given values in some columns, as from `draw`, in the order of the rows given.
 
         given    for each of these columns the value of each row
         allowed  for some of the others the values that each row may have

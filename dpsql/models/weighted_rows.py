@@ -38,7 +38,7 @@ class WeightedRows(Frozen, eq=False):
         return float(self.weights.sum())
 
     def marginal(self, columns: Columns) -> Array:
-        """The expected counts of all combinations of values of these columns: one axis for each, in this order.
+        """The expected counts of all combinations of values of these columns, with one axis per column in this order.
 
         Raises ValueError if a column stands twice, and Unsupported where there are too many combinations.
         """
@@ -47,11 +47,11 @@ class WeightedRows(Frozen, eq=False):
         return np.asarray(counts.reshape(self.domain.shape(columns)), dtype=np.float64)
 
     def tilted(self, columns: Columns, factors: Array) -> WeightedRows:
-        """The weight of each row is multiplied by the factor of the cell that it is in."""
+        """The rows, with each weight multiplied by the factor of the row's cell."""
         return replace(self, weights=self.weights * factors.ravel()[self._at(columns)])
 
     def draw(self, rows: int, generator: UniformDraws) -> Places:
-        """A table of so many rows, in random order: an array with one row for each, and one column for each of the domain. Each
+        """A table of this many rows, in random order: an array with one row for each, and one column for each of the domain. Each
         row has its expected number, rounded down or up. Raises ValueError if the number of rows is negative."""
         if rows < 0:
             raise ValueError("the number of rows is not negative")
@@ -59,7 +59,7 @@ class WeightedRows(Frozen, eq=False):
 
     def draw_given(self, rows: int, given: Mapping[str, Places], generator: UniformDraws,
                    allowed: Mapping[str, Allowed] = NOTHING_MORE) -> Places:
-        """So many rows that have given values in some columns; see `table_model.TableModel.draw_given`.
+        """This many rows with given values in some columns; see `table_model.TableModel.draw_given`.
 
         Where no row of the model has the given values, or what is allowed, as much of it as some row has is looked at, column by
         column; columns in which only forbidden values are left get allowed ones, all alike.
@@ -98,8 +98,8 @@ class WeightedRows(Frozen, eq=False):
 
 
 def design_effect(before: WeightedRows, after: WeightedRows) -> float:
-    """By how much fewer rows a sample is worth once its weights are changed: 1 + the squared relative spread of the factors, over
-    the rows as they were. Source: Kish, Survey Sampling, 1965, section 11.7."""
+    """The factor by which the effective sample size shrinks when the weights are changed: 1 + the squared relative spread of the
+    factors, over the rows with their earlier weights. Source: Kish, Survey Sampling, 1965, section 11.7."""
     there = before.weights > 0
     shares = before.weights[there] / before.weights[there].sum()
     factors = after.weights[there] / before.weights[there]
@@ -107,7 +107,8 @@ def design_effect(before: WeightedRows, after: WeightedRows) -> float:
 
 
 def counted_rows(domain: TableDomain, places: Places, weights: Array | None = None) -> WeightedRows:
-    """The distinct ones of these rows, each with its number, or with the sum of its weights. Raises ValueError for no rows."""
+    """The distinct rows, each with its number of occurrences, or with the sum of its weights. Raises ValueError if there are no
+    rows."""
     if not len(places):
         raise ValueError("there is no row")
     distinct, at = np.unique(places, axis=0, return_inverse=True)

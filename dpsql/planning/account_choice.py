@@ -42,7 +42,7 @@ def with_account(program: Program, price: Price, public: PublicFacts) -> tuple[P
 
 
 def _with_rules(program: Program) -> Program:
-    return with_rules(program) if any(below.hidden for below in questions(program)) else program
+    return with_rules(program) if any(below.undeclared_keys for below in questions(program)) else program
 
 
 def _number_unused(program: Program) -> int:
@@ -57,7 +57,7 @@ def _shared_out(program: Program, whole: Cost) -> Program:
     if not program.first:
         return replace(program, allotted=whole, whole=whole)
     programs = [program, *(below for _, below in program.first)]
-    shares_ = [len(below.decomposition.parts) + bool(below.hidden) for below in programs]
+    shares_ = [len(below.decomposition.parts) + bool(below.undeclared_keys) for below in programs]
     takers = max(1, sum(below.may_fail for below in programs))
     outer, *inner = (replace(below, allotted=whole.part(Fraction(share, sum(shares_) or 1),
                                                         delta=whole.delta * below.may_fail / takers))
@@ -79,7 +79,7 @@ def _expected_size(program: Program, choices: Sequence[Choice | None]) -> float:
 
 
 def expected(program: Program, public: PublicFacts) -> list[Choice | None]:
-    """The expected choices for the parts that are measured; what is learned first may change them."""
+    """The expected choices for the parts that are measured; limits that are learned first may change them."""
     return _assigned(program, _expected_tasks(program, public))
 
 
@@ -90,10 +90,10 @@ def _assigned(program: Program, tasks: Sequence[Task]) -> list[Choice | None]:
 def _expected_tasks(program: Program, public: PublicFacts) -> list[Task]:
     """The tasks of the parts that are measured, with limits that are still to be learned set to 1. They depend on the account
     only by the norm of a clip."""
-    if program.learn == "degrees" and program.degrees is not None:
+    if program.learned_limit == "degrees" and program.degrees is not None:
         program = replace(program, degrees=program.degrees.at_most(1))
-    view = program.view if program.learn != "rows" else keep_rows(program.view, 1, program.owner)
-    learned = dict.fromkeys(range(len(program.decomposition.parts)), 1) if program.learn == "totals" else {}
+    view = program.view if program.learned_limit != "rows" else keep_rows(program.view, 1, program.owner)
+    learned = dict.fromkeys(range(len(program.decomposition.parts)), 1) if program.learned_limit == "totals" else {}
     return tasks_of(program, program.decomposition, view, public, learned)
 
 
@@ -116,7 +116,7 @@ def assign(program: Program, tasks: Sequence[Task], cells: int, given: Sequence[
     """Divide the cost of the parts, by how many aggregates use each or by the weights `given`, and choose each task's
     mechanism."""
     allotted_ = program.parts_allotted
-    if program.learn == "centres":
+    if program.learned_limit == "centres":
         given = weights_of(program.question, program.decomposition, program.bound)
     weights = [weight_of(task, (given or program.decomposition.weights)[task.at]) for task in tasks]
     found = []

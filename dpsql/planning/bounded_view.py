@@ -22,11 +22,11 @@ from dpsql.trusted.plan.operators.scan import Scan
 from dpsql.trusted.plan.operators.window import RANKS, Window
 from dpsql.types import Span
 
-FREQUENCY = "OPTIONS (bound = 'frequency', max_frequency = 10) where no value has more rows than that"
+FREQUENCY = "OPTIONS (bound = 'frequency', max_frequency = 10) if no value has more rows than that"
 
 
 def limited_view(question: Question, options: Options, public: PublicFacts, span: Span | None) -> tuple[Node, Stability]:
-    """The rows a statement asks about, with every limit enforced, and their stability. A limit still to be learned is 1 here.
+    """The rows that a statement reads, with every limit enforced, and their stability. A limit still to be learned is 1 here.
 
     Raises Unsupported, located at `span` or at the operator responsible, if there is no bound, and OptionError where an
     option asks for a limit that cannot be enforced.
@@ -103,7 +103,7 @@ def _not_apart(fault: NotDecomposable, bound: str, span: Span | None) -> Unsuppo
         return Unsupported(f"{needed}, and {unlimited[0]} has none", code="no-limit", span=where, subject=unlimited[0],
                            try_=f"max_rows = 10 beside it, or rows_per_entity for {unlimited[0]} in the policy")
     if isinstance(fault.node, Join) and (fault.node.keep_left or fault.node.keep_right):
-        return Unsupported(f"{bound} is for inner joins: in an outer join, other rows decide whether a row gets NULLs",
+        return Unsupported(f"{bound} is for inner joins: in an outer join, other rows determine whether a row gets NULLs",
                            code="outer-private", span=where, try_=f"JOIN in place of the outer join, or {FREQUENCY}")
     if fault.relations:
         return Unsupported(f"{bound} evaluates a join without each subset of its relations, and this one has {fault.relations} "
@@ -155,9 +155,10 @@ def _unbounded(view: Node, known: dict[int, Stability], span: Span | None) -> Un
                            try_="a join along the foreign key to the entity, or " + (
                                f"{own}; or {FREQUENCY}" if node.equated else own) + limits)
     if isinstance(node, Lookup) and known[id(node.listed)].rows is not None and known[id(node.input)].rows is not None:
-        return Unsupported("a list that depends on private rows could change the answer for everybody", code="private-list",
-                           span=where, subject=keys, try_="a link by the entity's key, so that each row looks among its own "
-                           "entity's rows" + (f"; or {FREQUENCY}" if node.looked_up else ""))
+        return Unsupported("this list depends on private rows, so one of them could change the answer for all others",
+                           code="private-list", span=where, subject=keys,
+                           try_="a link by the entity's key, so that each row is compared only with rows of its own entity"
+                           + (f"; or {FREQUENCY}" if node.looked_up else ""))
     if isinstance(node, Window) and node.reach is None and node.input.max_frequency(node.partition) is None:
         return Unsupported("these windows contain rows of many entities, so one entity could change the result for all others",
                            code="shared-window", span=where, subject=keys,
@@ -182,7 +183,8 @@ def _in_place_of(node: Window) -> str:
 
 
 def for_subquery(node: Join) -> bool:
-    """Whether the join stands for a correlated subquery of aggregates: then both have the same place in the text."""
+    """Whether the join implements a correlated subquery of aggregates; then join and subquery have the same position in the
+    text."""
     return isinstance(node.right, GroupBy) and node.span is not None and node.right.span == node.span
 
 

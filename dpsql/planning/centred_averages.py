@@ -52,7 +52,7 @@ class Average(Frozen):
     count: int
 
     def alone(self, parts: Decomposition) -> bool:
-        """Whether nothing else is computed from the sum."""
+        """Whether the sum is used for nothing but this average."""
         return sum(self.total in used for used in parts.uses.values()) == 1
 
 
@@ -96,7 +96,7 @@ def middles_of(question: Question, parts: Decomposition) -> list[AverageCentre]:
 
 def centred(question: Question, parts: Decomposition, view: Node, centres: Sequence[AverageCentre], *,
             cut: bool) -> tuple[Decomposition, Node]:
-    """The parts with sums measured from centres, and the view extended by the columns summed. `cut` says whether the limit is
+    """The parts, with sums measured from centres, and the view extended by the summed columns. `cut` says whether the limit is
     below the totals of some entities."""
     columns: list[tuple[str, str, Expr]] = [(field.id, field.name, field.ref) for field in view.fields]
     new, recipes, taken = list(parts.parts), dict(parts.recipes), set(view.names)

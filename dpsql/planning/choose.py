@@ -10,7 +10,7 @@ from dpsql.budgets.convert import FOR_FAILURES, FOR_RHO, rho_of
 from dpsql.catalog.price import Price
 from dpsql.frozen import Frozen
 from dpsql.mechanisms.all_mechanisms import MECHANISMS
-from dpsql.mechanisms.mechanism import Mechanism, Ordered, SharedRanks, Task, Verdict, Yes
+from dpsql.mechanisms.mechanism import Accepted, Mechanism, Ordered, SharedRanks, Task, Verdict
 from dpsql.trusted.accounting.cost import ATTO, NANO, Cost, pure
 
 LEAST_WEIGHT = 1e-3  # of a part whose error hardly matters, as far as is known
@@ -26,14 +26,14 @@ class Choice(Frozen):
     asked: Mapping[str, Verdict]
 
     @property
-    def yes(self) -> Yes:
+    def yes(self) -> Accepted:
         verdict = self.asked[self.mechanism.name]
-        assert isinstance(verdict, Yes)
+        assert isinstance(verdict, Accepted)
         return verdict
 
     @property
     def verdicts(self) -> Mapping[str, Verdict]:
-        """The verdict of each mechanism on the task, by the name that people know it by."""
+        """The verdict of each mechanism on the task, by its public name."""
         return {mechanism.name: self.asked.get(mechanism.name) or mechanism.judge(self.task, self.allotted, self.cells)
                 for mechanism in MECHANISMS}
 
@@ -41,7 +41,7 @@ class Choice(Frozen):
 def choose(task: Task, allotted: Cost, cells: int, named: Sequence[str]) -> Choice | None:
     """The mechanism with the least expected error, among those named if any; None if no mechanism can do the task."""
     asked = {mechanism.name: mechanism.judge(task, allotted, cells) for mechanism in MECHANISMS if mechanism.kind is type(task)}
-    errors = {name: verdict.error for name, verdict in asked.items() if isinstance(verdict, Yes)}
+    errors = {name: verdict.error for name, verdict in asked.items() if isinstance(verdict, Accepted)}
     preferred = [name for name in named if name in errors] or [name for name in errors if math.isfinite(errors[name])]
     if not preferred:
         return None
@@ -50,7 +50,8 @@ def choose(task: Task, allotted: Cost, cells: int, named: Sequence[str]) -> Choi
 
 
 def split_budget(weights: Sequence[float], *, pure: bool) -> list[Fraction]:
-    """Shares of a price that minimise the weighted sum of variances, each falling as 1 / epsilon^2 or as 1 / rho.
+    """Shares of a price that minimise the weighted sum of variances, where each variance is proportional to 1 / epsilon^2, or
+    to 1 / rho.
 
     The minimum of sum w_i / e_i^2 over sum e_i = 1 has e_i proportional to w_i^(1/3); of sum w_i / r_i to w_i^(1/2).
     Rounded down, so that they add up to one at most.
@@ -84,7 +85,7 @@ def shares_of_averages(averages: Sequence[tuple[int, int, float]], uses: Sequenc
 
 
 def allotted_budget(price: Price, *, concentrated: bool) -> Cost:
-    """What a statement of this price may spend: a pure epsilon, or rho; and the delta of key selection.
+    """The cost that a statement of this price may spend: a pure epsilon, or rho; and the delta of key selection.
 
     A price of (epsilon, delta) allows what a budget of (epsilon, delta) allows, so one such statement exhausts one such budget
     exactly: both are rounded down to the units of the ledger.
@@ -99,8 +100,8 @@ def allotted_budget(price: Price, *, concentrated: bool) -> Cost:
 
 
 def budgets_by_account(price: Price) -> list[Cost]:
-    """What a statement of this price may spend in each account it can be charged in, a pure epsilon first. Amounts of zero are
-    left out."""
+    """The cost that a statement of this price may spend in each account it can be charged to, a pure epsilon first. Amounts of
+    zero are left out."""
     accounts = (True,) if price.rho is not None else (False, True) if price.delta else (False,)
     found = [allotted_budget(price, concentrated=account) for account in accounts]
     return [given for given in found if given.epsilon or given.rho]

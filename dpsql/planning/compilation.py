@@ -8,13 +8,13 @@ from types import MappingProxyType
 from dpsql.catalog.model import Budget
 from dpsql.errors import OptionError, Unsupported
 from dpsql.frozen import replace
-from dpsql.mechanisms.mechanism import Setting, Shared
+from dpsql.mechanisms.mechanism import Context, Shared
 from dpsql.mechanisms.named_bounds import Bound
 from dpsql.planning.account_choice import with_account
 from dpsql.planning.all_part_kinds import KINDS
 from dpsql.planning.centred_averages import centred, middles_of
 from dpsql.planning.choose import Choice
-from dpsql.planning.contribution_bound import MANY_ROWS, PUBLIC, BoundedQuestion, decided, told
+from dpsql.planning.contribution_bound import MANY_ROWS, PUBLIC, BoundedQuestion, call_in_words, decided
 from dpsql.planning.degree_questions import DegreeQuestion, degree_question, way_of
 from dpsql.planning.frequency_limits import FREQUENCY, unknown_limits
 from dpsql.planning.groups import cells_declared, check_cells
@@ -33,7 +33,7 @@ from dpsql.questions.rules.squares import with_squares
 from dpsql.questions.rules.substitute import substitute
 from dpsql.sql.binding.binding_context import PublicTables
 from dpsql.trusted.accounting.cost import FREE
-from dpsql.trusted.kernel.taken import taken
+from dpsql.trusted.kernel.taken import copied_request
 from dpsql.trusted.plan.certificate import Certificate, certify, stability
 from dpsql.trusted.plan.expr.nodes import Value
 from dpsql.trusted.plan.node import Node, PublicFacts, Stability
@@ -46,28 +46,29 @@ USUAL_GROUPS = 4  # in how many undeclared groups an entity counts, if neither i
 
 def compile_question(question: Question, options: Options, budget: Budget, public: PublicTables, view: Node,
                      known: Stability, first: Sequence[tuple[Scalar, Node, Stability]] = ()) -> Program:
-    """Decide all that can be decided about a private view of known stability.
+    """Make all decisions about a private view of known stability.
 
     `first` are its scalar subqueries, each with its view and stability; if there are any, the outer view may be public. Raises
     Unsupported or OptionError, located, for what cannot be answered.
     """
-    program = _outline(question, options, view, known, public)
+    program = _undecided_program(question, options, view, known, public)
     if first:
         inside = options.inside(outer_public=known.public)
         program = replace(program, first=tuple(
-            (scalar, _outline(scalar.question, inside, rows, stable, public)) for scalar, rows, stable in first))
+            (scalar, _undecided_program(scalar.question, inside, rows, stable, public)) for scalar, rows, stable in first))
     _check_clip(program)
     price = priced(options.price, budget, options.span)
     program, choices = with_account(program, price, public)
     if options.mechanisms:
         check_mechanisms(program)
     _check_choices(choices, program, public)
-    if program.first or program.learn is not None or program.searched or program.hidden or program.degrees is not None:
+    if (program.first or program.learned_limit is not None or program.searched or program.undeclared_keys
+            or program.degrees is not None):
         return program
     return replace(program, chosen=tuple(choice for choice in choices[0] if choice is not None))
 
 
-def _outline(question: Question, options: Options, view: Node, known: Stability, public: PublicTables) -> Program:
+def _undecided_program(question: Question, options: Options, view: Node, known: Stability, public: PublicTables) -> Program:
     """The decisions that do not depend on the price: the bound, the parts, and what must be learned."""
     if question.together:
         span = next((call.span for call in question.aggregates if call.over is not None), None)
@@ -75,8 +76,8 @@ def _outline(question: Question, options: Options, view: Node, known: Stability,
                           span=span, try_="the aggregate without OVER, in a statement of its own")
     if known.public:
         check_exact(question)
-        return Program(question=question, options=options, view=view, known=known, allotted=FREE, decided=PUBLIC, learn=None,
-                       searched=(), hidden=(), rule=None, groups=1, decomposition=Decomposition(
+        return Program(question=question, options=options, view=view, known=known, allotted=FREE, decided=PUBLIC,
+                       learned_limit=None, searched=(), undeclared_keys=(), rule=None, groups=1, decomposition=Decomposition(
                            parts=(), weights=(), recipes={}, uses={}))
     graph = degrees_of(view, question.read, public) if known.rows is None and not known.owners else None
     if graph is not None:
@@ -94,8 +95,8 @@ def _outline(question: Question, options: Options, view: Node, known: Stability,
     unknown = unknown_limits(question, options, public) if options.bound == FREQUENCY else 0  # other bounds learn none
     return _with_told_counts(Program(
         question=question, options=options, view=view, known=known, allotted=FREE, rule=None, decomposition=parts, decided=found,
-        searched=searched, hidden=hidden, unknown=unknown,
-        learn="frequencies" if unknown else _learn(asked, parts),
+        searched=searched, undeclared_keys=hidden, unknown=unknown,
+        learned_limit="frequencies" if unknown else _learn(asked, parts),
         groups=options.max_groups or min(known.rows or USUAL_GROUPS, USUAL_GROUPS)))
 
 
@@ -117,14 +118,15 @@ def _of_degrees(question: Question, options: Options, known: Stability, degrees:
     check_cells(question)
     asked = BoundedQuestion(question=question, options=options, view=question.view, known=known, decided=found)
     return Program(question=question, options=options, view=question.view, known=known, allotted=FREE, rule=None,
-                   decided=found, searched=(), hidden=(), learn=None if degrees.given else "degrees", degrees=degrees,
-                   decomposition=parts_of(asked, {}))
+                   decided=found, searched=(), undeclared_keys=(), learned_limit=None if degrees.given else "degrees",
+                   degrees=degrees, decomposition=parts_of(asked, {}))
 
 
 def parts_of(asked: BoundedQuestion, bounds: Mapping[str, Interval],
              centres: Mapping[str, float] = MappingProxyType({})) -> Decomposition:
-    """The parts that a bound can limit. A given clip is a number of rows for averages, so these are computed from moments
-    then. Distinct values that are not tested one by one are matched with entities if these may vouch for them."""
+    """The parts whose contributions a bound can limit. If a clip is given, it is a number of rows for averages, so these are
+    computed from moments. Distinct values that are not tested one by one are matched with entities, if entities may vouch for
+    them."""
     bound, owner = asked.bound, asked.known.owner
     clips = bound.name == "clip"
     found = decompose(asked.question, owner=owner, bounds=dict(bounds), each=bound.each, apart=clips,
@@ -191,7 +193,7 @@ def _check_clip(program: Program) -> None:
     units: dict[str, None] = {}
     for call in (call for question in summed for call in question.aggregates):
         apart, total = not call.aggregate.linear and program.bound.each, call.aggregate.kind is Kind.TOTAL
-        units |= dict.fromkeys(["rows", told(call)] if apart else [told(call) if total else "rows"])
+        units |= dict.fromkeys(["rows", call_in_words(call)] if apart else [call_in_words(call) if total else "rows"])
     if len(units) > 1:
         way = "bound = 'clip'" if program.known.owner is not None else "bound = 'balance'"
         raise OptionError("clip could mean " + " or ".join(units) + " here", code="clip", subject="clip",
@@ -211,10 +213,10 @@ def _may_be_asked(choice: Choice, program: Program, public: PublicFacts) -> bool
         return True
     several = range(cells_declared(program.question))
     cells = tuple((number,) * len(program.keys) for number in several)  # any that differ: only their number counts
-    request = next(choice.mechanism.run([(choice.task, choice.allotted)], Setting(keys=program.keys, cells=cells)))
+    request = next(choice.mechanism.run([(choice.task, choice.allotted)], Context(keys=program.keys, cells=cells)))
     plan, = request.plans  # requests of such mechanisms have one plan
     try:
-        taken(request).cost(certify(plan, public) if isinstance(plan, GroupedSums) else Certificate(
+        copied_request(request).cost(certify(plan, public) if isinstance(plan, GroupedSums) else Certificate(
             below=stability(plan.inputs[0], public), summands=()))
     except ValueError:
         return False

@@ -67,7 +67,7 @@ class BoundedQuestion(Frozen):
 
 
 def decided(question: Question, options: Options, known: Stability, searched: Sequence[str], cells: int) -> ContributionBound:
-    """The bound for the sums over a private view. Raises OptionError, located, if the one that was named cannot be used."""
+    """The bound for the sums over a private view. Raises OptionError, located, if the named bound cannot be used."""
     if options.bound == "auto":
         found = _automatic(question, options, known, searched)
     else:
@@ -84,7 +84,7 @@ def decided(question: Question, options: Options, known: Stability, searched: Se
     elif found.bound.name == "clip":
         _check_clip(question, known, searched)
     if found.bound.name in TOTALS and _of_one(question, known):
-        raise OptionError("each group is one entity here, so there is no total over groups to limit", code="bound",
+        raise OptionError("each group is one entity here, so an entity has no total over several groups to limit", code="bound",
                           subject="bound", span=question.keys[0].span, try_="bound = 'rows'")
     if found.bound.each and searched and known.rows is None:
         column = question.view.field(searched[0]).name
@@ -121,19 +121,19 @@ def _automatic(question: Question, options: Options, known: Stability, searched:
         return ContributionBound(bound=BY_NAME["rows"], because=f"one entity has at most {known.rows} of these rows")
     if known.owner is None and not question.keys and (rows := declared_rows(question.view)) is not None and not _summed(question):
         return ContributionBound(bound=BY_NAME["extension"],
-                                 because=f"the policy declares that {rows} rows at most name one entity")
+                                 because=f"the policy declares that at most {rows} rows name one entity")
     if known.owner is None:
         return ContributionBound(bound=BY_NAME["balance"],
-                                 because="a row belongs to several entities, so that no row can be left out for "
-                                 "one of them alone; of the ways to hold them to a level it errs least")
+                                 because="a row belongs to several entities, so no row can be left out for one of "
+                                 "them alone; of the ways to limit sums to a level, this has the smallest error")
     others = _others(question, known)
     if others or searched:
-        what = told(others[0]) if others else "a search for bounds"
+        what = call_in_words(others[0]) if others else "a search for bounds"
         return ContributionBound(bound=BY_NAME["rows"], because=f"{what} needs a limit on rows")
     if not any(call.aggregate.summed for call in question.aggregates):
         return ContributionBound(bound=BY_NAME["rows"], because="each entity counts once")
     if _of_one(question, known):
-        return ContributionBound(bound=BY_NAME["rows"], because="each group is one entity, whose total is what is asked for")
+        return ContributionBound(bound=BY_NAME["rows"], because="each group is one entity, whose total is the answer")
     return ContributionBound(bound=BY_NAME["clip"],
                              because="nothing limits an entity's rows here, and totals that are scaled down lose "
                              "less than rows that are left out")
@@ -179,7 +179,7 @@ def _of_one(question: Question, known: Stability) -> bool:
     return known.owner in [key.column for key in question.keys]
 
 
-def told(call: AggregateCall) -> str:
+def call_in_words(call: AggregateCall) -> str:
     return call.text or call.function.upper()
 
 
@@ -209,7 +209,8 @@ def _ways(*, one: bool) -> str:
 
 
 def check_options(bound: Bound, options: Options, met: Sequence[str] = ()) -> None:
-    """Raises OptionError if an option is missing that the policy has not `met`, or one is given that the bound does not use."""
+    """Raises OptionError if a required option is missing that the policy has not `met`, or if one is given that the bound does
+    not use."""
     missing = [name for name in bound.needs if getattr(options, name) is None and name not in met]
     if missing:
         raise _fail(options, "bound", f"bound = '{bound.name}' needs {' and '.join(missing)}",
@@ -229,11 +230,11 @@ def _check_aggregates(bound: Bound, calls: Sequence[AggregateCall], *, shared: b
     for call in calls:
         entities = call.aggregate.kind is Kind.DISTINCT and not call.columns  # which the policy asks for
         if not fits(call) and not entities:
-            fine = list(dict.fromkeys(told(other) for other in calls if fits(other)))
+            fine = list(dict.fromkeys(call_in_words(other) for other in calls if fits(other)))
             also = f"; it bounds {', '.join(fine)}" if fine else ""
-            kinds = "COUNT, SUM, AVG and what follows from them" if shared else "COUNT, SUM and AVG"
-            raise OptionError(f"{told(call)} is not bounded by bound = '{bound.name}', which is for {kinds}{also}",
-                              code="bound", subject=told(call), span=call.span,
+            kinds = "COUNT, SUM, AVG and aggregates computed from them" if shared else "COUNT, SUM and AVG"
+            raise OptionError(f"{call_in_words(call)} is not bounded by bound = '{bound.name}', which is for {kinds}{also}",
+                              code="bound", subject=call_in_words(call), span=call.span,
                               try_="a statement of its own for it" if fine else "bound = 'rows'" if bound.one and not shared else
                               "bound = 'auto'")
 
@@ -242,6 +243,6 @@ def _check_clip(question: Question, known: Stability, searched: Sequence[str]) -
     """Raises OptionError if an aggregate is not a sum, and no limit of rows is there beside the clip."""
     others = _others(question, known)
     if known.rows is None and (searched or others):
-        what = "the search for bounds" if searched else told(others[0])
+        what = "the search for bounds" if searched else call_in_words(others[0])
         raise OptionError(f"clip limits sums, but {what} needs a limit on rows", code="clip", subject="bound",
                           span=None if searched else others[0].span, try_="max_rows = 10, or rows_per_entity in the policy")

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from dpsql.planning.all_part_kinds import KINDS
-from dpsql.planning.contribution_bound import told
+from dpsql.planning.contribution_bound import call_in_words
 from dpsql.planning.declared_rows import declared_rows
 from dpsql.planning.degree_questions import DegreeQuestion
 from dpsql.planning.options import Options
@@ -37,7 +37,7 @@ EITHER = (math.inf, math.inf)
 
 
 def open_ends(program: Program, call: AggregateCall) -> tuple[float, float]:
-    """How far the truth of an aggregate may lie below and above that of the rows kept: 0 or infinity each."""
+    """How far the true value of an aggregate may be below and above its value over the rows kept; each is 0 or infinity."""
     if program.degrees is not None:
         return _of_degrees(program.degrees, program, call)
     kind = call.aggregate.kind
@@ -63,7 +63,7 @@ def _all_ranked(program: Program, call: AggregateCall) -> bool:
 
 
 def beyond_kept(question: Question, call: AggregateCall) -> tuple[float, float]:
-    """How far the truth of an aggregate may lie below and above that of the rows kept, if rows are left out."""
+    """How far the true value of an aggregate may be below and above its value over the rows kept, if rows are left out."""
     match _sign(question, call):
         case 1:
             return 0.0, math.inf
@@ -99,10 +99,10 @@ def _of_degrees(degrees: DegreeQuestion, program: Program, call: AggregateCall) 
 
 
 def uncovered(program: Program) -> str:
-    """What the note about a limit adds for numbers that it may move either way."""
+    """The text added to the note about a limit for numbers that the limit may move in either direction."""
     if not cuts_off(program) or program.degrees is not None:
         return ""
-    names = dict.fromkeys(told(call) for call in program.question.aggregates
+    names = dict.fromkeys(call_in_words(call) for call in program.question.aggregates
                           if not _sign(program.question, call) and not _all_ranked(program, call))
     return f"; it may move {' and '.join(names)} either way, by as much as the declared bounds allow" if names else ""
 
@@ -123,15 +123,15 @@ def _nodes(node: Node, end: Node | None = None) -> Iterator[Node]:
 
 
 def cuts_off(program: Program) -> bool:
-    """Whether an unknown part is cut off, by a limit that the policy does not declare."""
+    """Whether a limit that the policy does not declare cuts off an unknown amount."""
     options, bound = program.options, program.bound
     if program.known.public:
         return False
     if program.degrees is not None:
-        return program.learn is not None or not program.degrees.declared
+        return program.learned_limit is not None or not program.degrees.declared
     given = limits_rows(options, program.known)
     declared = bound.name == "extension" and options.clip is None
     held = bound.mechanism is not None and not bound.decomposes and not declared and (
         bound.name != "bands" or program.known.rows is None)
-    return given or held or program.learn not in (None, "centres") or bound.name in ("clip", "reservoir") or (
+    return given or held or program.learned_limit not in (None, "centres") or bound.name in ("clip", "reservoir") or (
         bound.name == "frequency" and options.max_frequency is not None)

@@ -16,7 +16,7 @@ from dpsql.trusted.plan.operators.union import UnionAll
 
 def declared_rows(view: Node) -> int | None:
     """The most rows that name one entity, from `rows_per_entity` of the table that the rows come from; None if it is not
-    declared, or does not follow because of how tables are joined."""
+    declared, or if the joins make it unknown."""
     match view:
         case Scan():
             return view.table.rows

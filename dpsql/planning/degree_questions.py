@@ -82,7 +82,7 @@ def _adds(part: Sums, row: Mapping[str, Value]) -> float:
 
 
 def degree_question(question: Question, graph: Graph, options: Options, public: PublicTables) -> DegreeQuestion:
-    """What each degree contributes to a question. Raises OptionError or Unsupported, located, if that cannot be determined."""
+    """The contribution of each degree to a question. Raises OptionError or Unsupported, located, if it cannot be determined."""
     if options.max_rows is not None and options.max_rows > MOST_DEGREE:
         raise OptionError(f"degrees can be shown up to {MOST_DEGREE}", code="bound", subject="max_rows",
                           span=options.span.get("max_rows"), try_=f"max_rows = {MOST_DEGREE}")
@@ -103,7 +103,7 @@ def degree_question(question: Question, graph: Graph, options: Options, public: 
 
 
 def way_of(options: Options) -> ContributionBound:
-    """The way in which degrees are limited."""
+    """The bound that limits degrees."""
     because = "each row belongs to two entities and is counted by one of them: these are the degrees of a graph"
     asked = options.bound != "auto"
     found = ContributionBound(bound=BY_NAME[options.bound if asked else WAYS[0]], because=f"asked for; {because}" if asked

@@ -31,7 +31,8 @@ class DistinctsKind(PartKind[Distincts]):
     """Numbers of distinct values of one column."""
 
     def measured_as(self, part: Distincts, asked: BoundedQuestion) -> Part:
-        """A matching with entities, if values are not tested one by one and entities may vouch for them."""
+        """The part, or a matching with entities in its place if values are not tested one by one and entities may vouch for
+        them."""
         if are_listed(part, asked) or not _may_vouch(part, asked):
             return part
         return Matchings(column=part.column, when=part.when)
@@ -45,8 +46,8 @@ class DistinctsKind(PartKind[Distincts]):
                            column=part.column, values=tuple(part.values.values), total=total)
 
     def shared_task(self, at: int, part: Distincts, asked: BoundedQuestion, view: Node, reach: Reach | None = None) -> Shared:
-        """Raises TypeError: such bounds measure matchings in place of numbers of values."""
-        raise TypeError("the mechanism of a bound counts matchings, and no distinct values")
+        """Raises TypeError: with such bounds, matchings are measured instead of distinct values."""
+        raise TypeError("the mechanism of a bound counts matchings, not distinct values")
 
     def sample(self, at: int, part: Distincts, asked: BoundedQuestion) -> Linear | Occurrences:
         if part.values is None or not are_listed(part, asked):
@@ -71,9 +72,9 @@ class DistinctsKind(PartKind[Distincts]):
 
 
 def are_listed(part: Part, asked: BoundedQuestion) -> bool:
-    """Whether the distinct values of a column are tested one by one: if so few are declared that noise on their number could be
-    about as large as the number, and no additive mechanism is named in the options. If there are more values,
-    some are likely to be rare and would be lost, so it is better that entities vouch for them, if they can."""
+    """Whether the distinct values of a column are tested one by one: so few are declared that noise on their number could be
+    about as large as the number, and the options name no additive mechanism. With more values, rare ones would probably be
+    missed, so entities vouch for them if possible."""
     if not isinstance(part, Distincts) or part.values is None or part.entities or asked.known.owner is None:
         return False
     many, rows = len(part.values), asked.known.rows

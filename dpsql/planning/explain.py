@@ -16,7 +16,7 @@ from dpsql.catalog.price import short
 from dpsql.estimates import Estimate, released
 from dpsql.frozen import Frozen, asdict, replace
 from dpsql.mechanisms.additive_noise import Gaussian, Laplace, estimates
-from dpsql.mechanisms.mechanism import Estimates, Linear, Yes
+from dpsql.mechanisms.mechanism import Accepted, Estimates, Linear
 from dpsql.mechanisms.select.shown_counts import noise_of
 from dpsql.planning.account_choice import expected
 from dpsql.planning.all_part_kinds import KINDS
@@ -97,7 +97,7 @@ class Explanation(Frozen):
         return asdict(self)
 
     def as_table(self) -> Listing:
-        """Its lines."""
+        """The lines of the explanation."""
         return Listing(columns=OF_EXPLANATION, rows=tuple((line,) for line in str(self).splitlines()))
 
     def __str__(self) -> str:
@@ -187,7 +187,7 @@ def steps(node: Node, known: dict[int, Stability], depth: int, entity: str) -> l
 
 def _reading(split: SplitBy, entity: str) -> str:
     """What makes a statement take more time and memory than others: not to be read bucket by bucket where there is a store."""
-    return "" if split is SplitBy.ENTITIES else f"all at once, as rows that belong to more than one {entity} are combined"
+    return "" if split is SplitBy.ENTITIES else f"all at once, as rows of more than one {entity} are combined"
 
 
 def _owned(here: Stability, entity: str) -> str:
@@ -226,7 +226,7 @@ def _bound(program: Program, entity: str) -> str:
     if not program.decomposition.sums:
         return ""
     bound, clip = program.bound, program.options.clip
-    limit = f" ({short(clip)})" if clip is not None else " (which is learned)" if program.learn is not None else ""
+    limit = f" ({short(clip)})" if clip is not None else " (which is learned)" if program.learned_limit is not None else ""
     return f"{bound.name}: what each {entity} adds {bound.does}{limit}; {program.decided.because}"
 
 
@@ -238,15 +238,15 @@ def _shared(program: Program) -> list[list[str]]:
 
 def _stages(program: Program) -> list[str]:
     one = f"{program.unknown} limits are each" if program.unknown > 1 else "a limit is"
-    if program.learn == "centres":
+    if program.learned_limit == "centres":
         what = "each average" if to_centre(program.question, program.decomposition) else "the values of each column"
         return [f"a number near {what} is searched for at {amount(program.stages['limits'])}, to measure it from"]
     how = "drawn according to how many entities are above it" if program.degrees is not None else "learned from a noisy histogram"
     words = {"limits": f"{one} {how}", "bounds": "bounds are searched for",
              "keys": "groups that enough entities have are selected"}
     drawn = f"; if it shows none, one on rows is drawn at {amount(program.reserve)} more" if (
-        program.learn in ("rows", "totals") and program.known.rows is None and program.decomposition.parts) else ""
-    shared = ", which also decides how averages divide what is left" if program.learn == "totals" and averages_of(
+        program.learned_limit in ("rows", "totals") and program.known.rows is None and program.decomposition.parts) else ""
+    shared = ", which also decides how averages divide what is left" if program.learned_limit == "totals" and averages_of(
         program.question, program.decomposition) else ""
     more = {"limits": shared + drawn}
     return [f"{words[name]} at {amount(cost)}{more.get(name, '')}" for name, cost in program.stages.items()]
@@ -263,10 +263,10 @@ def _measurements(program: Program, choices: Sequence[Choice | None]) -> list[Me
     for choice in choices:
         assert choice is not None
         i, noise = choice.task.at, choice.yes.noise
-        if program.learn is not None:
+        if program.learned_limit is not None:
             noise = f"{noise}, times the learned limit"
         against = {name: (f"larger error ({verdict.error:.4g})" if math.isfinite(verdict.error) else "only by name")
-                   if isinstance(verdict, Yes) else verdict.because
+                   if isinstance(verdict, Accepted) else verdict.because
                    for name, verdict in choice.verdicts.items() if name != choice.mechanism.name}
         found.append(Measurement(what=_what(program, i), aggregates=tuple(shared[i]), price=amount(choice.allotted),
                                  mechanism=choice.mechanism.name, noise=noise, against=against))
@@ -288,7 +288,7 @@ def _expected(program: Program, choices: Sequence[Choice | None]) -> list[Expect
     for call in program.question.aggregates:
         estimate = _recipe(program.decomposition, call.id, given) if call.aggregate.kind is not Kind.MODE else None
         error = None
-        if estimate is not None and estimate.linear and program.learn is None and not program.searched:
+        if estimate is not None and estimate.linear and program.learned_limit is None and not program.searched:
             error = float(estimate.deviations[0])
         part = program.decomposition.parts[program.decomposition.uses[call.id][0]]
         named = KINDS[type(part)].counted(part, program)
@@ -313,7 +313,7 @@ def _groups(program: Program) -> str:
 
 
 def withheld(questions: Sequence[Question]) -> str:
-    """The rules of the policy for small groups, to be appended to the line about groups."""
+    """The policy's rules for small groups, to be appended to the line about groups."""
     return "".join(f"; {rule}" for rule in dict.fromkeys(question.minimum for question in questions) if rule is not None)
 
 
@@ -325,11 +325,11 @@ def _cells(program: Program) -> str:
         most = str(program.degrees.most) if program.degrees.given else "the learned limit"
         return f"the degrees from 1 to {most}"
     if program.rule is None:
-        return f"{declared}, all that the policy declares; those without rows are shown too"
-    names = ", ".join(key.name for key in program.hidden)
+        return f"{declared}, all that the policy declares; groups without rows are shown too"
+    names = ", ".join(key.name for key in program.undeclared_keys)
     times = f", each with the {declared} declared groups" if declared > 1 else ""
     if program.known.owner is None:
-        least = "" if program.learn is not None else f" of about {program.rule.half} rows or more"
+        least = "" if program.learned_limit is not None else f" of about {program.rule.half} rows or more"
         return f"{names}{least} ({program.rule.name}; all rows that one entity changes count){times}"
     return (f"{names} of about {program.rule.half} entities or more ({program.rule.name}; each entity counts in at most "
             f"{program.groups}){times}")

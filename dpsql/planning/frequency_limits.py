@@ -36,14 +36,14 @@ class Unknown(Frozen):
 
 
 def unknown_limits(question: Question, options: Options, public: PublicFacts) -> int:
-    """The number of limits to be learned before the rows asked about are bounded by limits of keys."""
+    """The number of limits to be learned before limits on keys bound the rows that the question reads."""
     here = stability(limit_rows(prune_columns(question.view)), public)
     return len(with_limits(question, options, public)[1]) if not here.public and mixed(here, options) else 0
 
 
 def with_limits(question: Question, options: Options, public: PublicFacts,
                 learned: Sequence[int] = ()) -> tuple[Node, list[Unknown]]:
-    """The rows asked about, with limits on the rows of each entity and of each value of the join keys.
+    """The rows that a question reads, with limits on the rows of each entity and of each value of the join keys.
 
     Also the limits that neither statement nor policy gives, in an order in which they can be learned: each depends on those
     before it. `learned` are the first of them; the others are 1.
@@ -76,5 +76,5 @@ def with_limits(question: Question, options: Options, public: PublicFacts,
 
 
 def mixed(here: Stability, options: Options) -> bool:
-    """Whether rows of many entities are joined or mixed, so that keys are what is limited."""
+    """Whether rows of many entities are joined or mixed, so that limits apply to keys."""
     return here.rows is None and here.owner is None and (not here.owners or options.bound == FREQUENCY)

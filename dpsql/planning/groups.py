@@ -21,7 +21,8 @@ Axis: TypeAlias = tuple[tuple[int, ...], Sequence[tuple[Value, ...]]]
 
 
 def axes_of(question: Question, kept: Sequence[int]) -> list[Axis]:
-    """The keys at some positions as axes of all groups that there can be: each alone, or with those whose values go together."""
+    """The keys at some positions as axes of all possible groups: each alone, or together with those whose values depend on each
+    other."""
     axes: list[Axis] = [((i,), [(value,) for value in question.keys[i].values]) for i in kept]
     for one in question.combinations:
         at = [i for i in kept if question.keys[i].column in one.keys]
@@ -57,7 +58,7 @@ def _ranks(key: Key) -> dict[Value, int]:
 
 
 def groups_of(question: Question) -> Cells:
-    """All groups that there can be, by declared values and the rows of public tables."""
+    """All possible groups, from declared values and the rows of public tables."""
     if not question.combinations:
         return Grid(tuple(key.values for key in question.keys))
     places = range(len(question.keys))
@@ -67,14 +68,14 @@ def groups_of(question: Question) -> Cells:
 
 
 def cells_over(values: Sequence[Sequence[Value]], question: Question) -> Cells:
-    """All combinations of values of the keys of a question; for each of its grouping sets in turn, if it has some."""
+    """All combinations of values of a question's keys; one set of combinations for each of its grouping sets, if it has any."""
     grids = [Grid((*(tuple(own) if i in kept else (None,) for i, own in enumerate(values)),
                    *((level,) for level in levels_of(question, kept)))) for kept in kept_keys(question)]
     return grids[0] if len(grids) == 1 else tuple(chain.from_iterable(grids))
 
 
 def possible_places(question: Question) -> list[int] | None:
-    """Which of the cells of `cells_over` there can be by the rows of public tables; None for all."""
+    """The indices of the cells of `cells_over` that are possible given the rows of public tables; None if all are."""
     if not question.combinations:
         return None
     found: list[bool] = []
@@ -101,7 +102,7 @@ def not_listed(question: Question, key: Key) -> str:
 
 
 def too_long(question: Question, key: Key) -> str | None:
-    """What is told of a key whose values are known, but too many to be listed; None for others."""
+    """A note on a key whose values are known but too many to be listed; None for other keys."""
     known = question.view.field(key.column).facts
     if known.domain is not None:
         return _of_long_range(key.name, len(known.domain)) if len(known.domain) > MOST_CELLS else None
@@ -109,12 +110,12 @@ def too_long(question: Question, key: Key) -> str | None:
     if not ((known.whole or known.type.temporal) and ends.finite and _is_computed(question.view, key.column)):
         return None
     size, of = math.floor(ends.high) - math.ceil(ends.low) + 1, "days" if known.type.temporal else "whole numbers"
-    told = f"{key.name} may be any of {size:,} {of}, more than the {MOST_NUMBERS:,} that are listed of an expression"
+    told = f"{key.name} may be any of {size:,} {of}, and at most {MOST_NUMBERS:,} are listed for an expression"
     return told if size > MOST_NUMBERS else None
 
 
 def long_ranges(catalog: Catalog) -> Iterator[str]:
-    """What an owner is told of columns whose declared values are too many to be listed."""
+    """Notes for the owner on columns with too many declared values to be listed."""
     for table in catalog.tables.values():
         for column in table.columns.values() if not table.public else ():
             if column.domain is not None and len(column.domain) > MOST_CELLS:
@@ -132,7 +133,7 @@ def _is_computed(view: Node, column: str) -> bool:
 
 
 def cells_declared(question: Question) -> int:
-    """The number of combinations of the values of keys with declared values, including NULL, that there can be."""
+    """The number of possible combinations of the values of keys with declared values, including NULL."""
     if question.combinations:
         return math.prod(len(rows) for _, rows in axes_of(question, [
             i for i, key in enumerate(question.keys) if key.domain is not None]))
@@ -149,7 +150,7 @@ def check_cells(question: Question, most: int = MOST_CELLS) -> None:
 
 
 def check_values(question: Question) -> None:
-    """Raises Unsupported, located, if conditions leave no value of a key with declared values."""
+    """Raises Unsupported, located, if conditions exclude all values of a key with declared values."""
     for key in question.keys:
         if key.domain is not None and not key.values:
             raise Unsupported(f"no value of {key.name} is left, so there are no groups", code="no-groups", span=key.span,

@@ -37,14 +37,13 @@ from dpsql.types import ANY_NUMBER, Interval, Type
 
 
 def left_out(program: Program, catalog: Catalog, public: PublicFacts) -> tuple[str, ...]:
-    """The notes on a program and its scalar subqueries, which come first. Limits that are learned get theirs when they are
-    known."""
+    """The notes on a program and its scalar subqueries, which come first. Notes on learned limits follow when these are known."""
     asked = [one for one in (*(below for _, below in program.first), program) if not one.known.public and not one.idle]
     kept = [note for one in asked for note in rows_kept(one.view, catalog.entity.name, _learned(one, public))]
     private = [one.question for one in asked]
-    return tuple(dict.fromkeys([*kept, *ownerless([one.view for one in asked], catalog), *held(private), *selected(private),
-                                *undeclared([one.question for one in asked if one.degrees is None]), *uncounted(asked),
-                                *unlisted([one.view for one in asked])]))
+    return tuple(dict.fromkeys([*kept, *ownerless([one.view for one in asked], catalog), *clamping_note(private),
+                                *selected(private), *undeclared([one.question for one in asked if one.degrees is None]),
+                                *uncounted(asked), *unlisted([one.view for one in asked])]))
 
 
 def _learned(program: Program, public: PublicFacts) -> Sequence[Unknown]:
@@ -56,7 +55,7 @@ def _learned(program: Program, public: PublicFacts) -> Sequence[Unknown]:
 
 
 def rows_kept(view: Node, entity: str, learned: Sequence[Unknown] = ()) -> Iterator[str]:
-    """One note for each limit on rows in a view that is given, by the policy or the statement."""
+    """A note for each limit on rows in a view that the policy or the statement sets."""
     for node in bottom_up(view):
         first = isinstance(node, TruncateKeys) and bool(node.first)  # which the statement asks for
         if isinstance(node, Truncate | TruncateKeys) and not first and not _is_learned(node, learned):
@@ -64,7 +63,7 @@ def rows_kept(view: Node, entity: str, learned: Sequence[Unknown] = ()) -> Itera
 
 
 def kept_by(node: Truncate | TruncateKeys, entity: str, learned: Sequence[Unknown]) -> str:
-    """A note on how many rows a limit keeps, and of what."""
+    """A note on how many rows a limit keeps, and per what."""
     most = "a number of rows that is learned first" if _is_learned(node, learned) else (
         f"{node.rows} row{'s' if node.rows > 1 else ''}")
     if isinstance(node, TruncateKeys):
@@ -113,8 +112,8 @@ def _may_be_null(table: Table, name: str) -> bool:
 # -- values beyond their bounds
 
 
-def held(questions: Sequence[Question]) -> Iterator[str]:
-    """A note on the bounds that values are clamped to before they are summed, where some may lie beyond these."""
+def clamping_note(questions: Sequence[Question]) -> Iterator[str]:
+    """A note on the bounds to which values are clamped before they are summed, if some values may be outside."""
     found: dict[str, None] = {}
     for question in questions:
         origins = _Origins(question.view)
@@ -248,7 +247,7 @@ def _all_in(known: Facts, domain: Domain) -> bool:
 
 
 def unlisted(views: Sequence[Node]) -> Iterator[str]:
-    """Notes on constants that a column is compared with, but that are not in its list of declared values."""
+    """Notes on constants that are compared with a column but not among its declared values."""
     written = ((node, part) for view in views for node in bottom_up(view) for expr in _expressions(node) for part in walk(expr))
     for node, part in written:
         if isinstance(part, Call) and part.function in ("=", "<>", MEMBERSHIP):

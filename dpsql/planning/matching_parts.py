@@ -26,7 +26,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from dpsql.errors import Unsupported
 from dpsql.mechanisms.mechanism import Estimates, Shared
-from dpsql.planning.contribution_bound import BoundedQuestion, told
+from dpsql.planning.contribution_bound import BoundedQuestion, call_in_words
 from dpsql.planning.part_kind import USUAL_MOST_ROWS, LimitedRows, PartKind, Reach
 from dpsql.questions.parts import Decomposition, Matchings
 from dpsql.questions.question import Question
@@ -53,37 +53,37 @@ class MatchingsKind(PartKind[Matchings]):
 
     def words(self, part: Matchings, asked: BoundedQuestion) -> str:
         if part.column is None:
-            return "entities, as far as each has a row of its own"
-        far = ", as far as entities stand for them, each for one" if asked.known.owner is None else ""
+            return "entities, as far as each has its own row"
+        far = ", as far as entities vouch for them, each for one" if asked.known.owner is None else ""
         return f"distinct values of {asked.view.names[part.column]}{far}"
 
     def counted(self, part: Matchings, asked: BoundedQuestion) -> str:
         if part.column is None:
             return ""
-        return "distinct values that entities stand for" if asked.known.owner is None else "distinct values of all entities"
+        return "distinct values that entities vouch for" if asked.known.owner is None else "distinct values of all entities"
 
     def counts_once(self, part: Matchings, asked: BoundedQuestion) -> bool:
         return True
 
     def notes(self, asked: BoundedQuestion, parts: Decomposition, view: Node, estimates: Mapping[int, Estimates], *,
               kept: bool) -> Iterator[str]:
-        far = ("entities stand for them, each for one" if asked.known.owner is None else
-               "entities stand for them, each for at most a number chosen privately")
+        far = ("entities vouch for them, each for one" if asked.known.owner is None else
+               "entities vouch for them, each for at most a number chosen privately")
         for call in asked.question.aggregates:
             if call.columns and any(isinstance(parts.parts[at], Matchings) for at in parts.uses[call.id]):
-                yield f"{told(call)} counts values as far as {far}; there may be more"
+                yield f"{call_in_words(call)} counts values as far as {far}; there may be more"
 
 
 def vouched_task(at: int, part: Matchings, view: Node, owner: str, most: int) -> Shared:
-    """The task of counting the values for which entities vouch, each for at most a number that is chosen privately, up to `most`
-    rounded up to a power of two."""
+    """The task of counting the values for which entities vouch. Each entity vouches for at most a number that is chosen
+    privately, up to `most` rounded up to a power of two."""
     present = _present(view, part.column, part.when)
     return Shared(at=at, input=present, owners=(owner,), once=part.column, summand=Count(), bound="balance",
                   most=1 << (most - 1).bit_length())
 
 
 def matching_task(at: int, part: Matchings, view: Node, owners: Sequence[str]) -> Shared:
-    """The task of counting the rows that are matched, or the values for which entities vouch, each for one."""
+    """The task of counting the rows that are matched, or the values for which entities vouch, one each."""
     return Shared(at=at, input=_present(view, part.column, part.when), owners=tuple(owners), once=part.column, summand=Count(),
                   bound="extension", most=1, level=1)
 
@@ -95,11 +95,11 @@ def _present(view: Node, column: str | None, when: str | None) -> Node:
 
 
 def check_matchings(question: Question, parts: Decomposition, owners: Sequence[str]) -> None:
-    """Raise Unsupported, located, where the values are names of entities, which are bounded as such."""
+    """Raise Unsupported, located, if the values are names of entities, which are bounded in another way."""
     for call in question.aggregates:
         for part in (parts.parts[at] for at in parts.uses[call.id]):
             if isinstance(part, Matchings) and part.column is not None and part.column in owners:
                 name = question.view.names[part.column]
-                raise Unsupported(f"{name} names entities, which may all share their rows with one other, so that it could "
+                raise Unsupported(f"{name} names entities, and all of them may share rows with a single one, which could "
                                   "change their number without limit", code="several-owners", span=call.span, subject=name,
                                   try_="COUNT(*), in which each entity is limited to a level")

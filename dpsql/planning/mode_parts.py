@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterator, Mapping
 
 from dpsql.frozen import replace
-from dpsql.mechanisms.mechanism import Estimates, Linear, Setting, Shared
-from dpsql.planning.contribution_bound import BoundedQuestion, told
+from dpsql.mechanisms.mechanism import Context, Estimates, Linear, Shared
+from dpsql.planning.contribution_bound import BoundedQuestion, call_in_words
 from dpsql.planning.part_kind import LimitedRows, PartKind, Reach, linear_task
 from dpsql.planning.sum_parts import level_task, sample_sum
 from dpsql.questions.parts import Decomposition, Modes
@@ -34,20 +34,20 @@ class ModesKind(PartKind[Modes]):
     def counted(self, part: Modes, asked: BoundedQuestion) -> str:
         return "the value with the most rows, by noisy counts"
 
-    def setting(self, part: Modes, setting: Setting) -> Setting:
-        """Each cell of the answer with each of the values."""
-        return replace(setting, keys=(*setting.keys, part.column), cells=tuple(
-            (*cell, value) for cell in setting.cells for value in part.values))
+    def context(self, part: Modes, context: Context) -> Context:
+        """The context with each cell of the answer combined with each of the values."""
+        return replace(context, keys=(*context.keys, part.column), cells=tuple(
+            (*cell, value) for cell in context.cells for value in part.values))
 
     def notes(self, asked: BoundedQuestion, parts: Decomposition, view: Node, estimates: Mapping[int, Estimates], *,
               kept: bool) -> Iterator[str]:
-        """On the confidence of most frequent values, which have no standard error."""
+        """Notes on the confidence of most frequent values, which have no standard error."""
         confidence = float(asked.options.confidence)
         for call in asked.question.aggregates:
             for at in parts.uses[call.id]:
                 part = parts.parts[at]
                 if isinstance(part, Modes):
                     rows = modes.shortfall(estimates[at][0], len(part.values), confidence)
-                    yield (f"{told(call)}: {'of the rows that are kept, ' if kept else ''}in each group, with a confidence of "
-                           f"{100 * confidence:g} %, no declared value has over {math.ceil(rows):,} more rows than the one "
-                           "that is shown")
+                    yield (f"{call_in_words(call)}: {'of the rows that are kept, ' if kept else ''}in each group, with a "
+                           f"confidence of {100 * confidence:g} %, no declared value is more frequent than the one that is shown "
+                           f"by more than {math.ceil(rows):,} rows")

@@ -70,14 +70,14 @@ Names: TypeAlias = Callable[[], Sequence[str]]
 
 
 def none() -> Sequence[str]:
-    """No names."""
+    """An empty list of names."""
     return ()
 
 
 def read_options(given: Sequence[Option], *, default: Price | None, confidence: Fraction, known: Sequence[str],
                  strategies: Names = none, fits: Names = none) -> Options:
-    """The options of a statement, with the defaults of its connection; `known` are the names of mechanisms, `strategies` those of
-    the strategies for workloads, `fits` those of the methods by which tables are fitted to their numbers.
+    """The options of a statement, with the connection's defaults. `known` are the names of mechanisms, `strategies` those of
+    the strategies for workloads, and `fits` those of the methods that fit tables to noisy answers.
 
     Raises OptionError, located, for an unknown name, a repeated one, or an impossible value.
     """
@@ -94,7 +94,7 @@ def read_options(given: Sequence[Option], *, default: Price | None, confidence: 
 
 
 def own_options(given: Sequence[Option], own: Sequence[str], shared: Sequence[str], whose: str) -> dict[str, Option]:
-    """The options that a kind of statement has for itself, by name, beside those that it shares with SELECT.
+    """The options that only this kind of statement has, by name, apart from those it shares with SELECT.
 
     Raises OptionError, located, for a name that is in neither list, or that is given twice.
     """
@@ -111,7 +111,7 @@ def own_options(given: Sequence[Option], own: Sequence[str], shared: Sequence[st
 
 
 def named_option(option: Option | None, known: Sequence[str]) -> str:
-    """The value of an option that names one of these; 'auto' where it is not given. Raises OptionError, located."""
+    """The value of an option that names one of these; 'auto' if it is not given. Raises OptionError, located."""
     if option is None:
         return "auto"
     if not isinstance(option.value, str) or option.value not in (*known, "auto"):
@@ -130,7 +130,7 @@ class _Values:
         consistency = self._name("consistency", lambda: ("none", *self._fits())) or "none"
         for name in ("rounding", "total"):
             if name in self._values and consistency == "none":
-                raise self._fail(name, f"{name} is for the numbers of a fitted table", "consistency = 'nnls' beside it")
+                raise self._fail(name, f"{name} applies only to a fitted table", "consistency = 'nnls' beside it")
         return Options(
             price=self._price(default), mechanisms=self._mechanisms(),
             bound=self._name("bound", lambda: ("auto", *BY_NAME)) or "auto",

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Generic, TypeVar
 
 from dpsql.frozen import Frozen
-from dpsql.mechanisms.mechanism import Estimates, Linear, Setting, Task
+from dpsql.mechanisms.mechanism import Context, Estimates, Linear, Task
 from dpsql.planning.contribution_bound import BoundedQuestion
 from dpsql.planning.declared_rows import declared_rows
 from dpsql.questions.parts import Decomposition, Part
@@ -46,7 +46,8 @@ class Reach(Frozen):
 
 
 def reach_of(asked: BoundedQuestion, view: Node, *, derived: bool) -> Reach:
-    """The reach of an entity; `derived`: also as it follows from how tables are joined. A public guess if nothing tells."""
+    """The reach of an entity. With `derived`, it may also follow from the joins. A public guess is used if nothing is
+    declared."""
     rows = asked.known.rows or (declared_rows(view) if derived else None)
     groups = [number for number in (asked.known.rows, asked.options.max_groups) if number is not None]
     return Reach(rows=rows or USUAL_MOST_ROWS, declared=rows is not None, groups=min(groups, default=None))
@@ -62,7 +63,7 @@ class PartKind(ABC, Generic[P]):
     ranked, matched = False, False
 
     def measured_as(self, part: P, asked: BoundedQuestion) -> Part:
-        """The part that is measured in place of this one under the bound of the question."""
+        """The part that is measured instead of this one under the bound of the question."""
         return part
 
     @abstractmethod
@@ -71,18 +72,19 @@ class PartKind(ABC, Generic[P]):
 
     @abstractmethod
     def shared_task(self, at: int, part: P, asked: BoundedQuestion, view: Node, reach: Reach | None = None) -> Task:
-        """The task of a part for the mechanism of a bound; by default with the reach that follows from the question."""
+        """The task of a part for the mechanism of a bound; by default, the reach is derived from the question."""
 
     @abstractmethod
     def sample(self, at: int, part: P, asked: BoundedQuestion) -> Task:
-        """A task of the kind that `task` returns, to find out which mechanisms could do it."""
+        """A task of the kind that `task` returns, to find the mechanisms that could answer it."""
 
     @abstractmethod
     def words(self, part: P, asked: BoundedQuestion) -> str:
         """What is measured, for EXPLAIN."""
 
     def counted(self, part: P, asked: BoundedQuestion) -> str:
-        """What an aggregate that is computed from this part counts, for EXPLAIN; empty if its name says so."""
+        """The thing counted by an aggregate that is computed from this part, for EXPLAIN; empty if the aggregate's name already
+        says it."""
         return ""
 
     def counts_once(self, part: P, asked: BoundedQuestion) -> bool:
@@ -90,21 +92,21 @@ class PartKind(ABC, Generic[P]):
         return False
 
     def counts_entities(self, part: P) -> bool:
-        """Whether it is a number of entities."""
+        """Whether this part is a number of entities."""
         return False
 
     def told_by_keys(self, part: P, *, rows: bool, entities: bool) -> bool:
-        """Whether the counts by which undeclared groups are selected answer it, if they are all `rows`, or all `entities`."""
+        """Whether this part follows from the counts that select undeclared groups, which count `rows`, or `entities`."""
         return False
 
     def notes(self, asked: BoundedQuestion, parts: Decomposition, view: Node, estimates: Mapping[int, Estimates], *,
               kept: bool) -> Iterable[str]:
-        """Notes on the answer, once for all parts of this kind; `kept` says that rows are left out."""
+        """Notes on the answer, once for all parts of this kind; `kept` says that rows were left out."""
         return ()
 
-    def setting(self, part: P, setting: Setting) -> Setting:
-        """The cells that it is measured over, from those of the answer."""
-        return setting
+    def context(self, part: P, context: Context) -> Context:
+        """The cells over which this part is measured, derived from those of the answer."""
+        return context
 
 
 def linear_task(at: int, rows: Node, keys: tuple[str, ...], summand: Summand, public: PublicFacts) -> Linear:

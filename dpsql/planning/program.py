@@ -32,29 +32,29 @@ COUNTED_SHARE = Fraction(1, 2)  # for the keys, if the counts that come with the
 class Program(BoundedQuestion):
     """The decisions about a question, made from its text, the policy and public tables.
 
-    allotted  what this question spends; `stages` divides it
-    learn     'rows', 'totals', 'frequencies' or 'degrees' if limits on these are learned privately first; 'centres' if averages
-              are measured from numbers that are; None otherwise
-    searched  columns whose bounds are searched for privately
-    hidden    keys whose values are not declared; `rule` selects them
-    unknown   the number of limits on rows and on keys that are to be learned; they are 1 in the view
-    degrees   the graph, if the question is about degrees
-    whole     what the statement spends
-    drawn     whether the reserve was spent, on a limit that had to be drawn
-    first     its scalar subqueries, in the order in which they are released
-    chosen    the mechanism of each part, if they do not depend on anything that is released first
+    allotted         what this question spends; `stages` divides it
+    learned_limit    'rows', 'totals', 'frequencies' or 'degrees' if limits on these are learned privately first; 'centres' if
+                     averages are measured from numbers that are learned privately first; None otherwise
+    searched         columns whose bounds are searched for privately
+    undeclared_keys  keys whose values are not declared; `rule` selects them
+    unknown          the number of limits on rows and on keys that are to be learned; they are 1 in the view
+    degrees          the graph, if the question is about degrees
+    whole            what the statement spends
+    reserve_spent    whether the reserve was spent, on a limit that had to be drawn
+    first            its scalar subqueries, in the order in which they are released
+    chosen           the mechanism of each part, if they do not depend on anything that is released first
     """
 
     allotted: Cost
-    learn: str | None
+    learned_limit: str | None
     searched: tuple[str, ...]
-    hidden: tuple[Key, ...]
+    undeclared_keys: tuple[Key, ...]
     rule: KeyChoice | None
     decomposition: Decomposition
     unknown: int = 0
     degrees: DegreeQuestion | None = None
     whole: Cost = FREE
-    drawn: bool = False
+    reserve_spent: bool = False
     first: tuple[tuple[Scalar, Program], ...] = ()
     chosen: tuple[Choice, ...] | None = None
 
@@ -65,32 +65,33 @@ class Program(BoundedQuestion):
 
     @property
     def learn_share(self) -> Fraction:
-        """The share of the price for learning limits. Limits on keys may be several, and the rows of all entities depend on them.
+        """The share of the price for learning limits. There may be several limits on keys, and they affect the rows of all
+        entities.
 
         Totals may have heavy tails, where a limit depends on few entities. So they get a larger share, unless the noise of many
         groups would hide these entities anyway (simulated for the data sets of `tests/bench/clips.py`, and for counts of rows
         most of which belong to a fiftieth of the entities). The share of a pure epsilon is larger, as noise is inversely
         proportional to a share of epsilon, but only to the root of a share of rho.
         """
-        if self.learn == "frequencies":
+        if self.learned_limit == "frequencies":
             return min(2 * FREQUENCY_SHARE, self.unknown * FREQUENCY_SHARE)
-        if self.learn == "centres":
+        if self.learned_limit == "centres":
             return CENTRES_SHARE
-        if self.learn == "totals" and not self.hidden:
+        if self.learned_limit == "totals" and not self.undeclared_keys:
             return LEARN_SHARE + TOTALS_SHARE[self.order == 1] / max(1, cells_declared(self.question))
-        return LEARN_SHARE if self.learn is not None else Fraction(0)
+        return LEARN_SHARE if self.learned_limit is not None else Fraction(0)
 
     @property
     def counted(self) -> frozenset[int]:
-        """The positions of the parts that are answered by the counts by which undeclared groups are selected: the number of
-        entities of each group, if all keys are undeclared and no entity is left out of a group that it is in."""
+        """The positions of the parts that follow from the counts which select undeclared groups: the number of entities of each
+        group, if all keys are undeclared and no entity is omitted from any of its groups."""
         rows, entities = self.keys_tell_rows, self._keys_tell_entities
         return frozenset(i for i, part in enumerate(self.decomposition.parts)
                          if KINDS[type(part)].told_by_keys(part, rows=rows, entities=entities))
 
     @property
     def keys_tell_rows(self) -> bool:
-        """Whether the counts by which undeclared groups are selected are numbers of rows."""
+        """Whether the counts that select undeclared groups are numbers of rows."""
         owner, rows = self.known.owner, self.known.rows
         alone = rows == 1 or (owner is not None and self.view.max_frequency((owner, *self.keys)) == 1)
         return (self._keys_are_counted and owner is None) or (self._keys_tell_entities and alone)
@@ -104,14 +105,14 @@ class Program(BoundedQuestion):
     @property
     def _keys_are_counted(self) -> bool:
         additive = [name for name in self.options.mechanisms if name not in RULES]
-        limited = self.learn is not None or self.bound.mechanism is not None or self.bound.name in ("clip", "reservoir")
-        hidden = 0 < len(self.hidden) == len(self.question.keys)
+        limited = self.learned_limit is not None or self.bound.mechanism is not None or self.bound.name in ("clip", "reservoir")
+        hidden = 0 < len(self.undeclared_keys) == len(self.question.keys)
         return hidden and not additive and not limited and self.known.rows is not None
 
     @property
     def keys_share(self) -> Fraction:
-        """The share of the price for selecting undeclared keys: all that is left, if nothing else is measured."""
-        if not self.hidden:
+        """The share of the price for selecting undeclared keys: everything that is left if nothing else is measured."""
+        if not self.undeclared_keys:
             return Fraction(0)
         if len(self.counted) == len(self.decomposition.parts):
             return 1 - self.learn_share - (BOUNDS_SHARE if self.searched else 0)
@@ -121,22 +122,22 @@ class Program(BoundedQuestion):
     def stages(self) -> dict[str, Cost]:
         """The cost of each stage, in the order in which they run; the parts get the rest."""
         found: dict[str, Cost] = {}
-        if self.learn is not None:
+        if self.learned_limit is not None:
             found["limits"] = self.allotted.part(self.learn_share)
         if self.searched:
             found["bounds"] = self.allotted.part(BOUNDS_SHARE)
-        if self.hidden:
+        if self.undeclared_keys:
             found["keys"] = self.allotted.part(self.keys_share, delta=self.allotted.delta / self.delta_takers)
         return found
 
     @property
     def parts_allotted(self) -> Cost:
         """The cost of all parts together."""
-        return self.allotted.part(self._left * (1 - self.drawn * RESERVE_SHARE))
+        return self.allotted.part(self._left * (1 - self.reserve_spent * RESERVE_SHARE))
 
     @property
     def reserve(self) -> Cost:
-        """The part of this that may be spent on a limit that must be drawn."""
+        """The reserve within this cost that may be spent on drawing a limit."""
         return self.allotted.part(self._left * RESERVE_SHARE)
 
     @property
@@ -145,9 +146,9 @@ class Program(BoundedQuestion):
 
     @property
     def may_fail(self) -> int:
-        """How many stages or tasks need a part of the delta."""
+        """The number of stages or tasks that need a share of the delta."""
         smooth = "smooth_sensitivity" in self.options.mechanisms
-        return smooth * sum(KINDS[type(part)].ranked for part in self.decomposition.parts) + bool(self.hidden)
+        return smooth * sum(KINDS[type(part)].ranked for part in self.decomposition.parts) + bool(self.undeclared_keys)
 
     @property
     def delta_takers(self) -> int:
@@ -155,13 +156,13 @@ class Program(BoundedQuestion):
 
     @property
     def idle(self) -> bool:
-        """Whether nothing private is measured: the question shows only declared groups, without aggregates, or public tables."""
-        return not self.decomposition.parts and not self.hidden
+        """Whether nothing private is measured: the question only shows declared groups without aggregates, or public tables."""
+        return not self.decomposition.parts and not self.undeclared_keys
 
     @property
     def cost(self) -> Cost:
-        """What is charged: exactly the price, but delta only if something uses it."""
-        hidden = bool(self.hidden) or any(below.hidden for _, below in self.first)
+        """The cost that is charged: exactly the price, but with delta only if something uses it."""
+        hidden = bool(self.undeclared_keys) or any(below.undeclared_keys for _, below in self.first)
         uses_delta = hidden or "smooth_sensitivity" in self.options.mechanisms
         return replace(self.whole, delta=self.whole.delta if uses_delta else Fraction(0))
 
@@ -172,8 +173,8 @@ def questions(program: Program) -> tuple[Program, ...]:
 
 
 def priced(price: Price | None, budget: Budget, span: Mapping[str, Span] = MappingProxyType({})) -> Price:
-    """The price, if there is one that fits the budget; OptionError otherwise. `span` has the places in the text of its
-    options."""
+    """The price. Raises OptionError if there is none, or if it does not fit the budget. `span` has the positions of its options
+    in the text."""
     if price is None:
         raise OptionError("no price is given", code="no-price",
                           try_="SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.5) ..., epsilon=0.5 where you connect, or "

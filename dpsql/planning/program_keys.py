@@ -12,23 +12,23 @@ from dpsql.types import Type
 
 
 def with_rules(program: Program) -> Program:
-    """The program with the rules that select undeclared keys, its own and those of its scalar subqueries."""
+    """The program with the rules that select undeclared keys, both its own and those of its scalar subqueries."""
     return replace(_with_rule(program), first=tuple((scalar, _with_rule(below)) for scalar, below in program.first))
 
 
 def _with_rule(program: Program) -> Program:
     """The program with the rule that selects its undeclared keys, if it has any."""
-    if not program.hidden:
+    if not program.undeclared_keys:
         return program
-    name, span = program.hidden[0].name, program.hidden[0].span
-    because = not_listed(program.question, program.hidden[0])
-    between = f"WHERE {name} BETWEEN 1 AND 100, " if program.known.owner is None and program.hidden[0].type is Type.BIGINT else ""
+    first = program.undeclared_keys[0]
+    name, span, because = first.name, first.span, not_listed(program.question, first)
+    between = f"WHERE {name} BETWEEN 1 AND 100, " if program.known.owner is None and first.type is Type.BIGINT else ""
     if program.known.rows is None and program.known.owner is None:
         raise Unsupported(f"{because}, and rows here belong to several entities each, so that one of "
                           "them could be in any number of groups", code="no-owner", span=span, subject=name,
                           try_=f"{between}values = [...] for the column in the policy, or OPTIONS (bound = 'frequency', "
                           "max_frequency = 10)")
-    for key in program.hidden:
+    for key in program.undeclared_keys:
         if key.column in (program.known.owner, *program.known.owners):
             raise Unsupported(f"each group of {key.name} is one entity, and such groups are never shown", code="entity-group",
                               span=key.span, subject=key.name, try_=f"(SELECT {key.name}, COUNT(*) AS n FROM ... GROUP BY "

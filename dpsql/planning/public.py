@@ -20,7 +20,7 @@ from dpsql.trusted.plan.operators.statistics import Statistics
 
 
 def exact(question: Question, view: Node, public: PublicTables) -> tuple[Cells, dict[str, Estimate]]:
-    """The groups of a public view, and for each aggregate its exact values by group. Raises Unsupported as `check_exact` does."""
+    """The groups of a public view, and the exact values of each aggregate by group. Raises Unsupported as `check_exact` does."""
     check_exact(question)
     calls = tuple(call.exact for call in question.aggregates)
     keys, cells, rows = tuple(key.column for key in question.keys), list[tuple[Value, ...]](), list[tuple[Value, ...]]()

@@ -43,7 +43,7 @@ class QuantilesKind(PartKind[Quantiles]):
 
     def notes(self, asked: BoundedQuestion, parts: Decomposition, view: Node, estimates: Mapping[int, Estimates], *,
               kept: bool) -> Iterator[str]:
-        """On quantiles whose grid has far more places than values need, but for those of a bound's mechanism.
+        """Notes on quantiles whose grid has far more places than the values need; not for those of a bound's mechanism.
 
         The probability of selecting a place between two values that many rows share grows with the number of such places. So if
         the quantile is among the last rows with its value (within as many scales as the logarithm of the number of places), both
@@ -52,13 +52,14 @@ class QuantilesKind(PartKind[Quantiles]):
         if asked.bound.each:
             return
         for column in dict.fromkeys(part.column for part in _quantiles(parts) if part.grid.most > MANY_PLACES):
-            yield (f"intervals of quantiles of {view.names[column]} hold where values differ; where many rows share one, as "
-                   "with round numbers, they may be too narrow (decimals or power_of_two in the policy, as coarse as the values, "
+            yield (f"intervals of quantiles of {view.names[column]} are valid if values differ; if many rows share one, such "
+                   "as a round number, they may be too narrow (decimals or power_of_two in the policy, as coarse as the values, "
                    "help)")
 
 
 def open_at_found_bounds(call: AggregateCall, searched: Sequence[str], parts: Decomposition, estimate: Estimate) -> Estimate:
-    """Open the interval of a quantile within bounds that were searched for, if it ends at one: the truth may lie beyond it."""
+    """The estimate of a quantile within privately found bounds. Its interval is open at such a bound, as the truth may be beyond
+    it."""
     grid = next((part.grid for part in _quantiles(parts) if part.column in (set(searched) & set(call.columns))
                  and call.aggregate.kind is Kind.RANK), None)
     return estimate if grid is None else estimate.open_at(*map(float, (grid.low, grid.low + grid.most * grid.step)))

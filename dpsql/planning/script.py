@@ -15,7 +15,7 @@ from dpsql.budgets.reports import amount
 from dpsql.estimates import Estimate, constant
 from dpsql.frozen import Frozen, field, replace
 from dpsql.mechanisms.begun import begun
-from dpsql.mechanisms.mechanism import Estimates, Setting
+from dpsql.mechanisms.mechanism import Context, Estimates
 from dpsql.mechanisms.select.range_search import found_bounds, rows_to_find
 from dpsql.mechanisms.select.shown_counts import shown_counts
 from dpsql.mechanisms.select.undeclared_keys import found_keys
@@ -27,7 +27,7 @@ from dpsql.planning.all_part_kinds import KINDS
 from dpsql.planning.centred_averages import AverageCentre, averages_of, centred, centres_of
 from dpsql.planning.choose import Choice, shares_of_averages
 from dpsql.planning.compilation import parts_of, with_values
-from dpsql.planning.contribution_bound import told as told_of
+from dpsql.planning.contribution_bound import call_in_words as told_of
 from dpsql.planning.cut_off import cuts_off, open_ends, uncovered
 from dpsql.planning.frequency_limits import with_limits
 from dpsql.planning.groups import axes_of, cells_declared, combined, groups_of
@@ -78,14 +78,14 @@ def script(program: Program, public: PublicTables, scratch: Scratch) -> Generato
         estimates = {name: estimate.under(place) for name, estimate in released.aggregates.items()}
         found = single(scalar.awaited, below.question, released.cells, estimates, scratch, singles)
         singles[scalar.awaited.id] = found
-        notes += [*released.notes, told(scalar, found, below)]
+        notes += [*released.notes, release_note(scalar, found, below)]
     released = yield from _asked(with_values(program, values_of(singles)), public)
     return replace(released, notes=(*notes, *released.notes), singles=singles) if singles else released
 
 
 def parts_released(program: Program, parts: Collection[str], public: PublicTables,
                    scratch: Scratch) -> Generator[Request, Any, Mapping[str, Released]]:
-    """A generator of the requests of the released parts of a statement, named by the ids of their placeholders, and of the scalar
+    """A generator of the requests of a statement's released parts, named by the ids of their placeholders, and of the scalar
     subqueries that these need; returns what was released for each part."""
     singles: dict[str, Single] = {}
     found: dict[str, Released] = {}
@@ -100,7 +100,7 @@ def parts_released(program: Program, parts: Collection[str], public: PublicTable
             continue
         one = single(scalar.awaited, below.question, released.cells, estimates, scratch, singles)
         singles[scalar.awaited.id] = one
-        notes += [*released.notes, told(scalar, one, below)]
+        notes += [*released.notes, release_note(scalar, one, below)]
     return found
 
 
@@ -108,7 +108,7 @@ def values_of(singles: Mapping[str, Single]) -> dict[str, Value]:
     return {name: found.value for name, found in singles.items()}
 
 
-def told(scalar: Scalar, found: Single, program: Program) -> str:
+def release_note(scalar: Scalar, found: Single, program: Program) -> str:
     """The note on a value that was released for the question around it."""
     value = "NULL" if found.value is None else f"{found.value:.6g}" if isinstance(found.value, float) else f"{found.value}"
     sure = f" (standard error {found.error:.4g})" if found.error is not None else ""
@@ -133,8 +133,8 @@ def _asked(program: Program, public: PublicTables) -> Generator[Request, Any, Re
         notes.append(f"each entity's contribution {program.bound.does}{cut}")
     elif program.options.clip is not None and program.bound.name in ("clip", "reservoir"):
         notes.append(f"each entity's total is limited to clip = {float(program.options.clip):g}{uncovered(program)}")
-    setting = Setting(keys=program.keys, cells=cells, confidence=program.options.confidence)
-    estimates = counted | (yield from _measured(choices, parts, setting))
+    context = Context(keys=program.keys, cells=cells, confidence=program.options.confidence)
+    estimates = counted | (yield from _measured(choices, parts, context))
     aggregates = {name: recipe(estimates) for name, recipe in parts.recipes.items()}
     for call in program.question.aggregates:
         below, above = open_ends(program, call)
@@ -153,7 +153,7 @@ def _not_told(program: Program, aggregates: Mapping[str, Estimate]) -> Iterator[
     """Notes on statistics of two columns that are NULL in some cell."""
     for call in program.question.aggregates:
         if call.aggregate.kind is Kind.PAIR and np.isnan(aggregates[call.id].values).any():
-            yield f"{told_of(call)} is NULL where, by the noisy sums, there are too few rows or a column does not vary"
+            yield f"{told_of(call)} is NULL where the noisy sums suggest too few rows, or a column that does not vary"
 
 
 def _with_degrees(program: Program, notes: list[str]) -> Generator[Request, Any, Program]:
@@ -161,7 +161,7 @@ def _with_degrees(program: Program, notes: list[str]) -> Generator[Request, Any,
     degrees, how = program.degrees, ""
     if degrees is None:
         return program
-    if program.learn == "degrees":
+    if program.learned_limit == "degrees":
         most = yield from learned_degree(degrees.graph.arcs, program.stages["limits"], program.parts_allotted)
         degrees, how = degrees.at_most(most), ", a limit that was learned privately"
     notes.append(f"degrees are reduced to at most {degrees.most}{how}; entities of degree 0 are not counted")
@@ -171,9 +171,9 @@ def _with_degrees(program: Program, notes: list[str]) -> Generator[Request, Any,
 def _limited(program: Program, public: PublicFacts, notes: list[str]) -> Generator[Request, Any, tuple[Program, Node]]:
     """The program, and the view with a limit on the rows of each entity, which is learned if none is known. The program records
     if the reserve was spent on this."""
-    if program.learn == "frequencies":
+    if program.learned_limit == "frequencies":
         return program, (yield from _with_frequencies(program, public, notes))
-    if program.learn != "rows":
+    if program.learned_limit != "rows":
         return program, program.view
     sizes, deviation = rows_of(program.view, program.owner), _deviation(program, cells_declared(program.question))
     found, declared = (yield from learned(sizes, 1, program.stages["limits"], deviation)), program.known.rows
@@ -181,7 +181,7 @@ def _limited(program: Program, public: PublicFacts, notes: list[str]) -> Generat
     if declared is not None and (rows is None or rows >= declared):
         return program, program.view
     if rows is None and program.decomposition.parts:
-        rows, program = (yield from drawn(sizes, program.owner, program.reserve)), replace(program, drawn=True)
+        rows, program = (yield from drawn(sizes, program.owner, program.reserve)), replace(program, reserve_spent=True)
     rows = min(rows or 1, MOST_ROWS)
     kept = f"{rows} rows of each entity" if declared is None else f"{rows} of the {declared} rows that an entity may have"
     notes.append(f"at most {kept} were kept, a limit that was learned privately{uncovered(program)}")
@@ -239,8 +239,8 @@ def _with_bounds(program: Program, view: Node, public: PublicFacts,
         ends = found[column] = yield from found_bounds(view, column, rows, share)
         name = view.names[column]
         notes.append(f"values of {name} were clamped to {ends}, bounds that were found privately" if ends is not None else
-                     f"no bounds of {name} were found privately, so what is computed of it is NULL: at this price that takes "
-                     f"about {rows_to_find(rows, share):,} values of the same size")
+                     f"no bounds of {name} were found privately, so results computed from it are NULL: at this price, finding "
+                     f"them takes about {rows_to_find(rows, share):,} values of the same size")
     parts = parts_of(program, {column: ends or Interval(0, 1) for column, ends in found.items()})
     return parts, frozenset(column for column, ends in found.items() if ends is None)
 
@@ -252,9 +252,9 @@ def _cells(program: Program, view: Node, public: PublicFacts,
     keys = program.question.keys
     if program.degrees is not None:
         return program.degrees.cells(keys), {}
-    if not program.hidden:
+    if not program.undeclared_keys:
         return declared_cells(program), {}
-    hidden, owner = [key.column for key in program.hidden], program.known.owner
+    hidden, owner = [key.column for key in program.undeclared_keys], program.known.owner
     rules = rules_of(program, stability(view, public)) if owner is None else ()
     if owner is None and not rules:
         notes.append("one entity may change so many rows here that the price is too small to show any group")
@@ -288,11 +288,11 @@ def _chosen(program: Program, parts: Decomposition, view: Node, public: PublicFa
         return list(program.chosen), parts
     limits: Mapping[int, int] = {}
     weights: Sequence[float] = ()
-    if program.learn == "totals":
+    if program.learned_limit == "totals":
         program, limits, found = yield from _totals(program, parts, view, cells, notes)
         if found:
             parts, view, weights = _centred(program, parts, view, found, notes)
-    if program.learn == "centres":
+    if program.learned_limit == "centres":
         parts, view = yield from _with_centres(program, parts, view, notes)
     choices = assign(program, tasks_of(program, parts, view, public, limits), cells, weights)
     assert all(choice is not None for choice in choices)
@@ -321,7 +321,7 @@ def _totals(program: Program, parts: Decomposition, view: Node, cells: int,
     limits = {summand: known.limit for summand, known in found.items()}
     if len(limits) < len(different):
         sizes = norms_of(contributions(view, program.owner, program.keys, Count()), program.order)
-        rows, program = (yield from drawn(sizes, program.owner, program.reserve)), replace(program, drawn=True)
+        rows, program = (yield from drawn(sizes, program.owner, program.reserve)), replace(program, reserve_spent=True)
         rows = min(rows, program.known.rows or rows)
         limits |= {summand: rows * summand.l1 for summand in different if summand not in limits}
     whole_rows = "" if program.known.rows is None else "; bound = 'rows' uses all rows that the policy allows instead"
@@ -383,13 +383,13 @@ def _deviation(program: Program, cells: int, share: Fraction | None = None) -> D
 
 
 def _measured(choices: Sequence[Choice], parts: Decomposition,
-              setting: Setting) -> Generator[Request, Any, dict[int, Estimates]]:
+              context: Context) -> Generator[Request, Any, dict[int, Estimates]]:
     """Each mechanism answers all of its tasks at once, except those of modes, which have more cells. Estimates by part."""
     scripts: list[tuple[list[Choice], Generator[Request, Any, Sequence[Estimates]]]] = []
     measured = [parts.parts[choice.task.at] for choice in choices]
-    settings = [KINDS[type(part)].setting(part, setting) for part in measured]
-    for mechanism, own in dict.fromkeys((choice.mechanism, own) for choice, own in zip(choices, settings, strict=True)):
-        mine = [choice for choice, other in zip(choices, settings, strict=True) if choice.mechanism is mechanism and other == own]
+    contexts = [KINDS[type(part)].context(part, context) for part in measured]
+    for mechanism, own in dict.fromkeys((choice.mechanism, own) for choice, own in zip(choices, contexts, strict=True)):
+        mine = [choice for choice, other in zip(choices, contexts, strict=True) if choice.mechanism is mechanism and other == own]
         scripts.append((mine, begun(mechanism.run([(choice.task, choice.allotted) for choice in mine], own))))
     found: dict[int, Estimates] = {}
     for mine, steps in scripts:

@@ -23,7 +23,7 @@ from fractions import Fraction
 from typing import Any
 
 from dpsql.frozen import Frozen, replace
-from dpsql.mechanisms.mechanism import Setting, SharedRanks
+from dpsql.mechanisms.mechanism import Context, SharedRanks
 from dpsql.mechanisms.named_bounds import Bound
 from dpsql.mechanisms.select.threshold_search import ThresholdSearch
 from dpsql.planning.centred_averages import Average, AverageCentre, averages_of
@@ -54,14 +54,14 @@ def to_centre(question: Question, parts: Decomposition) -> list[Average]:
 
 
 def columns_to_centre(question: Question, bound: Bound) -> dict[str, str | None]:
-    """The columns that can be measured from a centre because their squares or products are needed, each with a condition. None
-    with a declared level: this assumes rows at their bounds, and then squares need the least noise from the midpoint."""
+    """The columns that can be measured from a centre because their squares or products are needed, each with a condition. There
+    are none with a declared level: it assumes rows at their bounds, for which squares need the least noise from the midpoint."""
     return measured_columns(question) if bound.name != "extension" else {}
 
 
 def searched_centres(question: Question, parts: Decomposition, bound: Bound, view: Node, owners: tuple[str, ...],
                      price: Cost) -> Generator[Request, Any, Centres]:
-    """Search for a centre for each of these averages and columns, at an equal share of the price."""
+    """Search for a centre for each average and column, with equal shares of the price."""
     averages, measured = to_centre(question, parts), columns_to_centre(question, bound)
     price = price.part(Fraction(1, len(averages) + len(measured)))
     found, columns = [], {}
@@ -82,13 +82,13 @@ def _searched(at: int, column: str, when: str | None, grid: Quantizer, view: Nod
     """Search for a number near the median of a column, on its grid."""
     middle = Quantiles(column=column, when=when, grid=replace(grid, from_low=True), fractions=(Fraction(1, 2),))
     task = SharedRanks(at=at, input=view, owners=owners, part=middle, most=1, level=1)
-    (places,), = yield from ThresholdSearch(ROUNDS).run([(task, price)], Setting(keys=(), cells=((),)))
+    (places,), = yield from ThresholdSearch(ROUNDS).run([(task, price)], Context(keys=(), cells=((),)))
     value = min(max(middle.grid.value(Fraction(float(places.values[0]))), Fraction(grid.low)), Fraction(grid.high))
     return float(round(value / grid.step) * grid.step)
 
 
 def weights_of(question: Question, parts: Decomposition, bound: Bound) -> list[float]:
-    """The weight of each part in splitting the price, where averages and squares are measured from centres."""
+    """The weight of each part in splitting the price, if averages and squares are measured from centres."""
     averages, measured = to_centre(question, parts), columns_to_centre(question, bound)
     counts, centred = {average.count for average in averages}, {average.call.id for average in averages}
     centred |= {call.id for call in question.aggregates if call.columns and call.columns[0] in measured}

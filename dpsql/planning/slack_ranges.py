@@ -18,7 +18,7 @@ DIFFERENCES = ("-", "days_between")
 
 
 def is_difference(view: Node, column: str) -> bool:
-    """Whether a column of a view is a difference of two others, or a multiple of one."""
+    """Whether a column of a view is a difference of two others, or a multiple of such a difference."""
     node = view
     while isinstance(node, Project | Filter | Truncate):
         if isinstance(node, Project):

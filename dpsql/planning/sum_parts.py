@@ -92,8 +92,8 @@ def _total(summand: Summand, asked: BoundedQuestion, rows: LimitedRows) -> int:
 
 
 def level_task(at: int, summand: Count | GridSum, asked: BoundedQuestion, view: Node, reach: Reach | None) -> Shared:
-    """The task of a sum for the mechanism of a bound. It is limited to one level if `clip` gives it, or else, for
-    bound = 'extension', to that of the most rows at their bound."""
+    """The task of a sum for the mechanism of a bound. It is limited to one level if `clip` gives it, or for bound = 'extension'
+    to the level of the most rows at their bound."""
     extension, clip = asked.bound.name == "extension", asked.options.clip
     reach = reach or reach_of(asked, view, derived=extension)
     most = min(LARGEST, reach.rows * summand.l1 if clip is None else clip_of(summand, clip))
@@ -102,12 +102,12 @@ def level_task(at: int, summand: Count | GridSum, asked: BoundedQuestion, view: 
 
 
 def sample_sum(at: int, summand: Summand, asked: BoundedQuestion) -> Linear:
-    """A sum that one entity changes by 1, in place of any."""
+    """A sum that one entity changes by 1, as a stand-in for any sum."""
     return Linear(at=at, input=asked.view, summand=summand, sensitivity=Sensitivity(l1=1, l2=1))
 
 
 def contributions(view: Node, owner: str, keys: tuple[str, ...], summand: Summand) -> Contributions:
-    """What each entity adds to each cell. (These are the cells of its rows, whether declared or not.)"""
+    """The contribution of each entity to each cell. These are the cells of its rows, whether declared or not."""
     return Contributions(input=view, owner=owner, keys=keys, summands=(summand,))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dpsql.errors import OptionError
 from dpsql.mechanisms.all_mechanisms import MECHANISMS
-from dpsql.mechanisms.mechanism import No, Task
+from dpsql.mechanisms.mechanism import Refused, Task
 from dpsql.mechanisms.select.undeclared_keys import RULES
 from dpsql.planning.all_part_kinds import KINDS
 from dpsql.planning.groups import cells_declared
@@ -14,23 +14,24 @@ from dpsql.questions.parts import Part
 
 
 def check_mechanisms(program: Program) -> None:
-    """Raises OptionError if a mechanism that was named has nothing to do."""
+    """Raises OptionError if a named mechanism is not used."""
     idle = unused(program)
     if idle:
         name, reason = next(iter(idle.items()))
         raise OptionError(f"{name} cannot answer this statement: {reason}", code="mechanism", subject=name,
-                          span=program.options.span.get("mechanism"), try_="the statement without it: the best method is chosen")
+                          span=program.options.span.get("mechanism"), try_="the statement without it; the best method is then "
+                                                                           "chosen")
 
 
 def unused(program: Program) -> dict[str, str]:
-    """The mechanisms that were named but can do nothing in any question of the statement, each with a reason."""
+    """The mechanisms that were named but can answer no question of the statement, each with a reason."""
     found = _unused_in(program)
     others = [_unused_in(below) for _, below in program.first]
     return {name: reason for name, reason in found.items() if all(name in other for other in others)}
 
 
 def _unused_in(program: Program) -> dict[str, str]:
-    cells = cells_declared(program.question) + bool(program.hidden)
+    cells = cells_declared(program.question) + bool(program.undeclared_keys)
     samples = [_sample(i, part, program) for i, part in enumerate(program.decomposition.parts)]
     found = {}
     for name in program.options.mechanisms:
@@ -40,7 +41,7 @@ def _unused_in(program: Program) -> dict[str, str]:
             continue
         mechanism = next(known for known in MECHANISMS if known.name == name)
         verdicts = [mechanism.judge(task, program.allotted, cells) for task in samples]
-        reasons = [verdict.because for verdict in verdicts if isinstance(verdict, No)]
+        reasons = [verdict.because for verdict in verdicts if isinstance(verdict, Refused)]
         if len(reasons) == len(verdicts):
             found[name] = reasons[-1] if reasons else "nothing is measured"
     return found

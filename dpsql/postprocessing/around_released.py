@@ -66,12 +66,12 @@ class AroundReleased(Frozen):
     _binding: Binding
 
     def over(self, tables: PublicTables) -> AroundRows:
-        """The SQL, bound again now that the rows are released."""
+        """The SQL, bound again after the rows are released."""
         return self._binding.bound(tables) if self.awaits else self.rows
 
     @property
     def measured(self) -> dict[str, frozenset[str]]:
-        """The columns of each released table that rest on more than its keys."""
+        """The columns of each released table that depend on more than its keys."""
         return {name: frozenset(label for label, output in zip(table.labels, table.question.outputs, strict=True)
                                 if columns(output.expr) - {key.column for key in table.question.keys})
                 for name, table in self.tables.items()}

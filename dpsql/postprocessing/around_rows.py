@@ -150,7 +150,7 @@ def composed(around: AroundReleased, tables: Mapping[str, Mapping[str, LoadedCol
 def _released_only(around: AroundReleased, tables: Mapping[str, Mapping[str, LoadedColumn]], *, confidence: float, price: str,
                    notes: Sequence[str]) -> Answer:
     """An answer that shows the released rows as notes, as the SQL around them could not be computed."""
-    told = ["the SQL around the released rows could not be computed on this machine; these are what was released"]
+    told = ["the SQL around the released rows could not be computed on this machine; the released rows are shown instead"]
     for name, columns in tables.items():
         rows = list(zip(*(column.values for column in columns.values()), strict=True))
         told += [f"{name} ({', '.join(columns)}): {', '.join(map(str, rows[:TOLD]))}" + (" ..." if len(rows) > TOLD else "")]

@@ -89,7 +89,7 @@ def moved_rows(tables: Mapping[str, Mapping[str, LoadedColumn]], seed: int, conf
         drawn = noises.of(estimate, key[0], column.shared, len(base))
         parts = [drawn, -drawn, _to_ends(base, estimate, 1 - (1 - confidence) / max(1, len(numbers)), ends, first),
                  (2 * simulation.uniform((probes, len(base))) - 1) * REACH * _reach(column, estimate)]
-        found[key] = np.concatenate([base[None, :], *(held(base[None, :] + part, column) for part in parts)])
+        found[key] = np.concatenate([base[None, :], *(fitted_to_column(base[None, :] + part, column) for part in parts)])
         first += int(np.isfinite(base).sum())
     return MovedRows(columns=found, draws=range(1, 1 + 2 * half), ends=range(1 + 2 * half, 1 + 2 * half + ends),
                      probes=range(1 + 2 * half + ends, 1 + 2 * half + ends + probes), numbers=numbers)
@@ -142,7 +142,7 @@ class _Noises:
         return total
 
 
-def held(numbers: Numbers, column: LoadedColumn) -> Numbers:
+def fitted_to_column(numbers: Numbers, column: LoadedColumn) -> Numbers:
     """Numbers converted to the column's type and range."""
     if column.type is Type.DOUBLE:
         return numbers
@@ -156,7 +156,7 @@ def as_floats(values: Sequence[Value]) -> Numbers:
 
 
 def as_values(numbers: NDArray[np.float64], kind: Type) -> list[Value]:
-    """Numbers as values of a column's type."""
+    """Numbers converted to values of a column's type."""
     if kind is Type.BIGINT:
         return [None if number != number else int(number) for number in numbers.tolist()]
     if kind is Type.DATE:

@@ -16,7 +16,7 @@ from dpsql.questions.rules.decompose import decompose
 from dpsql.sql.binding.binding_context import BindingContext, LooksOutside, Names
 from dpsql.sql.binding.outermost import Outermost
 from dpsql.sql.binding.sources import bind_from
-from dpsql.sql.binding.windows_beside_groups import apart
+from dpsql.sql.binding.windows_beside_groups import split_windows
 from dpsql.sql.text.places import placed, span_of
 from dpsql.sql.text.trees import has_aggregate, has_window, is_grouping_set
 from dpsql.trusted.plan.certificate import Unbounded
@@ -39,8 +39,8 @@ class ReleasedPart(Frozen):
 
 
 def cut(tree: exp.Expr, context: BindingContext) -> tuple[exp.Expr, tuple[ReleasedPart, ...]]:
-    """The statement with tables in place of its released parts. Raises NotAround if it is one such part as a whole, or
-    reads private rows beside them."""
+    """The statement with tables instead of its released parts. Raises NotAround if the whole statement is one such part, or if it
+    also reads private rows elsewhere."""
     cutting = _Cutting(context)
     around, kind = cutting.query(tree.copy(), Names(), shown=True)
     if kind == PRIVATE or _is_part(around):
@@ -104,7 +104,7 @@ class _Cutting:
                 raise NotAround  # windows over rows of entities, before DISTINCT
             if group is not None and any(map(is_grouping_set, group.expressions)):
                 raise NotAround
-            around, inner = apart(whole)
+            around, inner = split_windows(whole)
             inner.set("with_", None)
             around.args["from_"].this.set("this", self._part(inner, names))
             return around, RELEASED

@@ -94,8 +94,8 @@ _PLACE = Column(name=PLACE, type=Type.BIGINT, sql_type="BIGINT", nullable=False)
 
 
 def without_last_filters(node: Node, noisy: Noisy) -> Node:
-    """The relation without the conditions on noisy numbers that come last: they choose which rows are shown, and what these
-    show does not depend on them."""
+    """The relation without its outermost conditions on noisy numbers. These conditions decide which rows are shown, but the
+    contents of the rows do not depend on them."""
     match node:
         case Project():
             return replace(node, input=without_last_filters(node.input, noisy))
@@ -119,7 +119,7 @@ Noisy = Mapping[str, frozenset[str]]
 
 
 def moved(node: Node, noisy: Noisy) -> Moved:
-    """What depends on noise in a relation; everything, for operators that are unknown here."""
+    """The parts of a relation that depend on noise; all of it, if it contains an operator that is unknown here."""
     below = [moved(part, noisy) for part in node.inputs]
     given = frozenset().union(*(part.columns for part in below))
     rows = any(part.rows for part in below)

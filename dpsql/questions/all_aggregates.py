@@ -72,7 +72,7 @@ class Aggregate(Frozen):
 
     @property
     def average(self) -> bool:
-        """Whether it is the mean of the values as they are."""
+        """Whether it is the mean of the untransformed values."""
         return self.kind is Kind.MEAN and not self.logarithms
 
     @property
@@ -92,7 +92,7 @@ class Aggregate(Frozen):
 
     @property
     def rising(self) -> int:
-        """1 if no additional row lowers the value, -1 if none raises it, 0 if it may move either way."""
+        """1 if no additional row can lower the value, -1 if none can raise it, 0 if both are possible."""
         return 1 if self.counts or self.place == 1 else -1 if self.place == 0 else 0
 
 

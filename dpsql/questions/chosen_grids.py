@@ -14,7 +14,7 @@ DEFAULT_STEPS = 2**30  # the default grid of a DOUBLE: its rounding is far below
 
 def quantizer(known: Facts, *, bounds: Interval | None = None, from_low: bool,
               most_steps: int = DEFAULT_STEPS) -> Quantizer | None:
-    """The grid of an expression: the declared step if there is one, made coarser until `most_steps` suffice.
+    """The grid of an expression: with the declared step if there is one, made coarser until `most_steps` suffice.
 
     None if the range is not finite, or so wide or so narrow that squares of floats would not hold it.
     """

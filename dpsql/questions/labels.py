@@ -38,7 +38,7 @@ from dpsql.trusted.plan.operators.window import ENDS, SHIFTS, Frame, Window, Win
 
 @singledispatch
 def label(node: Node) -> str:
-    """What an operator does."""
+    """A label that says what an operator does."""
     raise TypeError(f"unknown operator {type(node).__name__}")
 
 

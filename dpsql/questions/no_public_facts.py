@@ -9,4 +9,4 @@ class NoPublicFacts:
     """The facts of no public relation."""
 
     def fanout(self, relation: Node, columns: tuple[str, ...]) -> int:
-        raise LookupError("no public relation is at hand")
+        raise LookupError("no public relation is available")

@@ -72,8 +72,8 @@ class OverGroups(Frozen):
 
     @property
     def by_number(self) -> bool:
-        """Whether an end of the frame is so many groups away. It then depends on which groups there are, and all combinations of
-        the values of keys are groups."""
+        """Whether an end of the frame is a number of groups away. The frame then depends on which groups there are, and all
+        combinations of the values of keys are groups."""
         return self.rows and bool(self.start or self.end)
 
 
@@ -103,12 +103,12 @@ class AggregateCall(Frozen):
 
     @property
     def aggregate(self) -> Aggregate:
-        """The row of the table."""
+        """The entry of this function in the table of aggregates."""
         return AGGREGATES[self.function]
 
     @property
     def exact(self) -> ExactAggregate:
-        """The same over a public view; the product of two columns is not needed there."""
+        """The same aggregate over a public view, which does not need the product of two columns."""
         return ExactAggregate(id=self.id, name=self.text or self.function, function=self.function, columns=self.columns[:2],
                               when=self.when, fraction=self.fraction, discrete=self.discrete, type=self.type)
 
@@ -166,7 +166,7 @@ class Question(Frozen):
 
     @property
     def together(self) -> bool:
-        """Whether its answers are linear queries that only a workload answers: over several grouping sets, or over groups."""
+        """Whether its answers are linear queries that only a workload can answer: over several grouping sets, or over groups."""
         return self.sets is not None or any(call.over is not None for call in self.aggregates)
 
     @property

@@ -12,14 +12,14 @@ Kind = TypeVar("Kind", bound=Node)
 
 
 def updated(node: Kind, **changes: object) -> Kind:
-    """The node with other values in some fields; the same object, with its cached results, if nothing differs."""
+    """The node with new values in some fields; the same object, with its cached results, if nothing differs."""
     old = {name: getattr(node, name) for name in changes}
     same = all(new is old[name] or (not isinstance(new, Node) and new == old[name]) for name, new in changes.items())
     return node if same else replace(node, **changes)
 
 
 def rebuild(plan: Node, change: Callable[[Node], Node]) -> Node:
-    """The same tree with `change` applied to every node, inputs first. What is not changed stays the same object."""
+    """The same tree with `change` applied to every node, inputs first. Unchanged parts stay the same objects."""
     updates: dict[str, object] = {}
     for name in field_names(type(plan)):
         value = getattr(plan, name)

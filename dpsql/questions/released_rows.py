@@ -64,7 +64,7 @@ class WindowOverReleased(Window):
 
 
 def released_over(part: WindowFunction, env: Mapping[str, Facts], most: int | None) -> Facts:
-    """Facts about a window function over released rows. Raises InvalidPlan if it is none."""
+    """Facts about a window function over released rows. Raises InvalidPlan if it is not a valid one."""
     if not _of_numbers(part, env):
         return over_facts(part, env, most)
     part.check()

@@ -15,7 +15,7 @@ _POSTFIX = {"is null": "IS NULL", "is not null": "IS NOT NULL"}
 
 
 def show(expr: Expr, names: Mapping[str, str]) -> str:
-    """An expression for people: plain operators, no guards, outermost parentheses left out."""
+    """An expression as text for people: plain operators, without guards and outermost parentheses."""
     text = _show(expr, names)
     return text[1:-1] if text.startswith("(") and _closes_at_end(text) else text
 

@@ -44,8 +44,8 @@ class Rows:
 
 
 def by_cuts(program: LinearProgram, gap: float) -> Point:
-    """A solver: the point and the prices found by a few rounds of cuts over rows in memory. That is enough where a few
-    entities are in most of the rows; elsewhere other solvers are faster.
+    """A solver: the point and the prices found by a few rounds of cuts over rows in memory. This suffices if a few entities
+    are in most of the rows; otherwise other solvers are faster.
     """
     rows = Owned(program.weights, program.owners, len(program.capacities))
     search = CuttingPlanes(Rows(program), program.capacities.tolist(), halves=False, solvers=ALONE)
@@ -61,7 +61,7 @@ def by_cuts(program: LinearProgram, gap: float) -> Point:
 
 
 def places(rows: Owned, some: Owned) -> Integers:
-    """The places of some of the rows among all of them."""
+    """The indices of some of the rows among all of them."""
     order, first = arranged(np.concatenate((rows.owners, some.owners)), rows.entities)
     group = np.empty(len(order), dtype=np.int64)
     group[order] = np.cumsum(first) - 1

@@ -13,7 +13,7 @@ from dpsql.trusted.extensions.owned import Codes, Integers
 
 def flow(program: LinearProgram, gap: float) -> Point:
     """A best point of max { sum x_r : 0 <= x_r <= w_r, loads within capacities } for rows of exactly two different entities,
-    and best prices; all of them multiples of 1/2.
+    and best prices, all of them multiples of 1/2.
 
     Take every entity e twice, left and right, and for each row r = {v, w} the arcs v_left -> w_right and w_left -> v_right
     of capacity w_r; a source feeds e_left and a sink drains e_right with capacity c_e. The maximum is *half* the largest flow.
@@ -75,7 +75,7 @@ def _point(program: LinearProgram, tails: Codes, heads: Codes, sizes: Integers) 
 
 
 def large_flow(program: LinearProgram, gap: float) -> Point:
-    """The same for any whole capacities: by networkx, whose numbers are Python's, so for few rows."""
+    """The same for whole capacities of any size, by networkx, which computes in Python integers; for few rows."""
     import networkx as nx
 
     graph, source, sink = nx.DiGraph(), "source", "sink"

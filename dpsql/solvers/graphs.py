@@ -13,7 +13,7 @@ from dpsql.trusted.extensions.owned import Integers
 
 
 def largest(part: Network, limit: int) -> Integers:
-    """What a largest flow keeps of each arc."""
+    """The part of each arc that a largest flow uses."""
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import maximum_flow
 
@@ -31,7 +31,7 @@ def largest(part: Network, limit: int) -> Integers:
 
 
 def reached(part: Network, open_: Truths, begun: Truths, spare: Truths) -> tuple[Truths, Truths]:
-    """The left and right points that can be reached from left points with something to spare."""
+    """The left and right points that can be reached from left points with spare capacity."""
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import breadth_first_order
 

@@ -19,7 +19,7 @@ MOST_WORK = 2e10  # of a first-order method: its steps times the entries of the 
 
 
 def simplex(program: LinearProgram, gap: float) -> Point:
-    """Dual simplex, from the point that takes all rows whole.
+    """Dual simplex, starting from the point that takes all rows whole.
 
     Presolve is off: after `merging` it costs more than the solution.
     """
@@ -29,7 +29,7 @@ def simplex(program: LinearProgram, gap: float) -> Point:
 
 
 def first_order(program: LinearProgram, gap: float) -> Point:
-    """HiPDLP: many cheap steps, as far as the gap needs."""
+    """HiPDLP: many cheap steps, until the gap is small enough."""
     solver = _loaded(program)
     most = float(min(program.weights.sum(), program.capacities.sum()))
     _few_steps(solver, min(1e-3, max(1e-9, gap / most)))
@@ -37,7 +37,7 @@ def first_order(program: LinearProgram, gap: float) -> Point:
 
 
 def finer(program: LinearProgram, gap: float) -> Point:
-    """The same, where its tolerance was met and the gap was not."""
+    """The same with a smaller tolerance, for the case that the tolerance was met but the gap was not."""
     return first_order(program, gap / 10)
 
 
@@ -94,7 +94,7 @@ def _passed(lp: Any, *, presolve: str) -> Any:
 
 
 def leaving(crowd: RemovalProgram, error: float) -> RemovalSolution:
-    """By HiPDLP, with a relative error of the optimum of about this size; small ones by the simplex."""
+    """Solve by HiPDLP, with about this relative error of the optimum; small problems by the simplex method."""
     if len(crowd.weights) <= SMALL_CROWD:
         return leaving_by_simplex(crowd, error)
     solver = _crowd(crowd)

@@ -17,7 +17,7 @@ SOLVERS = ("COIN_CMD", "HiGHS_CMD", "GLPK_CMD", "PULP_CBC_CMD")  # PuLP brings t
 
 
 def solve(program: LinearProgram, gap: float) -> Point:
-    """The first of `SOLVERS` that is at hand. It does not look at the gap."""
+    """Solve by the first of `SOLVERS` that is available. The gap is ignored."""
     import pulp
 
     problem = pulp.LpProblem("extension", pulp.LpMaximize)
@@ -42,11 +42,11 @@ def _solve(problem: Any) -> None:
         if solver.available():
             problem.solve(solver)
             return
-    raise LookupError("no solver is at hand")
+    raise LookupError("no solver is available")
 
 
 def leaving(crowd: RemovalProgram, error: float) -> RemovalSolution:
-    """Who has to leave, see `removals`; by the same solvers."""
+    """The entities to remove (see `removals`), by the same solvers."""
     import pulp
 
     problem = pulp.LpProblem("removals", pulp.LpMinimize)

@@ -14,8 +14,8 @@ from dpsql.trusted.extensions.packing import Packing
 
 
 def solved(packing: Packing) -> tuple[Reals, Reals]:
-    """x and the prices of the limits. Tolerances are absolute, so each variable is in units of what it can be at most, or else of
-    its largest entry, and each limit is 1."""
+    """x and the prices of the limits. Tolerances are absolute, so each variable is in units of its largest possible value, or
+    otherwise of its largest entry, and each limit is 1."""
     from scipy import optimize
     from scipy.sparse import csr_array
 

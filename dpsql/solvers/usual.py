@@ -22,7 +22,7 @@ CUT_ROWS = 100_000  # and more than these first to one that looks at a few of th
 
 
 def for_program(program: LinearProgram) -> tuple[Solver, ...]:
-    """The solvers to try, in order; chosen by the size of the program alone."""
+    """The solvers to try, in order, chosen only by the size of the program."""
     ahead = _for_pairs(program)
     try:
         from dpsql.solvers import highs
@@ -49,7 +49,7 @@ def _for_pairs(program: LinearProgram) -> tuple[Solver, ...]:
 
 
 def for_crowd(crowd: RemovalProgram) -> tuple[Exit, ...]:
-    """The solvers to try, in order, each with the relative error that is allowed to it."""
+    """The solvers to try, in order, each with its allowed relative error."""
     try:
         from dpsql.solvers import highs
     except ImportError:
@@ -59,7 +59,7 @@ def for_crowd(crowd: RemovalProgram) -> tuple[Exit, ...]:
 
 
 def for_packing(packing: Packing) -> Iterator[tuple[Reals, Reals]]:
-    """What the simplex method finds in floats, and then iterative refinement, round by round."""
+    """The solution of the simplex method in floats, and then its iterative refinements, round by round."""
     from dpsql.solvers.refining import refined
     from dpsql.solvers.simplex import solved
 
@@ -76,7 +76,7 @@ def flows(part: Network, limit: int) -> Integers:
 
 
 def cuts(part: Network, open_: Truths, begun: Truths, spare: Truths) -> tuple[Truths, Truths]:
-    """What can be reached."""
+    """The points that can be reached."""
     from dpsql.solvers.graphs import reached
 
     return reached(part, open_, begun, spare)

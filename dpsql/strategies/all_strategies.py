@@ -88,8 +88,8 @@ LAPLACE: dict[str, Plan] = {
 
 BY_NAME = frozenset({"square-root", "haar", "hierarchy", "matrix-mechanism", "independent", "input-perturbation",
                      "convex-by-targets", "convex-by-squared-targets", "fitness-for-use-refined", "fitness-for-use-hybrid"})
-BY_ITS_NAME = "used only by name"
-NO_TIME = "not tried, as the time for planning was over"
+BY_ITS_NAME = "used only if named"
+NO_TIME = "not tried, as the planning time was over"
 SHARE = 0.8  # of the time that is left, for one search
 TARGETED = frozenset({"fitness-for-use"})  # of these, the ones tried only if there are targets
 
@@ -104,8 +104,8 @@ class Verdict(Frozen):
 
 def best(workload: Workload, targets: Array | None = None,
          plans: dict[str, Plan] | None = None, admit: Admit | None = None) -> tuple[Strategy, list[Verdict]]:
-    """The strategy of the least value at the unit price, and the verdicts on all plans. A single plan was requested by name.
-    `admit` raises Unsupported for a strategy that cannot be taken."""
+    """The strategy with the least value at the unit price, and the verdicts on all plans. A single plan means that it was
+    requested by name. `admit` raises Unsupported for a strategy that cannot be used."""
     verdicts: list[Verdict] = []
     found: Strategy | None = None
     certificate: OptimalityBound | None = None
@@ -115,7 +115,7 @@ def best(workload: Workload, targets: Array | None = None,
             verdicts.append(Verdict(name=name, strategy=None, because=BY_ITS_NAME))
             continue
         if certificate is not None and certificate.ratio <= GOOD:
-            verdicts.append(Verdict(name=name, strategy=None, because="not tried, as no strategy is much better"))
+            verdicts.append(Verdict(name=name, strategy=None, because="not tried, as no strategy can be much better"))
             continue
         if found is not None and clock.over():
             verdicts.append(Verdict(name=name, strategy=None, because=NO_TIME))
@@ -139,7 +139,7 @@ class NoStrategy(ValueError):
 
 
 def attempted(search: Callable[[], Strategy | Refusal], admit: Admit | None = None) -> Strategy | Refusal:
-    """The result of a search, or a refusal if it would need too large an array or too much memory, or if its result does not
+    """The result of a search; a refusal if the search would need too large an array or too much memory, or if its result does not
     answer the workload."""
     try:
         found = search()

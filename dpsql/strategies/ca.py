@@ -17,7 +17,7 @@ from dpsql.workload.workload import Workload
 
 
 def plan(workload: Workload, weights: Array | None = None, *, gap: float = 1e-4) -> Strategy | Refusal:
-    """The least weighted sum of variances; all weights are 1 if none are given."""
+    """The strategy with the least weighted sum of variances; all weights are 1 if none are given."""
     total = float(workload.rows if weights is None else np.sum(weights))
     base = None if weights is None else np.asarray(weights, dtype=float) / total
     found = optimal(workload, name="convex", base=base, share=0.0, gap=gap)
@@ -30,7 +30,7 @@ def plan(workload: Workload, weights: Array | None = None, *, gap: float = 1e-4)
 
 
 def weighted(workload: Workload, targets: Array, power: int) -> Strategy | Refusal:
-    """Targets turned into weights: target^-2 (power 2, "wCA-I") or target^-1 (power 1, "wCA-II")."""
+    """The strategy for targets turned into weights: target^-2 (power 2, "wCA-I") or target^-1 (power 1, "wCA-II")."""
     found = plan(workload, np.asarray(targets, dtype=float) ** -power)
     if isinstance(found, Refusal) or found.certificate is None:
         return found

@@ -56,8 +56,7 @@ MOST_ARRAYS = 64  # in a file
 
 def remembered(name: str, workload: Workload, targets: Array | None,
                search: Callable[[Workload, Array | None], Strategy | Refusal]) -> Strategy | Refusal:
-    """The result of a search, from the cache if it is there; it is searched for again if there is much more time now than
-    then."""
+    """The result of a search, from the cache if it is there. The search is repeated if much more time is available now."""
     folder = cache_folder()
     if folder is None or name not in KEPT:
         return search(workload, targets)
@@ -73,7 +72,7 @@ def remembered(name: str, workload: Workload, targets: Array | None,
 
 
 def cache_folder() -> Path | None:
-    """The folder where strategies are kept; None if there is none."""
+    """The folder where strategies are cached; None if there is none."""
     named = os.environ.get("DPSQL_CACHE")
     if named is not None:
         return Path(named) / "strategies" if named else None
@@ -176,7 +175,7 @@ def _arrays(path: Path) -> dict[str, NDArray[Any]]:
     with os.fdopen(handle, "rb") as file:
         known = os.fstat(handle)
         if not stat.S_ISREG(known.st_mode) or known.st_size > LARGEST or not _own(known):
-            raise ValueError("no file of ours")
+            raise ValueError("not a file of dpsql")
         with zipfile.ZipFile(file) as packed:
             members = packed.infolist()
             if len(members) > MOST_ARRAYS or sum(member.file_size for member in members) > LARGEST:

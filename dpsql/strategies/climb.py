@@ -44,7 +44,7 @@ L = TypeVar("L", bound=LikelihoodStep)
 
 
 def climb(start: L, gap: float, evaluations: int) -> tuple[L, L, int]:
-    """The evaluations with the best bound and with the best value that are reached from `start`, and the number of evaluations.
+    """The evaluations with the best bound and with the best value reached from `start`, and the number of evaluations.
 
     The plain step adds the residual to the point. Components that hardly depend on their own probability would need hundreds of
     plain steps: theirs are lengthened to half of Newton's step along that coordinate alone. f rarely decreases; if it does by

@@ -46,12 +46,12 @@ def part(share: float) -> Iterator[None]:
 
 
 def remaining() -> float:
-    """Seconds that are left; infinite where there is no limit."""
+    """The seconds left; infinite if there is no limit."""
     return _end.get() - time.process_time()
 
 
 def over() -> bool:
-    """Whether a search should end with its best result so far. Records that one did. Raises as `stopping.go_on` does."""
+    """Whether a search should end now with its best result so far; records this if so. Raises as `stopping.go_on` does."""
     go_on()
     if time.process_time() < _end.get():
         return False
@@ -60,7 +60,7 @@ def over() -> bool:
 
 
 def allows(seconds: float) -> bool:
-    """Whether there is time for something that takes about this many seconds. Records if there is not."""
+    """Whether there is time for a step that takes about this many seconds; records it if there is not."""
     if seconds <= remaining():
         return True
     _note()

@@ -44,10 +44,11 @@ class Closure(Frozen):
 
 
 def closure(marginals: Sequence[tuple[int, ...]]) -> Closure:
-    """All subsets of the marginals. Lists of equal length are done together, one pattern of places after the other."""
+    """All subsets of the marginals. Marginals with equally many attributes are processed together, one pattern of places after
+    the other."""
     pairs = sum(2 ** len(kind) for kind in marginals)
     if pairs > PAIRS:
-        raise too_large("planning for marginals by their subsets", pairs, PAIRS)
+        raise too_large("planning for marginals by subsets", pairs, PAIRS)
     room("a list of subsets of marginals", pairs, max(map(len, marginals), default=0))
     by_length: dict[int, list[int]] = {}
     for at, kind in enumerate(marginals):
@@ -78,7 +79,8 @@ def _numbered(rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.in
 
 
 def ways(groups: Sequence[int], sizes: Sequence[int]) -> tuple[list[tuple[int, ...]], list[int]]:
-    """All kinds of marginals of so many attributes (`sizes`), of groups of so many (`groups`), and how many of each kind."""
+    """All kinds of marginals with `sizes` attributes, for groups of `groups` attributes each, and the number of marginals of each
+    kind."""
     kinds: list[tuple[int, ...]] = []
     for size in sorted(set(sizes)):
         kinds += _kinds(tuple(groups), size)
@@ -96,12 +98,12 @@ def _kinds(groups: tuple[int, ...], size: int, least: int = 0) -> list[tuple[int
 
 
 def how_many(kind: tuple[int, ...], groups: Sequence[int]) -> int:
-    """How many marginals are of this kind."""
+    """The number of marginals of this kind."""
     return math.prod(math.comb(groups[group], kind.count(group)) for group in set(kind))
 
 
 def products(kinds: Sequence[tuple[int, ...]], values: Array) -> Array:
-    """For each kind the product of a value of each of its groups."""
+    """For each kind, the product of the values of its groups."""
     longest = max((len(kind) for kind in kinds), default=0)
     padded = np.array([kind + (-1,) * (longest - len(kind)) for kind in kinds], dtype=np.int64).reshape(len(kinds), longest)
     return np.asarray(np.prod(np.append(values, 1.0)[padded], axis=1))

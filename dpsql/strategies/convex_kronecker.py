@@ -41,7 +41,7 @@ def plan(workload: Workload, targets: Array | None = None) -> Strategy | Refusal
     if targets is not None:
         return Refusal("it minimises the total variance")
     if len(workload.domain.shape) == 1 or len(set(workload.parts)) == 1:
-        return Refusal("there is one attribute, or one product, only")
+        return Refusal("there is only one attribute, or only one product")
     columns = list(zip(*(part.factors for part in workload.parts), strict=True))
     axes = [i for i, column in enumerate(columns) if not (trivial(column[0]) and len(set(column)) == 1)]
     try:

@@ -23,7 +23,7 @@ from dpsql.workload.workload import Workload, joined, product_of
 
 
 def plan(workload: Workload, targets: Array | None = None, *, gap: float = 1e-4, total: float = 0.0) -> Strategy | Refusal:
-    """The strategy whose largest variance over target is least; all targets are 1 if none are given.
+    """The strategy with the least largest ratio of variance to target; all targets are 1 if none are given.
 
     With `total` between 0 and 1 the value is (1 - total) times that and `total` times the mean variance over target, for those
     who also care for queries well within their targets.
@@ -49,12 +49,12 @@ def price(strategy: Strategy, workload: Workload, targets: Array) -> float:
 
 
 def reach(strategy: Strategy, workload: Workload, targets: Array, price: float) -> float:
-    """The least common factor by which targets have to be multiplied to be met at this price."""
+    """The least common factor by which targets must be multiplied so that they are met at this price."""
     return float((strategy.variances(workload, price) / targets).max())
 
 
 def profile(strategy: Strategy) -> tuple[int, ...]:
-    """What a row of each cell costs, largest first, in units of the strategy's own integers.
+    """The cost of a row of each cell, largest first, in units of the strategy's own integers.
 
     Of two strategies of equal price the one is more private whose profile comes first in lexicographic order (the refined order
     of privacy): it protects the rows of some cells better.
@@ -66,7 +66,8 @@ def profile(strategy: Strategy) -> tuple[int, ...]:
 
 
 def filled(strategy: LeastSquares) -> LeastSquares:
-    """The same strategy, and as much of each cell as costs nothing: cells whose rows are not the most sensitive ones.
+    """The same strategy, extended by measurements of cells that cost nothing: cells whose rows are not the most sensitive
+    ones.
 
     Proof. A multiple k of the indicator of cell j adds k^2 to the squared norm of column j alone, and k^2 is at most what the
     longest column has more. Least squares with more measurements has no larger variance.
@@ -81,7 +82,7 @@ def filled(strategy: LeastSquares) -> LeastSquares:
 
 
 def refined(workload: Workload, targets: Array | None = None, *, gap: float = 1e-4) -> Strategy | Refusal:
-    """Fitness for use whose second aim is to protect rows better where less accuracy is needed.
+    """Fitness for use with a second aim: better protection of rows that need less accuracy.
 
     Cells whose rows cost less than others in the optimum are limited to a part of the cost, the least with which the price stays
     within the gap. That is one level of the refined order of privacy.

@@ -66,7 +66,7 @@ class Solution(Frozen):
 
 def solve(workload: Workload, *, targets: Array | None = None, base: Array | None = None, share: float = 1.0,
           limits: Array | None = None, gap: float = 1e-4, evaluations: int = 400) -> Solution:
-    """The strategy of least value, to a relative `gap` (or as near as so many evaluations come).
+    """The strategy with the least value, to a relative `gap` (or as near as the given number of evaluations allows).
 
     `base` must add up to 1 - share. With `limits`, the cost is the largest squared norm of a column over the limit of its cell.
     """
@@ -97,7 +97,7 @@ class Problem(Frozen):
 
     @cached_property
     def transposed(self) -> Workload | None:
-        """The transposed queries, where they are fewer than the cells and written out anyway."""
+        """The transposed queries, if they are fewer than the cells and dense anyway."""
         factors = [factor for part in self.workload.parts for factor in part.factors]
         if self.exact or len(factors) > 1 or not isinstance(factors[0], Dense):
             return None
@@ -155,7 +155,7 @@ class FixedPointStep(Frozen):
 
     @cached_property
     def steepness(self) -> Array:
-        """Bounds of - d log v_i / d log p_i and of - d log u_j / d log q_j, for what moves.
+        """Bounds on - d log v_i / d log p_i and on - d log u_j / d log q_j, for the coordinates that move.
 
         The derivative of a function of a matrix in its eigenbasis gives d v_i / d p_i = - sum_kl e_ik e_il / (s_k s_l (s_k +
         s_l)), with e_ik the squared components of M's row over its weight; by 1 / (s + t) <= 1 / (2 sqrt(s t)), that is at most
@@ -192,7 +192,8 @@ class FixedPointStep(Frozen):
         return self.problem.look(probabilities(place[:m]) if m else self.p, probabilities(place[m:]))
 
     def measured(self) -> tuple[Array, Array | None]:
-        """S^(1/2) V' diag(q)^(-1/2), scaled to the cost 1; and how it is mixed of the queries, where these are fewer."""
+        """S^(1/2) V' diag(q)^(-1/2), scaled to the cost 1; and the matrix that expresses it by the queries, if these are
+        fewer."""
         s, problem = self.spectrum, self.problem
         mixing = None
         if problem.transposed is not None:  # V' = S^-1 U' M

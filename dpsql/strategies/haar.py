@@ -39,7 +39,7 @@ def plan(workload: Workload, targets: Array | None = None, *, noise: Noise = "la
 
 
 def made(workload: Workload, weights: Array, noise: Noise) -> Strategy:
-    """The wavelet with given weights, of the total first."""
+    """The wavelet with given weights, that of the total first."""
     n, widths = workload.domain.size, powers(workload.domain.size, 2)
     factors: list[Factor] = [Total(n), *(Differences(n, width) for width in widths[:-1])]
     lengths = np.array([widths[0], *widths[:-1]], dtype=float)

@@ -66,7 +66,7 @@ def plan_uniform(workload: Workload, targets: Array | None = None, *, noise: Noi
 
 
 def fits(workload: Workload, targets: Array | None) -> Refusal | None:
-    """Why blocks of values do not help here; None if they may."""
+    """Why blocks of values do not help here; None if they may help."""
     if targets is not None:
         return Refusal("it minimises the total variance")
     if len(workload.domain.attributes) != 1:

@@ -13,7 +13,7 @@ ALL_BITS = 40  # of a product, so that its answers and their noise are held by 6
 
 
 def bits_of(factors: int) -> int:
-    """The bits of each of so many factors of a product."""
+    """The number of bits for each of this many factors of a product."""
     return min(BITS, ALL_BITS // max(1, factors))
 
 

@@ -36,7 +36,7 @@ def plan(workload: Workload, targets: Array | None = None) -> Strategy | Refusal
     if targets is not None:
         return Refusal("it minimises the total variance")
     if len(workload.domain.attributes) == 1:
-        return Refusal("there is one attribute only")
+        return Refusal("there is only one attribute")
     factors = factors_of(workload)
     if factors is None:
         return Refusal(f"descent is for up to {LONG} values of an attribute")
@@ -49,7 +49,7 @@ def plan(workload: Workload, targets: Array | None = None) -> Strategy | Refusal
 
 
 def factors_of(workload: Workload) -> Sequence[Factor] | None:
-    """One strategy for each attribute, in integers; nothing if one has too many values."""
+    """An integer strategy for each attribute; None if an attribute has too many values."""
     columns = list(zip(*(part.factors for part in workload.parts), strict=True))
     simple = [column[0] if trivial(column[0]) and len(set(column)) == 1 else None for column in columns]
     bits = bits_of(simple.count(None))
@@ -67,7 +67,7 @@ def factors_of(workload: Workload) -> Sequence[Factor] | None:
 
 
 def by_turns(workload: Workload, axes: tuple[int, ...], *, rough: bool = False) -> tuple[float, dict[int, Array]]:
-    """The error over 2, and B for each of these attributes; the others are measured as they are asked for."""
+    """Half of the error, and B for each of these attributes; the other attributes are measured as requested."""
     known = {factor: Gram(factor.gram()) for factor in dict.fromkeys(part.factors[i] for i in axes for part in workload.parts)}
     grams = {i: [known[part.factors[i]] for part in workload.parts] for i in axes}
     others = np.array([math.prod(1.0 if isinstance(factor, Total) else float(factor.rows)

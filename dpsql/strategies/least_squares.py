@@ -116,8 +116,8 @@ class Solvable(Protocol):
 
 
 def even(factors: Sequence[Factor]) -> bool:
-    """Whether errors of least squares are known to many digits, whatever the order in which a processor adds up: rounding grows
-    with the condition of the factors of a product."""
+    """Whether the errors of least squares are accurate to many digits, regardless of a processor's order of summation: rounding
+    grows with the condition of the factors of a product."""
     for factor in factors:
         solved = _solvable(factor)
         if isinstance(factor, PIdentity) and max(factor.column_powers(1)) > UNEVEN * int(factor.own.min()):
@@ -201,7 +201,7 @@ class Inverted(Frozen, kw_only=False):
 
 
 def pseudo_inverse(matrix: Array) -> Array:
-    """Uses QR where the matrix has full rank, as that is several times faster than singular values."""
+    """The pseudo-inverse. If the matrix has full rank, it uses QR, which is several times faster than singular values."""
     if matrix.shape[0] < matrix.shape[1]:
         return pseudo_inverse(matrix.T).T
     q, r = scipy.linalg.qr(matrix, mode="economic", check_finite=False)

@@ -56,12 +56,12 @@ class MarginalProducts(Frozen):
         return list(dict.fromkeys(kind for kind in self.kinds if kind))
 
     def ones(self) -> Weights:
-        """Every query counts once."""
+        """Weights that count every query once."""
         return Weights(parts=np.ones(len(self.workload.parts)),
                        rows={kind: tuple(np.ones(factor.rows) for factor in kind) for kind in self.different})
 
     def of_part(self, each: Mapping[Kind, tuple[Array, ...]], part: Product, axis: int) -> Array:
-        """What belongs to a part's factor, of what is given for each factor of each kind."""
+        """The array for a part's factor, of those given for each factor of each kind."""
         kind = self.kinds[axis]
         return each[kind][kind.index(part.factors[axis])]
 

@@ -60,7 +60,7 @@ def plan(workload: Workload, targets: Array | None = None) -> Strategy | Refusal
 
 
 def candidates(asked: MarginalProducts) -> list[tuple[int, ...]]:
-    """The marginals that may be measured: subsets of those asked for, and larger ones as long as there are not too many."""
+    """The marginals that may be measured: subsets of the requested ones, and larger ones as long as there are not too many."""
     axes = sorted({axis for part in asked.workload.parts for axis in part.axes})
     found = dict.fromkeys(asked.closure.kinds)
     for size in range(1, len(axes) + 1):
@@ -70,7 +70,7 @@ def candidates(asked: MarginalProducts) -> list[tuple[int, ...]]:
 
 
 def cover(measured: Sequence[tuple[int, ...]], asked: MarginalProducts) -> list[int]:
-    """Marginals of which every asked one is a part, chosen greedily: next is the one that is cheapest for what it adds.
+    """Marginals that together contain every requested one, chosen greedily: the next one is the cheapest for what it adds.
 
     Groups of queries with total errors e_g at epsilon = 1, each at a share of its own, have (sum e_g^(1/3))^3 together at the
     best shares; so a marginal costs the third root of the error of what is new in it, and is worth the sum of the third roots of
@@ -153,7 +153,7 @@ class Marginals(Strategy):
         return self._residuals.variance_of(workload)
 
     def reconstruct(self, answers: Sequence[Array], workload: Workload) -> Array:
-        """Combine the estimates of each residual from all marginals above it, weighted, then answer from the residuals."""
+        """Combine the weighted estimates of each residual from all marginals above it, then answer from the residuals."""
         given = {axes: np.asarray(answer, dtype=float).reshape(tuple(self.domain.shape[i] for i in axes))
                  for axes, answer in zip(self.weights, answers, strict=True)}
         means = []

@@ -52,7 +52,7 @@ def rounded(matrix: Array) -> Array:
 
 
 def descended(gram: Array, start: Array) -> tuple[float, Array]:
-    """Half of the error and the strategy at the end of the descent, with columns of L1 norm 1."""
+    """Half of the error, and the strategy with columns of L1 norm 1, at the end of the descent."""
     n = len(gram)
     flat = np.concatenate([np.maximum(start, 0).reshape(-1), np.maximum(-start, 0).reshape(-1)])
     scale = float(np.trace(gram))
@@ -69,7 +69,8 @@ def descended(gram: Array, start: Array) -> tuple[float, Array]:
 
 
 def error(gram: Array, plus: Array, minus: Array) -> tuple[float, Array, Array]:
-    """tr(G (A'A)^-1) and its gradients by P and N. A little is added to A'A, so that it always has an inverse."""
+    """tr(G (A'A)^-1) and its gradients with respect to P and N. A small ridge is added to A'A, so that it always has an
+    inverse."""
     s = np.maximum((plus + minus).sum(axis=0), RIDGE)
     a = (plus - minus) / s
     inverse = np.linalg.inv(a.T @ a + RIDGE * np.eye(len(gram)))

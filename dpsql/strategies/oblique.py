@@ -59,7 +59,8 @@ SETTLED = 1e-6  # relative change of the total variance
 
 
 def plan(workload: Workload, targets: Array | None = None) -> Residuals | Refusal:
-    """The strategy of this form with the least total variance or, with targets, the least largest variance over target found."""
+    """The strategy of this form with the least total variance or, with targets, the least largest ratio of variance to target
+    found."""
     if len(workload.domain.shape) == 1 and not clock.allows(TURNS * eigen(workload.domain.size)):
         return Refusal("there is one attribute, and no time for another search over its values")
     try:

@@ -33,7 +33,8 @@ LONG = 2048  # most values of an attribute, or cells, for a sequence of eigenpro
 
 def optimal(workload: Workload, *, name: str, targets: Array | None = None, base: Array | None = None, share: float = 1.0,
             gap: float = 1e-4) -> Optimum | Refusal:
-    """The strategy that minimises the objective of `fixed_point.solve`, in integers. Its domain may have all cells in one axis.
+    """The strategy that minimises the objective of `fixed_point.solve`, in integers. Its domain may have all cells in one
+    axis.
 
     A product W1 x W2 with targets (and weights) that are products too is solved factor by factor. Proof: the product of the
     factors' strategies has the product of their values, and the product of their p and q gives the product of their bounds, as

@@ -69,7 +69,7 @@ def measured(gram: Array, bits: int) -> Factor | None:
 
 
 def whole(rows: Array, bits: int) -> PIdentity | Identity:
-    """The strategy of some B in integers: 2^bits [I; B] diag(1 / s), rounded; the cells themselves, if B has no rows."""
+    """The integer strategy for a given B: 2^bits [I; B] diag(1 / s), rounded; the cells themselves, if B has no rows."""
     if not len(rows):
         return Identity(rows.shape[1])
     rows = rows * np.minimum(1.0, (THINNEST - 1) / np.maximum(rows.sum(axis=0), 1.0))
@@ -189,7 +189,7 @@ def _in_time(intermediate_result: scipy.optimize.OptimizeResult) -> None:
 
 
 def error(gram: Gram, rows: Array) -> tuple[float, Array]:
-    """tr(G (A'A)^-1) and its gradient by B."""
+    """tr(G (A'A)^-1) and its gradient with respect to B."""
     s = 1 + rows.sum(axis=0)
     m1 = np.linalg.inv(np.eye(len(rows)) + rows @ rows.T) @ rows
     m2 = gram.times(m1 * s) * s

@@ -24,7 +24,7 @@ SOLVED = 1024  # most cells for which noisy queries are made consistent
 
 
 def plan_cells(workload: Workload, targets: Array | None = None, *, noise: Noise = "gaussian") -> Strategy | Refusal:
-    """Noise on every cell; queries add up noisy cells. Best where the workload is little more than the cells."""
+    """Noise on every cell; queries add up noisy cells. Best if the workload is little more than the cells."""
     if workload.domain.size > LARGE:
         return Refusal(f"noise on the cells is limited to {LARGE} cells")
     block = one_block(*(Identity(size) for size in workload.domain.shape))
@@ -83,7 +83,7 @@ def _as_asked(name: str, workload: Workload, targets: Array | None, noise: Noise
 def _valued(strategy: Strategy, workload: Workload, targets: Array | None) -> Strategy | Refusal:
     """The strategy with its value, without a lower bound on the optimum."""
     if workload.rows > MANY:
-        return Refusal(f"errors are computed for {MANY} queries at most")
+        return Refusal(f"errors are computed for at most {MANY} queries")
     variances = strategy.variances(workload)
     value = float(variances.sum() if targets is None else (variances / targets).max())
     objective = "total variance" if targets is None else "largest variance over target"

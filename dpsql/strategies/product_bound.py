@@ -45,8 +45,8 @@ EMPHASES = (0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 4.0)
 
 
 def product_bound(asked: MarginalProducts, weights: Weights, cells: Mapping[Kind, Array]) -> float:
-    """The better of the two bounds of the weighted total variance, for these probabilities of each kind's values; 0 where
-    there is no time to compute either."""
+    """The better of the two bounds on the weighted total variance, for these probabilities of each kind's values; 0 if there is
+    no time to compute either."""
     polar = sum(len(kind) * (POLAR + 4 * clock.EIGEN * float(kind[0].n) ** 3) for kind in asked.different if kind)
     if not _in_time(len(EMPHASES) * polar):
         return 0.0
@@ -107,7 +107,8 @@ def _root(gram: Array) -> Array:
 
 
 def valued(strategy: Strategy, workload: Workload, *, bounded: bool = True) -> Strategy:
-    """The strategy with its total variance and, if `bounded`, a lower bound of that of strategies with its kind of noise."""
+    """The strategy with its total variance and, if `bounded`, a lower bound on that of all strategies with the same kind of
+    noise."""
     covers: Covers = "Laplace strategies" if strategy.noise == "laplace" else "Gaussian strategies"
     bound = spectral_bound(workload) * (2 if strategy.noise == "laplace" else 1) if bounded else 0.0
     value = float(strategy.variances(workload).sum())

@@ -52,11 +52,11 @@ class Split(Protocol):
         ...
 
     def residual(self, query: Factor) -> Array:
-        """For each query w the variance of w (I - pi 1') R^+ z, z independent with unit variance."""
+        """For each query w, the variance of w (I - pi 1') R^+ z, with z independent of unit variance."""
         ...
 
     def total(self, query: Factor) -> Array:
-        """For each query w the square of w pi."""
+        """For each query w, the square of w pi."""
         ...
 
 

@@ -46,7 +46,8 @@ MARGIN = 1e-9  # relative bound on the rounding errors in sums of positive numbe
 
 def plan(workload: Workload, targets: Array | None = None, *, weights: Array | None = None,
          gap: float = 1e-8) -> Residuals | Refusal:
-    """The plan for marginals. With `targets` it minimises the largest variance over target, else the total variance.
+    """The plan for marginals. With `targets` it minimises the largest ratio of variance to target, otherwise the total
+    variance.
 
     There is a target for each query, the same for all cells of a marginal. `weights`, one for each part, multiply the total
     variances of the parts.

@@ -51,7 +51,8 @@ def spectrum(gram: Array, weights: Array) -> Spectrum:
 
 
 def exact_spectrum(matrix: Array, weights: Array) -> Spectrum:
-    """From B itself: finds singular values a million times smaller, and takes several times as long."""
+    """The spectrum from B itself: finds singular values a million times smaller than from B'B, and takes several times as
+    long."""
     _, s, rows = scipy.linalg.svd(matrix * np.sqrt(weights), full_matrices=False, check_finite=False)
     kept = s > 1e-15 * s[0]
     lost = 4 * len(s) ** 1.5 * np.finfo(float).eps * float(s[0])

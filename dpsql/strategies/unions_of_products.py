@@ -113,7 +113,7 @@ class GroupingSearch(Frozen, kw_only=False):
         return sum(self.root(group) for group in groups)
 
     def greedy(self) -> list[list[int]]:
-        """Each product in turn joins the group, or starts a new one, with which the total increases least."""
+        """Groups built greedily: each product joins the group that increases the total least, or starts a new one."""
         groups: list[list[int]] = []
         for members in self.alike:
             growth = [self.root([*group, *members]) - self.root(group) for group in groups]
@@ -135,7 +135,7 @@ class GroupingSearch(Frozen, kw_only=False):
         return list(groups.values())
 
     def split(self, axis: int) -> list[list[int]]:
-        """Parts with one query along an attribute, and parts with several."""
+        """Two groups: parts with one query along an attribute, and parts with several."""
         sides: tuple[list[int], list[int]] = [], []
         for number, part in enumerate(self.workload.parts):
             sides[part.factors[axis].rows > 1].append(number)

@@ -39,15 +39,15 @@ class ListedColumn(Frozen):
     type: Type
 
     def key(self, column: exp.Column) -> exp.Expr:
-        """What rows are grouped by."""
+        """The expression by which rows are grouped."""
         return column
 
     def counted(self, listed: Sequence[Value]) -> CountedValues:
-        """What is counted."""
+        """The values that are counted."""
         return CountedValues(listed=tuple(listed))
 
     def values(self, listed: Sequence[Value], places: NDArray[np.int64], uniform: Numbers) -> list[Value]:
-        """The values at places of the list."""
+        """The values at some indices of the list."""
         return [listed[place] for place in places.tolist()]
 
 
@@ -65,7 +65,7 @@ class BinnedColumn(Frozen):
     step: Fraction | None = None
 
     def key(self, column: exp.Column) -> exp.Expr:
-        """The number of the bin that a value lies in."""
+        """The number of the bin that contains a value."""
         found = exp.Case(ifs=[], default=exp.Literal.number(len(self.edges) - 2))
         if self.nullable:
             found.append("ifs", exp.If(this=exp.Is(this=column.copy(), expression=exp.Null()), true=exp.Null()))
@@ -77,7 +77,7 @@ class BinnedColumn(Frozen):
         return found
 
     def counted(self, listed: Sequence[Value]) -> CountedValues:
-        """What is counted: some bins, by number, and perhaps NULL."""
+        """The bins that are counted, by number, perhaps with NULL."""
         return CountedValues(listed=tuple(listed), edges=self.edges)
 
     def _constant(self, edge: float) -> exp.Expr:
@@ -89,7 +89,7 @@ class BinnedColumn(Frozen):
         return exp.Neg(this=number) if edge < 0 else number
 
     def values(self, listed: Sequence[Value], places: NDArray[np.int64], uniform: Numbers) -> list[Value]:
-        """Values drawn from the bins at places of the list; `uniform` has a number between 0 and 1 for each."""
+        """Values drawn from the bins at some indices of the list; `uniform` has a number between 0 and 1 for each."""
         numbers: list[Any] = [-1 if number is None else number for number in listed]
         bins = np.array(numbers, dtype=np.int64)[places]
         edges = np.array(self.edges)
@@ -118,7 +118,7 @@ Form: TypeAlias = ListedColumn | BinnedColumn
 
 
 def form_of(name: str, known: Facts, bins: int | None, span: Span | None, cuts: Sequence[float] | None = None) -> Form:
-    """The form of a column about which this is known, in so many bins; or between the cut points that the policy declares.
+    """The form of a column with these facts, in this many bins, or between the cut points that the policy declares.
 
     Raises Unsupported, located, if its values cannot be listed.
     """

@@ -34,7 +34,7 @@ class CountedGroups(Frozen, eq=False):
         return np.bincount(self.groups[inside], weights=weights, minlength=self.size).astype(np.float64)
 
     def after(self, first: int) -> CountedGroups:
-        """The groups from this one on."""
+        """The groups from number `first` on."""
         return replace(self, groups=np.maximum(self.groups - first, NOWHERE), size=self.size - first)
 
     def as_text(self) -> str:

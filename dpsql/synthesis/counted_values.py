@@ -25,11 +25,11 @@ class CountedValues(Frozen):
 
     @property
     def size(self) -> int:
-        """How many entries there are."""
+        """The number of entries."""
         return len(self.listed)
 
     def places(self, values: Sequence[Value]) -> NDArray[np.int64]:
-        """The entry that each value counts in. Raises KeyError if one counts in none."""
+        """The index of the entry that counts each value. Raises KeyError if none does."""
         place = {value: at for at, value in enumerate(self.listed)}
         if not self.edges:
             return np.array([place[value] for value in values], dtype=np.int64)
@@ -41,7 +41,7 @@ class CountedValues(Frozen):
 
 
 def number_of(value: Value) -> float:
-    """The place of a number, date or time on the axis of edges."""
+    """The position of a number, date or time on the axis of edges."""
     if isinstance(value, dt.datetime):
         return value.toordinal() + (value - dt.datetime.fromordinal(value.toordinal())) / dt.timedelta(days=1)
     return float(value.toordinal() if isinstance(value, dt.date) else value)  # type: ignore[arg-type]

@@ -37,7 +37,7 @@ from dpsql.types import Type
 
 
 def steps(plan: LinkedPlan, identity: str) -> Generator[Request, Any, ReleasedDatabase]:
-    """Measures the views, and draws the tables. The draws, which are public, follow from the identity of the statement."""
+    """Measure the views and draw the tables. The draws are public: they are determined by the identity of the statement."""
     models = yield from plan.measure()
     return LinkedDraws(plan=plan, models=models, draws=Simulation(int(identity[:16], 16))).made()
 

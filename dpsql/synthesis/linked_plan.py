@@ -44,7 +44,8 @@ class LinkedView(Frozen):
         return next(each.values for each in self.table.columns if each.name == column)
 
     def moved(self, column: str, other: LinkedView, name: str) -> Places:
-        """For each listed value of a column its place among those of a column of another view, which has all that rows have."""
+        """For each listed value of a column, its index among those of a column of another view, which includes all values of the
+        rows."""
         at = {value: place for place, value in enumerate(other.values(name))}
         return np.array([at.get(value, 0) for value in self.values(column)], dtype=np.int64)
 
@@ -68,12 +69,12 @@ class LinkedPlan(Frozen):
     notes: tuple[str, ...] = ()
 
     def first_of(self, table: LowerTable) -> LinkedView:
-        """The view that has the first rows of a table."""
+        """The view that contains the first rows of a table."""
         return self.first.get(table.at, self.whole)
 
     @property
     def views(self) -> tuple[tuple[str, LinkedView], ...]:
-        """All views in the order in which they are measured, each with what it is of."""
+        """All views in the order in which they are measured, each with a description."""
         found = [(f"{self.tables.top.name} with first rows", self.whole)]
         for table in self.tables.lower:
             found += [(f"{what} rows of {table.name}", views[table.at])
@@ -90,12 +91,12 @@ class LinkedPlan(Frozen):
         """What will be measured, for EXPLAIN."""
         method, found = self.choice.method, []
         for of, view in self.views:
-            first, *others = method.told(view.task)
+            first, *others = method.stages(view.task)
             found.append(measurement(first, of, method.name, view.task.price, tuple(others)))
         return (replace(found[0], against=dict(self.choice.against)), *found[1:])
 
     def measure(self) -> Generator[Request, Any, LinkedModels]:
-        """Measures the views one after the other, and fits a model to each."""
+        """Measure the views one by one, and fit a model to each."""
         whole = yield from self._measured(self.whole.task)
         first, later = {}, {}
         for table in self.tables.lower:
@@ -112,9 +113,10 @@ class LinkedPlan(Frozen):
         return told_to_who_waits(self.choice.method.measure(task), task.table)
 
     def known(self, table: LowerTable, whole: Measured) -> tuple[MarginalMeasurement, ...]:
-        """What the counts of the first view tell about the columns that are given in the view of a table's later rows: counts of
-        the parents with several rows, and of the first of these rows, which are nearly those of the rows before later ones. Not
-        so of the column that rises from row to row, of which nothing is taken, nor of counts that would be too many.
+        """What the counts of the first view reveal about the columns that are given in the view of a table's later rows:
+        counts of the parents with several rows, and of the first of these rows, which are nearly those of the rows before
+        later ones. This does not hold for the column that rises from row to row, of which nothing is used. Counts that would
+        be too many are not used either.
 
         Without them, two columns of the row before that tell the same would count twice.
         """
@@ -149,5 +151,5 @@ class LinkedModels(Frozen):
     later: Mapping[int, Measured]
 
     def first_of(self, table: LowerTable) -> Measured:
-        """The model that has the first rows of a table."""
+        """The model that contains the first rows of a table."""
         return self.first.get(table.at, self.whole)

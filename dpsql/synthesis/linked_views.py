@@ -71,11 +71,11 @@ class LowerTable(LinkedTable):
 
     @property
     def rows(self) -> str:
-        """The name of the number of its rows, in views."""
+        """The name, in views, of the number of its rows."""
         return f"rows of {self.name}"
 
     def before(self, own: str) -> str:
-        """The name of a column of the row before, in views."""
+        """The name, in views, of a column of the previous row."""
         return f"previous {self.column(own)}"
 
 
@@ -91,15 +91,15 @@ class LinkedTables(Frozen):
         return {table.at: table for table in (self.top, *self.lower)}
 
     def below(self, table: LinkedTable) -> tuple[LowerTable, ...]:
-        """The tables that hang on this one."""
+        """The tables that refer to this one."""
         return tuple(each for each in self.lower if each.parent == table.at)
 
     def drawn(self, table: LinkedTable) -> tuple[str, ...]:
-        """The columns of views that are drawn with a row of a table: its own, and the numbers of rows below."""
+        """The columns of views that are drawn with a row of a table: its own, and the numbers of its child rows."""
         return (*(table.column(own) for own in table.own), *(below.rows for below in self.below(table)))
 
     def forms(self, view: exp.Query) -> tuple[Form, ...]:
-        """The forms of a view's columns: a column has the same in all views."""
+        """The forms of a view's columns; a column has the same form in all views."""
         known: dict[str, Form] = {}
         for table in (self.top, *self.lower):
             known |= {table.column(own): _form(form, table.column(own)) for own, form in zip(table.own, table.forms, strict=True)}
@@ -109,7 +109,7 @@ class LinkedTables(Frozen):
         return tuple(known[name] for name in view.named_selects)
 
     def rows(self) -> exp.Query:
-        """The rows of the top table, with the first of the rows that hang on each."""
+        """The rows of the top table, each with the first of its child rows."""
         items = [f"x.{_quoted(own)} AS {_quoted(self.top.column(own))}" for own in self.top.own]
         source, firsts = f"{_rows_of(self.top)} AS x", list[str]()
         for below in self.below(self.top):
@@ -122,11 +122,11 @@ class LinkedTables(Frozen):
         return self._tree(f"SELECT {', '.join([*items, *firsts])} FROM {source}")
 
     def first(self, table: LowerTable) -> exp.Query:
-        """The first row of each row of the parent."""
+        """For each row of the parent, its first child row."""
         return self._pairs(table, [], "= 1")
 
     def later(self, table: LowerTable) -> exp.Query:
-        """Each other row, beside the one before it."""
+        """Each later child row, together with the one before it."""
         before = [f'r."previous {i}" AS {_quoted(table.before(own))}' for i, own in enumerate(table.own)]
         return self._pairs(table, before, "> 1")
 

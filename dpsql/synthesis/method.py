@@ -64,7 +64,7 @@ class CodedTable(Frozen):
 
     @cached_property
     def domain(self) -> TableDomain:
-        """The names of the columns, and how many values each has."""
+        """The names of the columns, and the number of values of each."""
         return TableDomain(columns=tuple(each.name for each in self.columns),
                            sizes=tuple(len(each.values) for each in self.columns))
 
@@ -74,7 +74,7 @@ class CodedTable(Frozen):
         return GroupedSums(input=self.view, keys=tuple(by_name[name].column for name in columns), summands=(Count(),))
 
     def cells(self, columns: Columns) -> Cells:
-        """The combinations of values of these columns, the last column's changing first: the order of a numpy array."""
+        """The combinations of values of these columns, with the last column changing fastest, as in a numpy array."""
         by_name = {each.name: each for each in self.columns}
         return tuple(product(*(by_name[name].values for name in columns)))
 
@@ -105,7 +105,7 @@ class SynthesisTask(Frozen):
 
 
 def marginals_of(domain: TableDomain, width: int = WIDTH) -> tuple[Columns, ...]:
-    """All marginals of so many columns, or the one of all columns where there are fewer."""
+    """All marginals of `width` columns; if there are fewer columns, the one of all columns."""
     return tuple(combinations(domain.columns, min(width, len(domain.columns))))
 
 
@@ -122,17 +122,18 @@ class Method(ABC):
     name: ClassVar[str]
 
     def refusal(self, task: SynthesisTask) -> Impossible | None:
-        """Why the method cannot do this, from public facts only; None if it can."""
+        """Why the method cannot do this task, judged from public facts only; None if it can."""
         return None
 
     def parts(self, task: SynthesisTask) -> int | None:
-        """About how many equal parts of the price are for a measurement each; None if that is not known, or very many."""
+        """The approximate number of measurements among which the price is divided equally; None if it is not known, or very
+        large."""
         return None
 
     @abstractmethod
     def measure(self, task: SynthesisTask) -> Measuring:
-        """Measures marginals for the price of the task in all, at most."""
+        """Measure marginals for at most the price of the task in total."""
 
     @abstractmethod
-    def told(self, task: SynthesisTask) -> tuple[str, ...]:
-        """What will be measured, a line for each stage: from public facts only."""
+    def stages(self, task: SynthesisTask) -> tuple[str, ...]:
+        """What will be measured, a line for each stage, from public facts only."""

@@ -14,16 +14,16 @@ from dpsql.synthesis.methods.mst import SpanningTree, pairs
 from dpsql.trusted.accounting.cost import Cost
 
 MANY_COLUMNS = 100  # AIM looks at all pairs and triples of columns in every round
-ALONE = "the workload uses no columns together, so the whole price is spent on single columns"
+ALONE = "the workload contains no combination of columns, so the whole price is spent on single columns"
 BLIND = "it shows nothing about how columns depend on each other; if the price allows no more, aim does the same"
 FEWER = "it measures one tree of pairs; aim measures what its model describes worst, which is more accurate for most tables"
-SLOW = f"more than {MANY_COLUMNS} columns take it minutes"
-BY_NAME = "only by name: no public fact suggests that it is more accurate here"
+SLOW = f"with more than {MANY_COLUMNS} columns it takes minutes"
+BY_NAME = "used only if named: no public fact suggests that it is more accurate here"
 
 
 def in_best_account(task: SynthesisTask, method: Method, accounts: Sequence[Cost]) -> SynthesisTask:
-    """The task for what a price allows in one of the accounts in which it can be spent, the one with the least noise. Laplace
-    noise, of a pure epsilon, grows with the number of measurements, and Gaussian noise with its root, but begins higher."""
+    """The task with the price in the account that gives the least noise. Laplace noise, for a pure epsilon, grows with the number
+    of measurements; Gaussian noise grows with its square root, but starts higher."""
     parts = method.parts(task)
     if parts is None:
         return replace(task, price=accounts[-1])
@@ -38,7 +38,7 @@ class MethodChoice(Frozen):
 
 
 def chosen(task: SynthesisTask, name: str, methods: Mapping[str, Method]) -> MethodChoice:
-    """The method of this name; for 'auto', the one that is best for such tables as far as public facts tell.
+    """The method with this name; for 'auto', the best one for such tables, judged from public facts.
 
     Independent columns where the workload has single columns only, MST where there are too many columns for AIM, and else AIM.
     """

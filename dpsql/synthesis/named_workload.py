@@ -29,7 +29,7 @@ NOT_PLAIN = (exp.Join, exp.Subquery, exp.Window, exp.With, exp.SetOperation, exp
 
 
 def read_workload(option: Option | None, name: str, domain: TableDomain) -> tuple[Columns, ...]:
-    """The marginals of a workload for the table of this name; those of `marginals_of` where none is named.
+    """The marginals of a workload for the table with this name; those of `marginals_of` if none is named.
 
     Raises OptionError, located at the option, for what is no workload or a too large one; and SqlError or Unsupported, located
     in its own text, for a statement that is wrong, reads unknown columns, or does more than count and add up.
@@ -110,5 +110,6 @@ def _columns(tree: exp.Query, name: str, domain: TableDomain) -> set[str]:
 
 
 def _not_plain(part: exp.Expr) -> Unsupported:
-    return Unsupported("a workload may only count or add up rows of the table: COUNT, SUM or AVG, with conditions and GROUP BY",
+    return Unsupported("a workload may only count rows of the table, or sum columns: COUNT, SUM or AVG, with conditions and "
+                       "GROUP BY",
                        code="workload", span=span_of(part), try_="the relevant columns in a plain GROUP BY")

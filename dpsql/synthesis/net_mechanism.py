@@ -45,7 +45,7 @@ BETA = 0.025  # the chance that the choice, and that the number of rows, is fart
 
 
 def candidates(cells: int, rows: int) -> int:
-    """How many tables of so many rows there are."""
+    """The number of tables with this many rows."""
     return math.comb(rows + cells - 1, rows)
 
 
@@ -63,12 +63,13 @@ class NetPlan(Frozen):
 
     @property
     def cells(self) -> int:
-        """How many combinations of values there are."""
+        """The number of combinations of values."""
         return self.table.domain.cells(self.table.domain.columns)
 
     @cached_property
     def rows(self) -> int:
-        """Of the candidates: as many as are few enough; 1 where even tables of two rows are too many."""
+        """The number of rows of each candidate: as many as keep the number of candidates small enough; 1 if even tables of two
+        rows are too many."""
         return max(rows for rows in range(1, MOST_TABLE + 1) if rows == 1 or candidates(self.cells, rows) <= MOST_CANDIDATES)
 
     @property
@@ -84,24 +85,24 @@ class NetPlan(Frozen):
         return self.allotted.part(1 - COUNTING)
 
     def reach(self, total: float) -> float:
-        """How far any count may be off, with 95 % chance, where there are about so many rows."""
+        """The largest error of any count, with 95 % probability, for about this many rows."""
         chosen = self._scale * math.log(candidates(self.cells, self.rows) / BETA)
         return total * self.cells / (2 * self.rows) + chosen + 2.5 * math.sqrt(self._noise.variance)
 
     @property
-    def told(self) -> tuple[str, ...]:
-        """What EXPLAIN says of its answers."""
+    def stages(self) -> tuple[str, ...]:
+        """The lines of EXPLAIN about its answers."""
         return (f"one of the {candidates(self.cells, self.rows):,} tables of {self.rows} rows, with counts near the private ones",
                 f"every count: within {self.reach(0):,.4g}, and {self.reach(1) - self.reach(0):.2g} of all rows, which its "
-                "few rows cannot tell apart")
+                "few rows cannot distinguish")
 
     @property
     def expected(self) -> Expected:
-        """What is known of errors before anything is measured."""
+        """The errors that are known before anything is measured."""
         return Expected(aggregate="COUNT(*)", error=None, named="the number of rows")
 
     def steps(self, identity: str) -> Generator[Request, Any, OnlineModel]:
-        """The number of rows, and the choice of a table."""
+        """Measure the number of rows, and choose a table."""
         number: MeasuredSums = yield NoisySums(plan=self.table.plan(()), cells=((),), noises=(self._noise,))
         total = max(number.totals[0][0][0], 1)
         shares = _compositions(self.cells, self.rows)

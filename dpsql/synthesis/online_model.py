@@ -72,7 +72,7 @@ class OnlineModel(Frozen):
     FIELD: ClassVar[str] = "model"
 
     def as_table(self) -> Listing:
-        """Its columns, with how many values each has."""
+        """Its columns, with the number of values of each."""
         return Listing(columns=OF_ONLINE_MODEL, rows=tuple((each.name, len(each.values)) for each in self.columns))
 
     @property
@@ -82,24 +82,24 @@ class OnlineModel(Frozen):
 
     @cached_property
     def domain(self) -> TableDomain:
-        """The names of the columns, and how many values each has."""
+        """The names of the columns, and the number of values of each."""
         return TableDomain(columns=tuple(each.name for each in self.columns),
                            sizes=tuple(len(each.values) for each in self.columns))
 
     @cached_property
     def start(self) -> JointHistogram:
-        """What the model begins with."""
+        """The initial model."""
         if self.cells:
             return JointHistogram(domain=self.domain, counts=np.array(self.cells).reshape(self.domain.sizes))
         return of_columns(self.domain, self.total, [np.array(single) for single in self.singles])
 
     def reach(self, confidence: float) -> float:
-        """How far a count that was found near the model may be off."""
+        """The largest error of a count that was found to be near the model's."""
         return reach(self.limit, self.shared, confidence)
 
     @property
     def noise(self) -> Noise:
-        """Of a measured count."""
+        """The noise of a measured count."""
         return DiscreteGaussian(sigma=self.scale) if self.gaussian else DiscreteLaplace(scale=self.scale)
 
     @property
@@ -125,7 +125,7 @@ class OnlineModel(Frozen):
 
 
 def reach(limit: int, scale: float, confidence: float) -> float:
-    """How far a count may be off that was found near the model: the limit, and what the shared noise adds to it.
+    """The largest error of a count that was found to be near the model's: the limit, plus the effect of the shared noise.
 
     A count is near where its distance is at most limit + z - noise on both sides, and noise is never negative. Each z exceeds
     scale * log(2 / (1 - confidence)) with half of the probability that is left.
@@ -134,7 +134,7 @@ def reach(limit: int, scale: float, confidence: float) -> float:
 
 
 def within(noise: Noise, confidence: float) -> float:
-    """How far a count with this noise may be off."""
+    """The largest error of a count with this noise."""
     error = error_of(noise)
     return margin((error,), (1.0,), confidence) if error is not None else 0.0
 
@@ -169,8 +169,8 @@ class OnlinePlan(Frozen):
 
     @cached_property
     def opening(self) -> Opening:
-        """What is bought. The noise that comparisons share is drawn once for many of them, so that more of the price is spent on
-        the other: in the ratio that makes the largest noise of all about the smallest."""
+        """The request that opens the model. The noise shared by comparisons is drawn once for many of them, so more of the price
+        is spent on the noise of single comparisons: in the ratio that nearly minimises the largest noise overall."""
         rows = self.table.rows * (1 if self.adds else 2)
         epsilon = self._each.as_epsilon
         share = Fraction(1 / (1 + math.sqrt(math.log(2 * self.terms.queries)))).limit_denominator(1000)
@@ -179,30 +179,31 @@ class OnlinePlan(Frozen):
                        scale_query=scale_of(Fraction(rows) / (epsilon * (1 - share))))
 
     def reach(self, confidence: float) -> float:
-        """How far a count that is found near the model may be off."""
+        """The largest error of a count that is found to be near the model's."""
         return reach(self.limit, self.opening.scale_limit, confidence)
 
     @property
     def noise(self) -> Noise:
-        """Of a measured count."""
+        """The noise of a measured count."""
         return bought(self.table.rows, self._each)
 
     @property
     def limit(self) -> int:
-        """A part of what the noise of all comparisons reaches, so that few updates are wasted on counts that are near."""
+        """The distance at which a count is far from the model's: a fraction of what the noise of all comparisons can reach, so
+        that few updates are wasted on counts that are near."""
         return math.ceil(EAGER * self.opening.scale_query * math.log(2 * self.terms.queries))
 
     @property
-    def told(self) -> tuple[str, ...]:
-        """What EXPLAIN says of its answers, with noise for every count beside it."""
+    def stages(self) -> tuple[str, ...]:
+        """The lines of EXPLAIN about its answers, compared with noise for every count."""
         queries, updates = self.terms.queries, self.updates
         alone = within(bought(self.table.rows, self.allotted.part(Fraction(1, queries))), 0.95)
-        pays = "pays" if alone >= self.reach(0.95) else "does not pay; it would for more counts, as in queries = 100000"
+        pays = "pays" if alone >= self.reach(0.95) else "does not pay off; it would for more counts, as with queries = 100000"
         return ("the columns one by one, and counts that are far from the model",
                 f"up to {updates:,} counts that are far from the model: within {within(self.noise, 0.95):,.4g}",
                 f"other counts: within {self.reach(0.95):,.4g} of the model",
-                f"{queries:,} counts with noise of their own, for the same price: within {alone:,.4g}, so a model {pays}",
-                f"after {updates:,} of the first kind, the model answers by itself, and no accuracy is promised")
+                f"{queries:,} counts with separate noise, for the same price: within {alone:,.4g}, so a model {pays}",
+                f"after {updates:,} measured counts, the model answers alone, and no accuracy is promised")
 
     @property
     def expected(self) -> Expected:
@@ -210,7 +211,7 @@ class OnlinePlan(Frozen):
         return Expected(aggregate="COUNT(*) that is measured", error=math.sqrt(self.noise.variance), named="")
 
     def steps(self, identity: str) -> Generator[Request, Any, OnlineModel]:
-        """Opens the model, and measures the columns one by one, with which it begins."""
+        """Open the model, and measure the columns one by one to initialise it."""
         yield self.opening
         measured = yield from Independent().measure(SynthesisTask(
             table=self.table, price=self.allotted.part(START), workload=()))
@@ -224,7 +225,7 @@ class OnlinePlan(Frozen):
 
 
 def shown_columns(table: CodedTable, forms: Sequence[Form]) -> tuple[SyntheticColumn, ...]:
-    """The columns with their listed values as values of their types: of a bin its least."""
+    """The columns with their listed values converted to their types; a bin is represented by its lower end."""
     return tuple(SyntheticColumn(name=form.name, type=form.type, values=tuple(
         form.values(coded.values, np.arange(len(coded.values)), np.zeros(len(coded.values)))))
         for form, coded in zip(forms, table.columns, strict=True))

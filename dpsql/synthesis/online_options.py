@@ -38,12 +38,14 @@ class OnlineTerms(Frozen):
 
 
 def usual_updates(price: Cost) -> int:
-    """How many updates a price should buy: the more, the better the model becomes, and the less exact are all of its answers."""
+    """The number of updates that a price should buy. With more updates the model becomes better, but all of its answers become
+    less exact."""
     return MANY if price.epsilon is None and price.rho >= LARGE else FEW
 
 
 def read_online_terms(given: Sequence[Option], *, default: Price | None) -> OnlineTerms:
-    """Raises OptionError, located, for an unknown name, a repeated one, or an impossible value."""
+    """Read the options of an online model. Raises OptionError, located, for an unknown name, a repeated one, or an impossible
+    value."""
     own = own_options(given, OWN, SHARED, "an online model")
     options = read_options([option for option in given if option.name in SHARED], default=default,
                            confidence=Fraction(19, 20), known=())

@@ -13,10 +13,10 @@ Kind: TypeAlias = Literal["<u4", "<i4", "<f8"]  # of numpy, with the least byte 
 
 
 def packed_numbers(numbers: NDArray[Any], kind: Kind) -> str:
-    """The numbers in C order. Their shape is not kept."""
+    """The numbers in C order, as text, without their shape."""
     return base64.b85encode(zlib.compress(np.ascontiguousarray(numbers, dtype=kind).tobytes())).decode()
 
 
 def unpacked_numbers(text: str, kind: Kind) -> NDArray[Any]:
-    """The numbers that were packed as this kind: one axis."""
+    """The numbers packed as this kind, as a flat array."""
     return np.frombuffer(zlib.decompress(base64.b85decode(text)), dtype=kind)

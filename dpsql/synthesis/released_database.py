@@ -27,17 +27,17 @@ class ReleasedDatabase(Frozen):
 
     @property
     def cost(self) -> str:
-        """What all of them cost together when they were made."""
+        """The total cost when the tables were made."""
         return self.tables[0].price
 
     @property
     def stored(self) -> bool:
-        """Whether they were made before, so that they cost nothing now."""
+        """Whether the tables were made before, so that they cost nothing now."""
         return self.tables[0].stored
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a reader of the tables should know."""
+        """Notes that help to use the tables correctly."""
         return tuple(dict.fromkeys(note for table in self.tables for note in table.notes))
 
     def table(self, name: str) -> SyntheticTable:
@@ -61,5 +61,5 @@ def stored_parts(stored: str) -> tuple[str, ...]:
 
 
 def database_of_json(stored: str) -> ReleasedDatabase:
-    """The tables of a stored form."""
+    """The tables in a stored form."""
     return ReleasedDatabase(tables=tuple(map(of_json, stored_parts(stored))))

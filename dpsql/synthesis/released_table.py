@@ -46,12 +46,12 @@ class ReleasedMarginal(Frozen):
 
     @property
     def cells(self) -> int:
-        """How many counts there are."""
+        """The number of counts."""
         return math.prod(self.shape)
 
     @property
     def measurement(self) -> MarginalMeasurement:
-        """The noisy counts, as models are fitted to them."""
+        """The noisy counts in the form to which models are fitted."""
         return MarginalMeasurement(columns=self.columns, variance=self.error**2,
                                    values=unpacked_numbers(self.values, "<f8").reshape(self.shape))
 
@@ -95,12 +95,12 @@ class KeptTable(Frozen):
 
     @property
     def rows(self) -> int:
-        """The number of its rows."""
+        """The number of rows."""
         return len(self.columns[0].values)
 
 
 def packed(column: SyntheticColumn) -> dict[str, Any]:
-    """The distinct values, and which of them each row has."""
+    """The distinct values, and for each row the index of its value."""
     go_on()  # a column of a million rows takes seconds
     listed = list(dict.fromkeys(column.values))
     place, counted = {value: i for i, value in enumerate(listed)}, column.counted

@@ -57,8 +57,8 @@ class SyntheticTable(KeptTable):
             connection.execute(f"COPY drawn TO {text_literal(target.absolute())} (FORMAT {form})")
 
     def report(self, target: str | Path) -> None:
-        """Write a page for people to a new HTML file: what the table can be trusted for, and what was drawn beside what was
-        measured. It holds public values only. Raises OperationalError if the file exists, or cannot be written."""
+        """Write a page for people to a new HTML file: how far the table can be trusted, and its drawn rows compared with the
+        measurements. The page contains public values only. Raises OperationalError if the file exists, or cannot be written."""
         from dpsql.synthesis.table_report import page
 
         save(page(self), target)
@@ -70,7 +70,7 @@ class SyntheticTable(KeptTable):
         return shown_in_notebook(self)
 
     def as_dict(self) -> dict[str, Any]:
-        """What the table is and what was measured for it, without its rows."""
+        """A description of the table and its measurements, without its rows."""
         from dpsql.synthesis.table_comparison import TableComparison
         from dpsql.synthesis.table_trust import trust
 
@@ -89,7 +89,7 @@ class SyntheticTable(KeptTable):
                            "measured": self.records})
 
     def __str__(self) -> str:
-        """A summary: what was measured, how far the table is from it, and what it can be trusted for."""
+        """A summary: what was measured, how far the table is from it, and what it can be used for."""
         from dpsql.synthesis.table_comparison import TableComparison
         from dpsql.synthesis.table_trust import trust
 
@@ -103,7 +103,7 @@ class SyntheticTable(KeptTable):
                      for name, each in zip(names, self.marginals, strict=True)]
             lines += ["", "measured, with the error of each count", *shown[:new]]
             lines += ["measured by earlier statements", *shown[new:]] if self.known else []
-        lines += ["", "what it can be trusted for"]
+        lines += ["", "what it can be used for"]
         for of, told in trust(TableComparison(self)):
             lines += textwrap.wrap(f"{of}: {told}".replace(" %", "\u00a0%"), 110, initial_indent="  ", subsequent_indent="    ",
                                    break_on_hyphens=False)
@@ -111,7 +111,7 @@ class SyntheticTable(KeptTable):
 
 
 def of_json(stored: str) -> SyntheticTable:
-    """The table of a stored form."""
+    """The table in a stored form."""
     told = json.loads(stored)
     return SyntheticTable(
         name=told["synthetic table"], method=told["method"], price=told["price"], total=told["total"],
@@ -125,7 +125,7 @@ def of_json(stored: str) -> SyntheticTable:
 
 
 def declared(table: SyntheticTable, content: str) -> Table:
-    """The table as one that a policy declares public, with the values and ranges of its rows, which `content` identifies."""
+    """The table as if a policy declared it public, with the values and ranges of its rows; `content` identifies the rows."""
     return Table(name=table.name, public=True, columns={column.name: declared_column(column) for column in table.columns},
                  key=table.key, foreign_keys=() if table.parent is None else (table.parent,), content=content)
 

@@ -33,12 +33,12 @@ class MarginalComparison(Frozen):
 
     @property
     def distance(self) -> float:
-        """The share of the rows that would have to change for the counts to be equal: the total variation distance."""
+        """The fraction of the rows that would have to change to make the counts equal: the total variation distance."""
         return float(np.abs(self.measured - self.drawn).sum()) / 2 / self.total
 
     @property
     def noise(self) -> float:
-        """About how far noise alone moves the measured counts from the private ones, as such a share."""
+        """The approximate distance of the measured counts from the private ones due to noise alone, as such a fraction."""
         return min(1.0, math.sqrt(2 / math.pi) * self.error * self.measured.size / 2 / self.total)
 
 
@@ -49,21 +49,21 @@ class TableComparison(Frozen, kw_only=False):
 
     @cached_property
     def counted(self) -> Mapping[str, CountedValues]:
-        """What was counted of each column."""
+        """The values that were counted for each column."""
         return {column.name: column.counted for column in self.table.columns if column.counted is not None}
 
     @cached_property
     def columns(self) -> Mapping[str, MarginalComparison]:
-        """The columns by themselves."""
+        """The comparisons of single columns."""
         return {name: found for name in self.counted if (found := self.marginal((name,))) is not None}
 
     @cached_property
     def pairs(self) -> Mapping[Columns, MarginalComparison | None]:
-        """All pairs of columns; None for one that was never counted together, which follows from the model only."""
+        """All pairs of columns; None for a pair that was never counted together, so that it depends on the model only."""
         return {pair: self.marginal(pair) for pair in combinations(self.counted, 2)}
 
     def marginal(self, columns: Columns) -> MarginalComparison | None:
-        """The counts of these columns, if marginals tell of them."""
+        """The counts of these columns, if they follow from the marginals; None otherwise."""
         domain = TableDomain(columns, tuple(self.counted[name].size for name in columns))
         told = [summed(each.measurement, columns) for each in self.table.marginals if set(columns) <= set(each.columns)]
         if not told:
@@ -84,7 +84,7 @@ class TableComparison(Frozen, kw_only=False):
 
 
 def summed(measured: MarginalMeasurement, columns: Columns) -> MarginalMeasurement:
-    """The marginal of some of its columns, in their order: sums of counts, whose variances add up."""
+    """The marginal of some of its columns, in their order: counts are summed, and their variances add up."""
     others = tuple(at for at, name in enumerate(measured.columns) if name not in columns)
     left = [name for name in measured.columns if name in columns]
     values: Array = np.asarray(measured.values).sum(axis=others)

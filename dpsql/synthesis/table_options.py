@@ -44,7 +44,8 @@ class SynthesisTerms(Frozen):
 
 
 def read_terms(given: Sequence[Option], *, default: Price | None, methods: Sequence[str]) -> SynthesisTerms:
-    """Raises OptionError, located, for an unknown name, a repeated one, or an impossible value."""
+    """Read the options of a synthetic table. Raises OptionError, located, for an unknown name, a repeated one, or an impossible
+    value."""
     own = own_options(given, OWN, SHARED, "a synthetic table")
     options = read_options([option for option in given if option.name in SHARED], default=default,
                            confidence=Fraction(19, 20), known=())

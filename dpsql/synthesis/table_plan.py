@@ -54,13 +54,13 @@ class TablePlan(Frozen):
     def measurements(self) -> tuple[Measurement, ...]:
         """What will be measured, for EXPLAIN."""
         method, task = self.choice.method, self.task
-        first, *others = method.told(task)
+        first, *others = method.stages(task)
         told = measurement(first, self.name, method.name, task.price, tuple(others))
         return (replace(told, against=dict(self.choice.against)),)
 
     @property
     def expected(self) -> tuple[Expected, ...]:
-        """The errors that public facts tell, for EXPLAIN: those of the counts that are measured follow from the stages above."""
+        """The errors that are known from public facts, for EXPLAIN; those of the measured counts follow from the stages above."""
         table, price, many = self.task.table, self.task.price, len(self.task.workload)
         alone = math.sqrt(noise_for(table, price.part(Fraction(1, many))).variance)
         return (
@@ -71,13 +71,13 @@ class TablePlan(Frozen):
 
     @property
     def used(self) -> tuple[str, ...]:
-        """What earlier statements told, which costs nothing now."""
+        """The counts that earlier statements released, which are reused at no cost."""
         known = "; ".join(f"{', '.join(each.columns)} (± {math.sqrt(each.variance):,.4g})" for each in self.task.known)
         return (f"counts from earlier statements are reused at no cost: {known}",) if known else ()
 
     def steps(self, identity: str) -> Generator[Request, Any, SyntheticTable]:
-        """Measures marginals, fits a model to them, and draws the table. The draws, which are public, follow from the identity of
-        the statement."""
+        """Measure marginals, fit a model to them, and draw the table. The draws are public: they are determined by the identity
+        of the statement."""
         measured = yield from told_to_who_waits(self.choice.method.measure(self.task), self.task.table)
         model, coded_columns = measured.model, self.task.table.columns
         rows = self.terms.rows if self.terms.rows is not None else min(max(round(model.total), 1), MOST_ROWS)
@@ -106,7 +106,7 @@ class TablePlan(Frozen):
 
 def released_marginals(domain: TableDomain, measured: Iterable[MarginalMeasurement], places: Places, total: float,
                        weights: Array | None = None) -> tuple[ReleasedMarginal, ...]:
-    """What was measured, and how far drawn rows, which may have weights, are from it, scaled to so many rows in all."""
+    """The measured marginals, and their distance from the drawn rows (perhaps weighted), scaled to `total` rows."""
     found, whole = [], float(len(places) if weights is None else weights.sum())
     for each in measured:
         at, shape = [domain.columns.index(column) for column in each.columns], domain.shape(each.columns)
@@ -118,7 +118,7 @@ def released_marginals(domain: TableDomain, measured: Iterable[MarginalMeasureme
 
 
 def told_to_who_waits(measuring: Measuring, table: CodedTable) -> Generator[Request, Any, Measured]:
-    """The same requests, each told on the line about long work. All that it says is public."""
+    """The same requests, each announced in the progress line. Everything announced is public."""
     names, number = {column.column: column.name for column in table.columns}, 0
     try:
         request = next(measuring)

@@ -1,4 +1,4 @@
-"""A page about a synthetic table, for people to read: what it can be trusted for, with pictures of the rows that were drawn
+"""A page about a synthetic table, for people to read: what it can be used for, with pictures of the rows that were drawn
 beside the counts that were measured. It holds released and public values only.
 
 A column is drawn with a line for each value, or as a histogram where numbers, dates or bins are many. Pairs of columns are a
@@ -59,7 +59,7 @@ def _parts(table: KeptTable) -> Iterator[str]:
 def _facts(table: KeptTable) -> Iterator[str]:
     columns = "one column" if len(table.columns) == 1 else f"{len(table.columns)} columns"
     yield paragraph(f"{table.rows:,} rows of {columns}, drawn from a model that was fitted to noisy counts of the private rows. "
-                    "No row belongs to a person; if a row resembles a person's, that is by chance.")
+                    "No row belongs to a person; if a row resembles a person's, it does so by chance.")
     yield facts([("private rows, estimated", f"{table.total:,.0f}"), ("method", table.method), ("cost", table.price),
                  ("statement", table.statement)])
     yield from (paragraph(note, "dim") for note in table.notes)
@@ -85,7 +85,7 @@ def _column(column: SyntheticColumn, found: MarginalComparison) -> str:
 
 
 def labelled(column: SyntheticColumn) -> list[str]:
-    """The entries that were counted, in words; NULL is one of them."""
+    """The entries that were counted, as text; NULL is one of them."""
     if column.counted is None:
         return []
     bins = [_bin_text(low, high, column.type) for low, high in pairwise(column.counted.edges)]
@@ -183,8 +183,9 @@ def _whisker(path: str) -> str:
 
 def _pairs(compared: TableComparison) -> Iterator[str]:
     names, pairs = list(compared.counted), compared.pairs
-    yield paragraph("The share of the rows, in percent, that would have to change to agree with what was measured of two "
-                    "columns. Part of it is the noise of these counts. A dash: not measured, follows from the model only.", "dim")
+    yield paragraph("The share of the rows, in percent, that would have to change to agree with the measured counts of "
+                    "two columns. Part of it is due to the noise of these counts. A dash: not measured, follows only from the "
+                    "model.", "dim")
     heads = "".join(f"<th>{html.escape(name)}</th>" for name in names[:-1])
     lines = (f"<tr><th>{html.escape(name)}</th>{''.join(_cell((other, name), pairs[other, name]) for other in names[:at])}</tr>"
              for at, name in enumerate(names[1:], start=1))
@@ -213,7 +214,8 @@ def _measured(table: KeptTable) -> Iterator[str]:
         yield paragraph("No counts were released.")
         return
     yield paragraph("In the order of measuring. A cell is a combination of values; the error is the standard error of each "
-                    "count; the last column says how far the rows of the table are from the counts, as a mean of cells.", "dim")
+                    "count; the last column is the mean difference, over cells, between the rows of the table and the "
+                    "counts.", "dim")
     new = len(table.marginals) - table.known
     yield figures(("columns", "cells", "error", "off by"), (
         (", ".join(each.columns) + (" (by an earlier statement)" if at >= new else ""), f"{each.cells:,}", f"{each.error:,.4g}",

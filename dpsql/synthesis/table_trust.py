@@ -13,7 +13,7 @@ MOST_NAMED = 12  # pairs in a sentence
 
 
 def trust(compared: TableComparison) -> Iterator[tuple[str, str]]:
-    """Sentences, each with a word or two about what it is of."""
+    """Sentences, each with a short heading."""
     table, columns = compared.table, compared.columns
     if not table.marginals:
         yield "Nothing measured", "no counts were released, so it is unknown how close the table is to the private rows."
@@ -32,7 +32,7 @@ def trust(compared: TableComparison) -> Iterator[tuple[str, str]]:
 
 
 def of_noise(found: MarginalComparison) -> str:
-    """The distance of the rows drawn from the counts measured, and how much of it may be noise."""
+    """The distance of the drawn rows from the measured counts, and how much of it may be noise, in words."""
     return (f"{share(found.distance)} of its rows would have to change to agree with them; the noise of the counts alone makes "
             f"about {share(found.noise)}")
 
@@ -59,13 +59,13 @@ def _of_pairs(pairs: Mapping[Columns, MarginalComparison | None]) -> Iterator[tu
 def _of_cells(table: KeptTable) -> Iterator[tuple[str, str]]:
     if table.marginals:
         least = min(each.error for each in table.marginals)
-        yield "Small groups", (f"the best of the counts have a standard error of {least:,.3g}, so whether anybody is in a group "
-                               f"of fewer than about {2 * least:,.0f} rows is not known.")
+        yield "Small groups", (f"the best of the counts have a standard error of {least:,.3g}, so it is unknown whether anybody "
+                               f"is in a group of fewer than about {2 * least:,.0f} rows.")
     binned = [column for column in table.columns if column.counted is not None and column.counted.edges]
     if binned:
         widths = ", ".join(f"{_width(column)} in {column.name}" for column in binned)
-        yield "Inside a bin", (f"values are spread evenly over each bin, so ranges, medians and averages are right up to the "
-                               f"width of a bin at best: {widths}.")
+        yield "Inside a bin", (f"values are spread evenly over each bin, so ranges, medians and averages can be wrong by up "
+                               f"to the width of a bin, even without noise: {widths}.")
 
 
 def _width(column: SyntheticColumn) -> str:

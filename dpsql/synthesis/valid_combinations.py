@@ -29,12 +29,12 @@ class FollowingColumn(Frozen):
     values: Mapping[Value, Value]
 
     def drawn(self, given: Sequence[Value]) -> list[Value]:
-        """Its values in rows that have these of the other column."""
+        """Its values in rows with these values of the other column."""
         return [self.values.get(value) for value in given]
 
 
 def following_columns(question: Question, forms: Sequence[Form]) -> tuple[FollowingColumn, ...]:
-    """The listed columns that follow from others. Keys and forms are those of the columns, in their order."""
+    """The listed columns that are determined by others. Keys and forms are those of the columns, in order."""
     places = {key.column: at for at, key in enumerate(question.keys)}
     found: dict[int, FollowingColumn] = {}
     for one in (one for one in question.combinations if one.enforced):
@@ -56,7 +56,7 @@ def _listed(form: Form) -> bool:
 
 
 def valid_rows(places: Places, columns: Sequence[CodedColumn], combinations: Iterable[Combinations], draws: Simulation) -> Places:
-    """Drawn rows, as places in the lists of values of columns, each with combinations that exist."""
+    """Drawn rows, as indices into the lists of values of columns, each with combinations that exist."""
     at = {column.column: i for i, column in enumerate(columns)}
     for one in combinations:
         kept = [(i, at[key]) for i, key in enumerate(one.keys) if key in at]

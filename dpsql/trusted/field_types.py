@@ -18,8 +18,8 @@ from dpsql.frozen import Frozen
 
 
 class NumberRange(Frozen):
-    """The numbers from `least` to `most`, both included, that lie above `above` and below `below`. NaN is in none, nor are the
-    infinities."""
+    """The numbers from `least` to `most`, both included, that are greater than `above` and less than `below`. NaN and the
+    infinities are not in any range."""
 
     least: float = -math.inf
     most: float = math.inf

@@ -1,4 +1,4 @@
-"""What the kernel needs of a database: to read a printed plan, and to know the schema.
+"""What the kernel needs from a database: to execute a printed plan, and to know the schema.
 
 A reader runs only what `plan` printed. It returns integers and key values as Python or numpy values, and turns every fault
 of the engine into `ReaderFault`, which carries nothing.
@@ -26,7 +26,7 @@ TOKEN = secrets.token_hex(8)
 
 
 def parts_name(number: int) -> str:
-    """The name, as SQL, of a table that is put together of parts; nobody else can give it to one."""
+    """The SQL name of a table that is composed of parts; nobody else can give this name to a table."""
     return f'"rows of all buckets {number} {TOKEN}"'
 
 
@@ -34,7 +34,7 @@ PARTS = parts_name(0)
 
 
 class Parts(Frozen):
-    """A table that a printed plan reads beside those of the database: the rows of some statements, put together.
+    """A table that a printed plan reads in addition to those of the database: the rows of several statements, concatenated.
 
     name        of the table, as SQL; see `parts_name`
     statements  one for each bucket of a store, in order
@@ -53,7 +53,7 @@ Query: TypeAlias = tuple[str, tuple[Parts, ...]]
 
 
 class Reader(Protocol):
-    """A connection to the private database; analysts never see it."""
+    """A connection to the private database, which analysts never see."""
 
     @property
     def version(self) -> str:
@@ -62,8 +62,7 @@ class Reader(Protocol):
 
     @property
     def content(self) -> str:
-        """Identifies the very files that are open, as far as can be told without reading them, and how they are read; empty if
-        there are none."""
+        """Identifies exactly the files that are open, without reading them, and how they are read; empty if there are none."""
         ...
 
     def check(self) -> None:
@@ -76,7 +75,7 @@ class Reader(Protocol):
 
     @property
     def stored(self) -> Mapping[str, StoredTable]:
-        """The private tables of a prepared store, by name; none where there is none."""
+        """The private tables of a prepared store, by name; empty if there is no store."""
         ...
 
     def rows(self, sql: str, parts: Sequence[Parts] = ()) -> list[tuple[Any, ...]]:
@@ -84,15 +83,16 @@ class Reader(Protocol):
         ...
 
     def arrays(self, sql: str, parts: Sequence[Parts] = ()) -> Sequence[NDArray[Any]]:
-        """The columns of a printed plan whose columns are integers without NULL."""
+        """The columns of a printed plan, all of which are integers without NULL."""
         ...
 
     def columns(self, sql: str, parts: Sequence[Parts] = ()) -> Sequence[np.ma.MaskedArray[Any, Any]]:
-        """The columns of a printed plan, NULL masked. `tolist` of a column gives what `rows` would, where it is not NULL."""
+        """The columns of a printed plan, with NULL masked. `tolist` of a column gives the same values as `rows`, where they are
+        not NULL."""
         ...
 
     def hold(self, name: str, identity: str, columns: Mapping[str, tuple[str, Sequence[Any]]]) -> None:
-        """Keep a table of released rows, so that printed plans may read it by its name beside the tables of the database.
+        """Keep a table of released rows, so that printed plans may read it by its name like the tables of the database.
 
         `identity` is the same for the same rows only; `columns` maps names to SQL types and values. Raises ValueError for the
         name of a table of the database, whose rows would be hidden.
@@ -100,7 +100,7 @@ class Reader(Protocol):
         ...
 
     def interrupt(self) -> None:
-        """From another thread: stop the queries that run now, which fail then; does nothing if none runs."""
+        """From another thread: stop the running queries, which then fail; does nothing if none is running."""
         ...
 
     def close(self) -> None: ...

@@ -1,4 +1,4 @@
-"""Whether a statement is to stop, for which somebody waits: asked between the steps of what takes long.
+"""Whether a statement must stop, although somebody waits for it; checked between the steps of long work.
 
 Before a charge, when no private row is read, nothing is charged then. After it, what is raised here is a fault of the statement
 like any other, and becomes the same `Incident`.
@@ -21,7 +21,7 @@ _wanted: ContextVar[Event | None] = ContextVar("wanted", default=None)
 
 @contextlib.contextmanager
 def stopped_by(event: Event) -> Iterator[None]:
-    """A context in which the statement is to stop as soon as the event is set."""
+    """A context in which the statement must stop as soon as the event is set."""
     before = _wanted.set(event)
     try:
         yield
@@ -30,18 +30,18 @@ def stopped_by(event: Event) -> Iterator[None]:
 
 
 def go_on() -> None:
-    """Raises OperationalError if the statement is to stop; does nothing if nobody can ask for that."""
+    """Raises OperationalError if the statement must stop; does nothing if it cannot be stopped."""
     if (event := _wanted.get()) is not None and event.is_set():
         raise stopped()
 
 
 def each(items: Iterable[Item]) -> Iterator[Item]:
-    """The items, as long as the statement is not to stop; raises as `go_on` does."""
+    """The items, until the statement must stop; raises as `go_on` does."""
     for item in items:
         go_on()
         yield item
 
 
 def stopped() -> OperationalError:
-    """What a statement ends with that is to stop before its charge."""
+    """The error of a statement that is stopped before its charge."""
     return OperationalError("the statement was interrupted before anything was charged", code="interrupted", try_="it again")

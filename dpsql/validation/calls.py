@@ -21,7 +21,7 @@ Sources = Mapping[str | None, Any]
 
 def statement_of(queries: Sequence[str], synthetic: Any, within: object, options: Mapping[str, Any]) -> tuple[Validate,
                                                                                                              Sources | None]:
-    """The statement, and the files and frames that it brings along; None if it names public tables."""
+    """The statement, and the files and frames passed with it; None if it names public tables."""
     if not queries:
         raise ProgrammingError("there is no query to validate", code="empty", try_="SELECT COUNT(*) FROM ..., or several in a "
                                "list, or separated by semicolons")

@@ -44,22 +44,23 @@ class CheckPlan(Frozen):
 
     @property
     def identity(self) -> tuple[object, ...]:
-        """Identifies this validation: depending on the query, within which intervals, of whom, and on which terms."""
+        """Identifies this validation: the queries, their intervals, the account, and the terms."""
         return ("validate", list(self.together.cases), [decider.name for decider in self.together.deciders], self.suite,
                 self.allotted, self.terms.alpha, self.terms.failures)
 
     @property
     def allotted(self) -> Cost:
-        """What all of it spends."""
+        """The total cost of the validation."""
         return self.together.allotted
 
     @property
     def shares(self) -> list[Cost]:
-        """What each check spends."""
+        """The cost of each check."""
         return self.together.shares if self.suite == "independent" else [self.allotted] * len(self.checks)
 
     def findings(self) -> tuple[Finding, ...]:
-        """The checks before anything is decided: with their deciders, and how far from the border these are reliable."""
+        """The checks before they are decided: with their deciders, and the distance from the border at which these are
+        reliable."""
         deciders = self.together.deciders
         found = [replace(check.finding, decider=decider.name) for check, decider in zip(self.checks, deciders, strict=True)]
         if self.suite == "sparse":  # which has no share for each
@@ -93,7 +94,7 @@ class CheckPlan(Frozen):
         return high
 
     def steps(self) -> Generator[Request, Any, Validation]:
-        """Ask and decide."""
+        """Make the requests and decide the checks."""
         outcomes = yield from SUITES[self.suite](self.together)
         findings = decided(self.findings(), outcomes, self.terms.alpha)
         return Validation(findings=findings, suite=self.suite, alpha=float(self.terms.alpha), cost=str(self.price),
@@ -104,7 +105,7 @@ class CheckPlan(Frozen):
             return ("one decision for all checks together: yes means that every one of them holds",)
         if self.suite == "sparse":
             many = f"{self.together.failures} failures are" if self.together.failures > 1 else "1 failure is"
-            return (f"up to {many} reported, or more where they are clear; after these nothing is tested",)
+            return (f"at most {many} are reported, or more if they are clear; after these nothing is tested",)
         return ()
 
 

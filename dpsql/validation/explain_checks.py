@@ -40,7 +40,7 @@ def _held(finding: Finding, check: PreparedCheck) -> str:
 
 def _reliable(finding: Finding, plan: CheckPlan, entity: str) -> str:
     if finding.certain is None:
-        return "no bound on its mistakes"
+        return "no bound on wrong decisions"
     curve = f" ({finding.chances})" if len(finding.mistakes) > 1 else ""
-    return (f"wrong with a chance of {float(plan.terms.alpha):g} at most where {finding.certain} or more entities "
-            f"({entity}) would have to come or go until the truth changes{curve}")
+    return (f"wrong with probability {float(plan.terms.alpha):g} at most where {finding.certain} or more entities "
+            f"({entity}) would have to be added or removed to change the truth{curve}")

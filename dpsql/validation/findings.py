@@ -30,7 +30,7 @@ class Finding(Frozen):
     decider    which decided
     p_outside  the chance of a result as good if an answer lay outside; None if the decider tells none
     p_inside   the chance of a result as bad if all lay within
-    slack      the noisy number of entities that would have to come or go until the truth changes; 1 or more means within
+    slack      the noisy number of entities that would have to be added or removed to change the truth; 1 or more means within
     spread     the standard deviation of its noise
     margin     half the width of its 95 % interval
     certain    a distance, in entities, from which a wrong yes or no has a chance of at most alpha
@@ -63,8 +63,9 @@ class Finding(Frozen):
 
     @property
     def truth(self) -> tuple[float, float] | None:
-        """An interval that covers the private answer (97.5 %): as far inside the tolerance, or at most as far outside, as the
-        least likely slack says. None if groups are decided together, or a slack has no meaning in units of the answer."""
+        """An interval that covers the private answer with 97.5 % probability: at least as far inside the tolerance, or at most as
+        far outside, as the lower bound of the slack implies. None if groups are decided together, or if a slack has no meaning in
+        units of the answer."""
         if self.slack is None or self.margin is None or self.unit is None or len(self.low) != 1:
             return None
         least = self.slack - self.margin
@@ -74,17 +75,17 @@ class Finding(Frozen):
 
     @property
     def slacks(self) -> tuple[float, float] | None:
-        """The 95 % interval of the slack, where one is told."""
+        """The 95 % interval of the slack; None if no slack was released."""
         return None if self.slack is None or self.margin is None else (self.slack - self.margin, self.slack + self.margin)
 
     @property
     def chances(self) -> str:
-        """How the chance of a wrong decision falls with the distance, in words."""
+        """How the probability of a wrong decision decreases with the distance, in words."""
         return ", ".join(f"{chance:.2g} at {distance:,}" for distance, chance in self.mistakes)
 
     @property
     def tolerance(self) -> str:
-        """Half the width of the interval; of the widest and narrowest, where groups differ."""
+        """Half the width of the interval; if groups differ, that of the narrowest and the widest interval."""
         widths = [(high - low) / 2 for low, high in zip(self.low, self.high, strict=True)]
         least, most = min(widths), max(widths)
         return f"± {in_six_digits(least)}" if least == most else f"± {in_six_digits(least)} to {in_six_digits(most)}"
@@ -105,13 +106,13 @@ class Validation(Frozen):
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many checks had each decision."""
+        """The number of checks with each decision."""
         found = Counter(finding.decision for finding in self.findings)
         return {word: found[word] for word in (YES, NO, INCONCLUSIVE, UNTESTED) if found[word]}
 
     @property
     def occasion(self) -> Asked | None:
-        """What a page says beside the findings."""
+        """The facts that a page shows besides the findings."""
         return None if self.asked is None else self.asked()
 
     def named(self, queries: Sequence[str]) -> Validation:
@@ -120,7 +121,7 @@ class Validation(Frozen):
         return replace(self, findings=tuple(replace(found, query=text) for found, text in pairs))
 
     def as_json(self) -> str:
-        """For the ledger; `of_json` reads it back."""
+        """A form for the ledger, which `of_json` reads."""
         told = {**asdict(replace(self, asked=None)), "stored": False}
         del told["asked"]
         return json.dumps(told, ensure_ascii=True, separators=(",", ":"), default=str)
@@ -158,7 +159,7 @@ def _frozen(value: Any) -> Any:
 
 
 def in_six_digits(value: float) -> str:
-    """A number of at most six digits that are not zero, without an exponent unless it is huge or tiny."""
+    """A number with at most six significant digits, without an exponent unless it is huge or tiny."""
     return f"{float(f'{value:.6g}'):.12g}"
 
 

@@ -64,14 +64,15 @@ class CheckedAggregate(Frozen):
 
     @property
     def held(self) -> bool:
-        """Whether a Lipschitz extension is needed: the rows of an entity are not limited, and it is not entities that are
-        counted."""
+        """Whether a Lipschitz extension is needed: the rows of an entity are not limited, and the aggregate does not count
+        entities."""
         counts = self.call.aggregate.kind is Kind.DISTINCT and self.call.columns == self.owners and not self.keys
         return self.rows is None and not counts
 
 
 def within(asked: CheckedAggregate) -> Test:
-    """Whether all answers lie within their intervals. Raises Unsupported, located, for an aggregate that is no such sum."""
+    """The test whether all answers are within their intervals. Raises Unsupported, located, for an aggregate without such a
+    test."""
     if asked.held:
         return held_to(asked, _level(asked))
     match asked.call.aggregate.kind:
@@ -97,7 +98,7 @@ def _counted(asked: CheckedAggregate, rows: Node, summand: Summand) -> Within:
 
 
 def shares_of(asked: CheckedAggregate) -> OwnerSets:
-    """The rows of a held sum, by the entities that they name. Raises Unsupported, located, if it is not held."""
+    """The rows of a limited sum, by the entities that they name. Raises Unsupported, located, if the sum cannot be limited."""
     call, limit = asked.call, "OPTIONS (max_rows = 10), or rows_per_entity in the policy"
     name = call.text or call.function.upper()
     if not call.aggregate.linear:
@@ -155,7 +156,7 @@ def _summed(asked: CheckedAggregate) -> Within:
 
 
 def column_of(asked: CheckedAggregate) -> Field:
-    """The column that is aggregated."""
+    """The aggregated column."""
     return asked.view.field(asked.call.columns[0])
 
 
@@ -169,8 +170,8 @@ def bounded(column: Field, call: AggregateCall) -> Quantizer:
     return grid
 
 
-def held(view: Node, call: AggregateCall) -> Node:
-    """The view with a summed or averaged column held to its declared bounds, as it is where private rows are summed."""
+def with_clamped_column(view: Node, call: AggregateCall) -> Node:
+    """The view with a summed or averaged column clamped to its declared bounds, as when private rows are summed."""
     if not call.aggregate.average and call.aggregate.kind is not Kind.TOTAL:
         return view
     column = view.field(call.columns[0])
@@ -224,7 +225,7 @@ def _ranked(asked: CheckedAggregate) -> Within:
 
 
 def greatest_inside(column: Field, end: Fraction, *, strict: bool) -> Literal:
-    """The greatest value v such that x <= v means x <= end, or x < end where `strict`."""
+    """The greatest value v such that x <= v means x <= end, or x < end if `strict`."""
     kind = column.facts.type
     if kind is Type.DOUBLE:
         value = float(end)

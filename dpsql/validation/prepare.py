@@ -29,7 +29,7 @@ from dpsql.trusted.plan.expr.nodes import Ref, Value
 from dpsql.trusted.plan.node import Node, Stability
 from dpsql.validation.deciders.decider import Check
 from dpsql.validation.findings import UNTESTED, Finding
-from dpsql.validation.forms import CheckedAggregate, bounded, column_of, held
+from dpsql.validation.forms import CheckedAggregate, bounded, column_of, with_clamped_column
 from dpsql.validation.ranges import Range, around
 from dpsql.validation.synthetic import Substitution
 
@@ -55,8 +55,8 @@ class Side(Frozen):
 
 def prepared(checks: Sequence[CheckedQuery], side: Side, stand: Callable[[Sequence[Query]], Substitution],
              parameters: Sequence[Mapping[str, ParameterValue]]) -> list[PreparedCheck]:
-    """The checks, ready to be decided. `stand` puts synthetic tables in the place of private ones, once the queries are known
-    to be right.
+    """The checks, ready to be decided. `stand` replaces private tables by synthetic ones, after the queries are known to be
+    right.
 
     Raises a located Error if a query, its aggregate or its tolerance is wrong; nothing is spent then.
     """
@@ -74,7 +74,7 @@ def prepared(checks: Sequence[CheckedQuery], side: Side, stand: Callable[[Sequen
 
 @contextlib.contextmanager
 def located(query: Query) -> Iterator[None]:
-    """Errors point into the text of their query."""
+    """A context that locates errors in the text of their query."""
     try:
         yield
     except Error as fault:
@@ -90,7 +90,7 @@ def _bound(query: Query, side: Side, parameters: Mapping[str, ParameterValue]) -
     view, known = limited_view(question, side.options, side.public, span_of(query.tree))
     if known.public:
         raise Unsupported("this query reads public tables only: there is nothing private to compare with", code="validate",
-                          span=span_of(query.tree), try_="a SELECT over both, which is exact and free")
+                          span=span_of(query.tree), try_="a SELECT over both tables, which is exact and free")
     if side.options.clip is not None and known.rows is not None:
         raise OptionError("clip is only for rows without a limit for each entity, and these have one", code="clip",
                           subject="clip", span=side.options.span.get("clip"), try_="max_rows, or a query without it")
@@ -162,7 +162,7 @@ def _check_shape(question: Question, query: Query) -> None:
     others = [output.expr for output in question.outputs if not (isinstance(output.expr, Ref)
                                                                  and output.expr.column in aggregates | keys)]
     if len(question.aggregates) != 1 or len(shown) != 1 or others:
-        raise Unsupported("a query of VALIDATE must be one aggregate", code="validate",
+        raise Unsupported("a query of VALIDATE must have exactly one aggregate", code="validate",
                           span=(others[0].span if others else None) or span_of(query.tree),
                           try_="one query for each: (SELECT COUNT(*) ...), (SELECT AVG(x) ...)")
     if question.having is not None or question.limit is not None or question.offset:
@@ -187,7 +187,7 @@ def _synthetic(query: Query, cells: Sequence[tuple[Value, ...]], private: Questi
         raise
     calls = tuple(replace(call, discrete=True) if call.fraction is not None else call for call in question.aggregates)
     question = replace(question, aggregates=calls)
-    shown, aggregates = exact(question, held(question.view, calls[0]), stand.public)
+    shown, aggregates = exact(question, with_clamped_column(question.view, calls[0]), stand.public)
     found = dict(zip(shown, aggregates[calls[0].id].values, strict=True))
     missing = Fraction(0) if calls[0].aggregate.counts or calls[0].aggregate.linear else None
     values = []

@@ -31,7 +31,8 @@ class Range(Frozen):
 
 
 def tolerance(value: Fraction, width: Width) -> Fraction:
-    """How far the private answer may be from `value`: the larger of the absolute tolerance and the percentage of |value|.
+    """The largest allowed distance of the private answer from `value`: the larger of the absolute tolerance and the percentage
+    of |value|.
 
     Raises OptionError, located at the width, if that is 0: no answer is nearer than 0.
     """

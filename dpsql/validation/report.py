@@ -1,8 +1,8 @@
 """A page about a validation, for people to read: one self-contained HTML file, made from released and public values only.
 
 Every check is a row: the verdict, the whole query with what was compared, and a bar on a scale that all share. It says how many
-entities would have to come or go until the private answer crosses the edge of the tolerance, with its interval. Statistics are
-folded away; how likely mistakes are is told once for all checks with the same noise.
+entities would have to be added or removed until the private answer crosses the edge of the tolerance, with an interval.
+Statistics are folded away; the probability of mistakes is stated once for all checks with the same noise.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def _scale_head(made: Validation, scale: _Scale) -> str:
     """What the columns are, above them."""
     far = f"{scale.most:,.0f}"
     return ("<div class='check head dim'><span>verdict</span><span>query</span><div class=scale>how many "
-            f"{html.escape(_entities(made))} would have to come or go until the private answer crosses the edge of the "
+            f"{html.escape(_entities(made))} would have to be added or removed until the private answer crosses the edge of the "
             "tolerance, with 95 % intervals; the scale is logarithmic far from the edge"
             f"<div class=ends><span>{far} outside</span><span>edge</span><span>{far} inside</span></div></div></div>")
 
@@ -112,7 +112,7 @@ def _distance(found: Finding) -> str:
     if found.decision == UNTESTED:
         return "not tested"
     if found.slack is None:
-        return "this method gives no distance"
+        return "this method reports no distance"
     side = "inside" if found.slack >= 1 else "outside"
     within = "" if found.margin is None else f" ± {found.margin:,.0f}"
     return f"{abs(found.slack):,}{within} {side}"

@@ -45,12 +45,12 @@ class Together(Frozen):
 
     @cached_property
     def flips(self) -> tuple[int, ...]:
-        """Which checks are decided by their flip distances."""
+        """The checks that are decided by their flip distances."""
         return tuple(i for i, decider in enumerate(self.deciders) if isinstance(decider, FlipDistance))
 
     @cached_property
     def tests(self) -> tuple[Test, ...]:
-        """The tests of these, over as few scans as possible."""
+        """The tests of these checks, over as few scans as possible."""
         return merged([within(self.cases[i].asked) for i in self.flips], self.public)
 
     @cached_property
@@ -62,7 +62,7 @@ class Together(Frozen):
 
     @cached_property
     def shares(self) -> list[Cost]:
-        """What each check spends where all are independent.
+        """The cost of each check if all are independent.
 
         A row adds to few of disjoint checks, which together pay for those few.
         """
@@ -72,8 +72,8 @@ class Together(Frozen):
 
     @cached_property
     def terms(self) -> Sparse:
-        """How a sparse suite compares slacks: so that of all its decisions one is wrong, far enough from the border, with a
-        chance of alpha at most. Where entities only bring rows, either side of an interval is asked about by itself."""
+        """The noise with which a sparse suite compares slacks: far enough from the border, the probability that any of its
+        decisions is wrong is at most alpha. If entities only add rows, the two sides of an interval are tested separately."""
         split = all(splits(test, found.below) for test, found in zip(self.tests, self.certificates, strict=True))
         comparisons = len(self.tests) * (WIDER + 1) * (2 if split else 1)
         return Sparse.of(self.allotted, self.failures, split=split, rare=float(self.alpha) / comparisons)
@@ -83,7 +83,8 @@ Suite = Callable[[Together], Outcomes]
 
 
 def independent(checks: Together) -> Outcomes:
-    """Flip distances are asked for together, so that checks of disjoint rows share a price; other deciders have equal shares."""
+    """Decide each check independently. Flip distances are requested together, so that checks of disjoint rows share a price;
+    other deciders have equal shares."""
     found: list[Outcome | None] = [None] * len(checks.cases)
     if checks.flips:
         noise = bought(1, checks.shares[checks.flips[0]])
@@ -97,14 +98,14 @@ def independent(checks: Together) -> Outcomes:
 
 
 def conjunction(checks: Together) -> Outcomes:
-    """The one outcome of all cases together, told for each."""
+    """Decide all cases together; every case gets the same outcome."""
     noise = bought(1, checks.allotted)
     found: FlipDistances = yield NoisyFlipDistance(tests=checks.tests, noise=noise, together=True)
     return [outcome(found.slacks[0], noise)] * len(checks.cases)
 
 
 def sparse(checks: Together) -> Outcomes:
-    """Each check passes or fails by its noisy slack, as long as failures may be told."""
+    """Decide each check by its noisy slack, until the allowed number of failures is used up."""
     terms = checks.terms
     tests = tuple(replace(test, exact=False) if isinstance(test, Within) else test for test in checks.tests)
     found: Failed = yield AboveThresholdOfTests(tests=tests, most=checks.failures, limits=terms.limits,
@@ -147,20 +148,20 @@ class Sparse(Frozen):
 
     @property
     def limits(self) -> tuple[int, ...]:
-        """For each width of the noise what is added to it, the narrowest first."""
+        """For each width of the noise, narrowest first, the number that is added to it."""
         above, below = self._ends(0)
         wide = (-math.ceil(self._ends(j)[0]) for j in range(1, WIDER + 1))
         return (math.floor((below - above) / 2), *wide)
 
     @property
     def certain(self) -> int:
-        """The distance from which a check that is asked is decided wrongly with a chance of `rare` for each comparison."""
+        """The distance from which a check is decided wrongly with probability at most `rare` per comparison."""
         return math.ceil(sum(self._ends(0)) / 2) + 1
 
 
 def merged(tests: Sequence[Test], public: PublicFacts) -> tuple[Test, ...]:
-    """Tests with the same meaning, of which those over the same rows are summands of one plan: one scan for all, and one price
-    for those that no row adds to together.
+    """Tests with the same meaning, where those over the same rows become summands of one plan: they need one scan, and those
+    that share no row have one price.
 
     They are only put together where an entity moves no more rows of what they share than of each test's own plan: more rows
     would coarsen every slack. Sums are then as far from a change as their largest possible value says, as each would have to

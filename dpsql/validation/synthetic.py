@@ -46,14 +46,14 @@ def private_tables(queries: Iterable[Query], catalog: Catalog) -> tuple[str, ...
 
 
 def declared(standing: Sequence[Standing], queries: Sequence[Query], catalog: Catalog, public: PublicTables) -> Substitution:
-    """Tables that the policy declares public stand for private ones. Raises SqlError or OptionError, located."""
+    """Replace private tables by tables that the policy declares public. Raises SqlError or OptionError, located."""
     private = private_tables(queries, catalog)
     tables: dict[str, Table] = {}
     for stand in standing:
         found = catalog.table(stand.table)
         if found is None or not found.public:
             why = "is private" if found is not None else "is not declared"
-            raise SqlError(f"{stand.table} {why}, and a synthetic table is a public one", code="synthetic", span=stand.span,
+            raise SqlError(f"{stand.table} {why}, but a synthetic table must be public", code="synthetic", span=stand.span,
                            subject=stand.table, try_=f"public = true in [tables.{key(stand.table)}] of the policy, or a file: "
                            "con.validate(..., synthetic=\"people.csv\")")
         name = _instead(stand, private, catalog)
@@ -66,7 +66,8 @@ def declared(standing: Sequence[Standing], queries: Sequence[Query], catalog: Ca
 
 def brought(sources: Mapping[str | None, Any], queries: Sequence[Query], catalog: Catalog, public: PublicTables,
             uploads: Uploads) -> Substitution:
-    """Files (paths of uploads) or frames stand for private tables, by the names of these; None for the only one.
+    """Replace private tables by files (paths of uploads) or frames, given by the names of the private tables; None for the
+    only one.
 
     Raises OptionError or OperationalError if one cannot be read as that table.
     """

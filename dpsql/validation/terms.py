@@ -35,7 +35,7 @@ class ValidationTerms(Frozen):
 
 def read_terms(given: Sequence[Option], *, default: Price | None, deciders: Sequence[str],
                suites: Sequence[str]) -> ValidationTerms:
-    """Raises OptionError, located, for an unknown name, a repeated one, or an impossible value."""
+    """Read the options of VALIDATE. Raises OptionError, located, for an unknown name, a repeated one, or an impossible value."""
     own = own_options(given, OWN, SHARED, "VALIDATE")
     options = read_options([option for option in given if option.name in SHARED], default=default,
                            confidence=Fraction(19, 20), known=())
@@ -59,5 +59,6 @@ def _failures(own: dict[str, Option]) -> int | None:
     if option is None:
         return None
     if isinstance(option.value, bool) or not isinstance(option.value, int) or not 1 <= option.value <= 10_000:
-        raise OptionError("failures is a whole number from 1 to 10000", span=option.span, subject="failures", try_="failures = 5")
+        raise OptionError("failures must be a whole number from 1 to 10000", span=option.span, subject="failures",
+                          try_="failures = 5")
     return option.value

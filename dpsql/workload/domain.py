@@ -34,11 +34,11 @@ class CellDomain(Frozen, kw_only=False):
 
     @property
     def size(self) -> int:
-        """How many cells there are; a Python integer, as it may be far beyond 64 bits."""
+        """The number of cells, as a Python integer, because it may far exceed 64 bits."""
         return math.prod(self.shape)
 
     def small(self, what: str) -> int:
-        """The size, if matrices over pairs of cells fit; otherwise raises Unsupported, stating how large the domain is."""
+        """The size, if matrices over pairs of cells fit; otherwise raises Unsupported, stating the size."""
         if self.size > DENSE:
             raise too_large(what, self.size, DENSE)
         return self.size
@@ -59,7 +59,7 @@ def has_room(*shape: int) -> bool:
 
 
 def room(what: str, *shape: int) -> None:
-    """Raise Unsupported where an array of this shape would be too large. Called before it is allocated: sizes are public, and
+    """Raise Unsupported if an array of this shape would be too large. Called before it is allocated: sizes are public, and
     nothing has been charged."""
     if not has_room(*shape):
         raise Unsupported(f"{what} has {' x '.join(map(str, shape))} numbers, more than {ROOM // WORD}", code="too-large",
@@ -67,6 +67,6 @@ def room(what: str, *shape: int) -> None:
 
 
 def too_large(what: str, size: int, limit: int) -> Unsupported:
-    return Unsupported(f"{what} is done for up to {limit} cells, and here are {float(size):.4g}" if size > 10**9 else
-                       f"{what} is done for up to {limit} cells, and here are {size}", code="too-large",
+    return Unsupported(f"{what} is possible for up to {limit} cells, and here there are {float(size):.4g}" if size > 10**9 else
+                       f"{what} is possible for up to {limit} cells, and here there are {size}", code="too-large",
                        try_="fewer values or wider ranges")

@@ -51,8 +51,8 @@ class Block(Frozen):
 
 
 def integer_blocks(blocks: Iterable[Block]) -> tuple[IntegerBlock, ...]:
-    """Build the integer matrices of blocks, one for each factor. Raises ValueError if entries are not integers, or a block
-    has no noise."""
+    """Build the integer matrices of blocks, one for each factor. Raises ValueError if entries are not integers, or if a block has
+    no noise."""
     known: dict[int, tuple[Factor, Matrix]] = {}  # by identity; the factor is kept, so that no other gets its number
     return tuple(_integers(block, known) for block in blocks)
 
@@ -80,7 +80,7 @@ def with_factors(block: IntegerBlock) -> Block:
 
 
 def factor_of(matrix: Matrix) -> Factor:
-    """The factor that has a matrix."""
+    """The factor with this matrix."""
     match matrix:
         case Stretches():
             first, after = (np.frombuffer(ends, dtype=np.int64) for ends in (matrix.first, matrix.after))

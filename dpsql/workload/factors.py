@@ -38,14 +38,14 @@ Array: TypeAlias = NDArray[np.float64]
 
 
 def length(size: int) -> int:
-    """A number of rows or columns. Raises ValueError if it is none."""
+    """Check a number of rows or columns, and return it. Raises ValueError if it is out of range."""
     if not 1 <= size <= LONGEST:
         raise ValueError(f"a matrix has 1 to {LONGEST} values")
     return size
 
 
 def words(numbers: Exact) -> bytes:
-    """Integers of 64 bits each. Raises ValueError for anything else."""
+    """Integers as 64-bit words. Raises ValueError for anything else."""
     if numbers.dtype.kind not in "iu" or (numbers.dtype.kind == "u" and numbers.max(initial=0) >= 2**63):
         raise ValueError("only whole numbers of 64 bits are measured")
     return numbers.astype(np.int64, copy=False).tobytes()
@@ -119,7 +119,7 @@ class Factor(ABC):
         return np.where(np.any(dense != 0, axis=0), np.asarray(numbers).reshape(-1), -1).astype(np.int64)
 
     def pick(self, columns: NDArray[np.int64]) -> Factor:
-        """The matrix of these columns only."""
+        """The matrix restricted to these columns."""
         if len(columns) == self.n:
             return self
         picked, size = self.dense()[:, columns], len(columns)
@@ -241,7 +241,7 @@ class Intervals(Factor):
 
     @cached_property
     def ends(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """For each query its first value, and the value after its last one."""
+        """For each query, its first value, and the value after its last one."""
         raise NotImplementedError
 
     def dense(self) -> Exact:
@@ -262,7 +262,8 @@ class Intervals(Factor):
         return np.moveaxis(np.cumsum(steps, axis=0)[:-1], 0, axis)
 
     def gram(self, weights: Array | None = None) -> Array:
-        """Each query adds its weight to a square of the matrix: four corners, then cumulative sums along both axes."""
+        """W' diag(weights) W: each query adds its weight to a square of the matrix, computed from four corners and cumulative
+        sums along both axes."""
         first, after = self.ends
         weights = np.ones(self.rows) if weights is None else weights
         front, side = np.moveaxis(weights, -1, 0), self.n + 1
@@ -276,7 +277,7 @@ class Intervals(Factor):
         return np.asarray(steps.cumsum(axis=-1).cumsum(axis=-2)[..., :-1, :-1])
 
     def quadratic(self, kernel: Array) -> Array:
-        """Sums of the kernel over squares, from its cumulative sums along both axes."""
+        """The diagonal of W kernel W', as sums of the kernel over squares, computed from its cumulative sums along both axes."""
         first, after = self.ends
         sums = cumulated(cumulated(kernel, -1), -2)
         return np.asarray(sums[..., after, after] + sums[..., first, first] - sums[..., after, first] - sums[..., first, after])
@@ -369,21 +370,21 @@ class Ranges(Intervals, AbstractFrozen, kw_only=False):
         return Stretches(self.size, *map(words, self.ends))
 
     def classes(self) -> NDArray[np.int64]:
-        """Columns change only where an interval begins or ends; numbered by their first value. Stretches are merged only if
-        they are adjacent or empty, which is enough in practice."""
+        """Numbers of equal columns. Columns change only where an interval begins or ends, and are numbered by their first value.
+        Stretches are merged only if they are adjacent or empty, which is enough in practice."""
         covered = np.array(self.column_powers(1)) > 0
         borders = np.zeros(self.size + 1, dtype=bool)
         borders[np.concatenate(self.ends)] = True
         return np.where(covered, np.cumsum(borders[:-1]), -1)
 
     def pick(self, columns: NDArray[np.int64]) -> Factor:
-        """The intervals restricted to the values kept; at least one value of each interval must be kept."""
+        """The intervals restricted to the kept values; at least one value of each interval must be kept."""
         first, after = (np.searchsorted(columns, end) for end in self.ends)
         return intervals(len(columns), first, after - 1)
 
 
 def intervals(n: int, low: NDArray[np.int64], high: NDArray[np.int64]) -> Factor:
-    """Sums over intervals of values, given the first and last of each; a simpler kind of factor where it is equivalent."""
+    """Sums over intervals of values, given the first and last value of each; a simpler kind of factor if it is equivalent."""
     if len(low) == n > 1 and (low == 0).all() and (high == np.arange(n)).all():
         return Prefix(n)
     if len(low) == n > 1 and (low == high).all() and (low == np.arange(n)).all():

@@ -151,7 +151,7 @@ class SquareRoot(Sized):
 
     @property
     def scales(self) -> tuple[int, ...]:
-        """2^BITS over the length of each column relative to the last one's."""
+        """2^BITS divided by the length of each column relative to the last one's."""
         return Root(self.size).scales
 
     def dense(self) -> Exact:
@@ -170,12 +170,12 @@ class SquareRoot(Sized):
         return np.asarray(back * _lying(self._float_scales, back, axis))
 
     def solve(self, array: Array, axis: int = 0) -> Array:
-        """S^-1 y, and the columns' scales taken back."""
+        """S^-1 y, with the scales of the columns undone."""
         found = self._convolved(array, self._inverse, axis)
         return np.asarray(found / _lying(self._float_scales, found, axis))
 
     def variances(self, query: Factor) -> Array:
-        """The squared norms of the rows of W S^-1. Row by row: no two rows of prefix sums are alike."""
+        """The squared norms of the rows of W S^-1, computed row by row, because no two rows of prefix sums are alike."""
         if isinstance(query, Prefix):
             return self._prefix_variances
         if query.rows * self.size > ENTRIES:

@@ -28,7 +28,7 @@ class Product(Frozen, kw_only=False):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """How many rows each factor has."""
+        """The number of rows of each factor."""
         return tuple(factor.rows for factor in self.factors)
 
     @property
@@ -59,7 +59,7 @@ class Product(Frozen, kw_only=False):
         return matrix
 
     def gram(self, weights: Array | None = None) -> Array:
-        """W' diag(weights) W. Axis by axis: the rows of a factor become pairs of its values."""
+        """W' diag(weights) W, computed axis by axis: the rows of a factor become pairs of its values."""
         count, size = len(self.factors), math.prod(factor.n for factor in self.factors)
         room("a matrix over pairs of cells", size, size)
         pairs = np.ones(self.shape) if weights is None else weights.reshape(self.shape)
@@ -69,7 +69,7 @@ class Product(Frozen, kw_only=False):
         return np.ascontiguousarray(pairs.transpose(order)).reshape(size, size)
 
     def quadratic(self, kernel: Array) -> Array:
-        """The diagonal of W kernel W'. Axis by axis: pairs of values of a factor become its rows."""
+        """The diagonal of W kernel W', computed axis by axis: pairs of values of a factor become its rows."""
         sizes = tuple(factor.n for factor in self.factors)
         pairs = kernel.reshape(sizes + sizes)
         for left, factor in zip(range(len(sizes), 0, -1), self.factors, strict=True):
@@ -140,7 +140,7 @@ class Workload(Frozen, kw_only=False):
 
     @cached_property
     def fingerprint(self) -> str:
-        """Equal for equal workloads, regardless of attribute names."""
+        """A digest that is equal for equal workloads, regardless of attribute names."""
         told = hashlib.sha256(repr((self.domain.shape, len(self.parts))).encode())
         for factor in (factor for part in self.parts for factor in part.factors):
             for part in factor.key:  # that of a matrix ends in its bytes, which would be four times as long as text
@@ -221,7 +221,7 @@ class ReducedWorkload(Frozen, kw_only=False):
 
 
 def reduced(workload: Workload) -> ReducedWorkload:
-    """Values of an attribute that no query distinguishes are merged; values that no query counts are dropped.
+    """The workload with values merged that no query distinguishes, and without values that no query counts.
 
     Neither changes the cost of the best strategy: columns of the strategy may be repeated for merged values, and one cell of
     each kind has the same sensitivity as all of them. (For Gaussian strategies the dual bound puts the joint weight on one

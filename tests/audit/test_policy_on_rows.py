@@ -124,10 +124,10 @@ PLANTED: list[tuple[str, str, list[str]]] = [
         "rows_per_entity = 8 of bills leaves out 44 rows (8.8 %); 99 % of entities have 3 at most"]),
     ("", "UPDATE people SET health = 'odd' WHERE id < 30", ["people.health: 30 rows (15 %) lie outside values (3): 'odd' (30)"]),
     ("", "UPDATE people SET health = 'excelent' WHERE health = 'excellent'", [
-        "people.health: no row has the declared value 'excellent', and 67 rows (33.5 %) have 'excelent': a slip of spelling?",
+        "people.health: no row has the declared value 'excellent', and 67 rows (33.5 %) have 'excelent': a spelling mistake?",
         "people.health: 67 rows (33.5 %) lie outside values (3): 'excelent' (67)"]),
     ("", "UPDATE people SET health = 'Good ' WHERE health = 'good'", [
-        "people.health: no row has the declared value 'good', and 67 rows (33.5 %) have 'Good ': a slip of spelling?",
+        "people.health: no row has the declared value 'good', and 67 rows (33.5 %) have 'Good ': a spelling mistake?",
         "people.health: 67 rows (33.5 %) lie outside values (3): 'Good ' (67)"]),
     ("", "UPDATE people SET town = 'z' WHERE id < 50", ["people.town: 50 rows (25 %) lie outside values_from towns.town: 'z' (50)"]),
     ("", "UPDATE people SET site = NULL WHERE id = 1", ["people.site is declared free of NULL, and is NULL in 1 row (0.5 %)"]),
@@ -176,9 +176,9 @@ DECLARED = [
     ([("rows_per_entity = 4", "rows_per_entity = 1")], [
         "rows_per_entity = 1 of visits leaves out 300 rows (60 %); 99 % of entities have 3 at most"]),
     ([("rows_per_entity = 4", "rows_per_entity = 40")], [
-        "rows_per_entity = 40 of visits is more than 10 times what any person has, 3 at most: noise grows with the limit"]),
+        "rows_per_entity = 40 of visits is more than 10 times the largest number of rows of any person, 3: noise grows with the limit"]),
     ([('"excellent", "good"', '"exellent", "good"')], [
-        "people.health: no row has the declared value 'exellent', and 67 rows (33.5 %) have 'excellent': a slip of spelling?",
+        "people.health: no row has the declared value 'exellent', and 67 rows (33.5 %) have 'excellent': a spelling mistake?",
         "people.health: 67 rows (33.5 %) lie outside values (3): 'excellent' (67)"]),
     ([("bounds = [0, 100]", "bounds = [10, 20]")], ["visits.cost: 445 rows (89 %) lie outside bounds [10, 20]"]),
     ([("bounds = [0, 100]", "bounds = [-1e6, 100]")], [
@@ -195,7 +195,7 @@ def test_a_defect_of_the_policy_is_told(pairs: list[tuple[str, str]], told: list
 def test_a_table_that_leads_to_no_entity_is_told(tmp_path: Path) -> None:
     policy = replaced(('foreign_keys = [{ columns = "visit", references = "visits(visit)" }]\nrows_per_entity = 8\n', ""))
     made = found(built(tmp_path, policy))
-    assert [text.partition(":")[0] for text in made.suspicions] == ["bills cannot be asked about"]
+    assert [text.partition(":")[0] for text in made.suspicions] == ["bills cannot be queried"]
 
 
 def test_a_foreign_key_that_cannot_be_compared_is_told(tmp_path: Path) -> None:

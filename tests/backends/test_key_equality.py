@@ -209,14 +209,14 @@ OTHERWISE = {
     "column that was added": ("sqlite", ["CREATE TABLE people (id INTEGER)", "ALTER TABLE people ADD COLUMN name TEXT COLLATE NOCASE"], "its collation NOCASE"),
     "column of an odd table": ("sqlite", ["CREATE TABLE people (\"a, name TEXT COLLATE BINARY\" TEXT, 'name' TEXT COLLATE NOCASE -- COLLATE BINARY\n)"], "its collation NOCASE"),
     "default that calls what is unknown": ("sqlite", ["CREATE TABLE people (name TEXT DEFAULT (lower('A')) COLLATE RTRIM)"], "its collation RTRIM"),
-    "expression of an index": ("postgresql", ["CREATE TABLE people (name text)", "CREATE UNIQUE INDEX ON people (lower(name))"], "a unique index compares it otherwise"),
-    "collation of an index": ("postgresql", [ICU, "CREATE TABLE people (name text)", "CREATE UNIQUE INDEX ON people (name COLLATE folded)"], "a unique index compares it otherwise"),
+    "expression of an index": ("postgresql", ["CREATE TABLE people (name text)", "CREATE UNIQUE INDEX ON people (lower(name))"], "a unique index compares it differently"),
+    "collation of an index": ("postgresql", [ICU, "CREATE TABLE people (name text)", "CREATE UNIQUE INDEX ON people (name COLLATE folded)"], "a unique index compares it differently"),
     "operators of an index": ("postgresql", [
         "CREATE FUNCTION same(text, text) RETURNS boolean LANGUAGE sql IMMUTABLE AS 'SELECT lower($1) = lower($2)'",
         "CREATE FUNCTION compared(text, text) RETURNS integer LANGUAGE sql IMMUTABLE AS 'SELECT bttextcmp(lower($1), lower($2))'",
         "CREATE OPERATOR === (LEFTARG = text, RIGHTARG = text, FUNCTION = same, COMMUTATOR = ===, MERGES, HASHES)",
         "CREATE OPERATOR CLASS folding FOR TYPE text USING btree AS OPERATOR 3 ===, FUNCTION 1 compared(text, text)",
-        "CREATE TABLE people (name text)", "CREATE UNIQUE INDEX ON people (name folding)"], "a unique index compares it otherwise"),
+        "CREATE TABLE people (name text)", "CREATE UNIQUE INDEX ON people (name folding)"], "a unique index compares it differently"),
 }
 
 
@@ -361,7 +361,7 @@ def test_a_snapshot_says_which_columns_tie_rows(tmp_path: Path) -> None:
     made.declare(first)
     made.refresh()
     made.declare(text.replace("[tables.people.columns]", "[tables.people.columns]\nid = {}"))
-    with pytest.raises(OperationalError, match="before the policy said of people") as caught, made_open(made):
+    with pytest.raises(OperationalError, match="before the policy changed its declarations for people") as caught, made_open(made):
         pass
     assert caught.value.code == "no-snapshot"
     fault_of(made.refresh)

@@ -216,7 +216,7 @@ def test_tables_that_sqlite_fills_are_refused(relation: str, column: str, tmp_pa
 
 def test_a_private_table_is_no_virtual_one(tmp_path: Path) -> None:
     made = source("sqlite", tmp_path, ["DROP TABLE people", "CREATE VIRTUAL TABLE people USING fts5(id, age)", "CREATE TABLE shown (n INTEGER)"])
-    with pytest.raises(OperationalError, match="it is unknown whose these are"):
+    with pytest.raises(OperationalError, match="it is unknown whose rows these are"):
         made.refresh()
 
 
@@ -291,7 +291,7 @@ def test_a_file_of_duckdb_is_not_named_twice(hidden: str, shown: str, file: str,
     source = f'source = "{file}"\n'
     text = IN_DUCKDB.format(hidden=source + hidden if hidden else "", shown="" if hidden else source + shown)
     (tmp_path / "dpsql.toml").write_text(text, encoding="utf-8")
-    with pytest.raises(OperationalError, match="is the database that other tables are in") as caught:
+    with pytest.raises(OperationalError, match="is the database of other tables") as caught:
         open_reader(read_policy(tmp_path / "dpsql.toml"), None)
     assert caught.value.as_dict()["line"]
     both = IN_DUCKDB.format(hidden=f'{source}relation = "hidden"', shown='source = "people.duckdb"\nrelation = "hidden"')

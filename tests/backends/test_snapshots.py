@@ -238,7 +238,7 @@ def test_other_declarations_of_public_rows_are_another_version(plans: Clinic, ca
             (path / "0.parquet").write_bytes(b"damaged")
     assert plans.refresh() == ["plans"]
     assert cli.main(["refresh", "--policy", str(plans.policy)]) == 0
-    assert capsys.readouterr().out == "all tables are public and have the rows that they had, so the previous snapshot is still used\n"
+    assert capsys.readouterr().out == "all tables are public and no row has changed, so the previous snapshot is still used\n"
 
 
 def test_a_statement_that_runs_ends_with_what_it_began_with(clinic: Clinic) -> None:
@@ -262,7 +262,7 @@ def test_a_snapshot_is_of_what_the_policy_asks_for(change: tuple[str, str], clin
     clinic.refresh()
     clinic.declare(text=POLICY.replace(*change))
     fault = fault_of(clinic.opened)
-    assert fault.code == "no-snapshot" and "before the policy said" in fault.reason
+    assert fault.code == "no-snapshot" and "before the policy changed" in fault.reason
 
 
 @pytest.mark.parametrize("damage", ["manifest", "form", "file", "folder"])
@@ -645,7 +645,7 @@ def test_relations_and_filters(hospital: Clinic) -> None:
     ("cost = (SELECT MAX(cost) FROM visits)", "more than the row"), ("EXISTS (SELECT 1 FROM people p WHERE p.id = visits.id)", "more than the row"),
     ("id IN (SELECT id FROM people)", "more than the row"), ("row_number() OVER () < 5", "more than the row"), ("MAX(cost) > 5", "more than the row"),
     ("random() < 0.5", "more than the row"), ("query_to_xml('SELECT 1', true, true, '') IS NULL", "calls query_to_xml"),
-    ("lower(total_changes()) > '0'", "calls total_changes"), ("nothing > 5", "no column"), ("cost ~~~ 5", "is n")])
+    ("lower(total_changes()) > '0'", "calls total_changes"), ("nothing > 5", "which is not a column"), ("cost ~~~ 5", "is n")])
 def test_a_filter_is_a_condition_on_the_row(filter: str, told: str, clinic: Clinic) -> None:
     """One that looked at other rows would let one person's decide over another's."""
     clinic.declare(("[tables.visits]", f'[tables.visits]\nfilter = "{filter}"'))
@@ -706,7 +706,7 @@ def test_rows_of_elsewhere_are_not_private_rows(hospital: Clinic) -> None:
                  "CREATE FOREIGN TABLE child () INHERITS (parent) SERVER self")
     for relation in ("far", "parts", "parent"):
         hospital.declare(("[tables.visits]", f'[tables.visits]\nrelation = "{relation}"'))
-        assert "it is unknown whose these are" in fault_of(hospital.refresh).reason
+        assert "it is unknown whose rows these are" in fault_of(hospital.refresh).reason
 
 
 @pytest.mark.parametrize("column", ["ctid", "xmin", "rowid", '"costs"', "visits.ctid"])
@@ -714,7 +714,7 @@ def test_a_filter_names_columns_of_the_table_alone(column: str, clinic: Clinic) 
     """Where a row is depends on others, and SQLite takes an unknown name in quotes for a text."""
     clinic.declare(("[tables.visits]", f"[tables.visits]\nfilter = '{column} IS NOT NULL'"))
     fault = fault_of(clinic.refresh)
-    assert fault.code == "filter" and "which is no column of the table" in fault.reason
+    assert fault.code == "filter" and "which is not a column of the table" in fault.reason
     clinic.declare(("[tables.visits]", "[tables.visits]\nfilter = '\"COST\" >= 0 AND visits.id >= 0 AND CURRENT_DATE IS NOT NULL'"
                     .replace("COST", "cost" if clinic.database else "COST")))
     clinic.refresh()
@@ -867,7 +867,7 @@ def test_uris_that_are_none(uri: str, told: str, tmp_path: Path) -> None:
     (('source = "{uri}"', 'source = "people.parquet"\nfilter = "x"'), "filter is for tables of databases"),
     (('source = "{uri}"', 'source = "{uri}"\nrelation = "a..b"'), "must be the name of a table"),
     (('source = "{uri}"', 'source = "{uri}"\nrelation = ""'), "must be the name of a table"),
-    (("version = 1", 'version = 1\n[store.passwords]\n"postgresql://elsewhere/db" = "X"'), "is the source of no table"),
+    (("version = 1", 'version = 1\n[store.passwords]\n"postgresql://elsewhere/db" = "X"'), "no table has this database as its source"),
     (("version = 1", 'version = 1\n[store.passwords]\n"{uri}" = "pass word"'), "the name of a variable"),
     (("cost = {{ bounds = [0, 100] }}", "").__class__(("[tables.visits.columns]\nid = {{}}\ncost = {{ bounds = [0, 100] }}", "")), "column"),
 ])
@@ -938,7 +938,7 @@ def test_a_policy_without_other_databases_has_nothing_to_refresh(tmp_path: Path)
 
 def test_the_shell_refreshes(clinic: Clinic, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["refresh", "--policy", str(clinic.policy)]) == 0
-    assert capsys.readouterr().out == "a new snapshot of people, visits is in force; connections that are open have to connect again\n"
+    assert capsys.readouterr().out == "a new snapshot of people, visits is in force; connections that are open must connect again\n"
     assert cli.main(["check", "--policy", str(clinic.policy)]) == 0
     assert cli.main(["check", "--rows", "--policy", str(clinic.policy)]) in (0, 1)
 

@@ -209,7 +209,7 @@ WRONG: list[tuple[list[str], dict[str, Any], type[Error], str]] = [
     (["SELECT COUNT(*) FROM people"], {"error_within": -1}, OptionError, "error_within must be between"),
     (["SELECT COUNT(*) FROM people"], {"error_within": math.nan}, OptionError, "error_within must be a finite number"),
     (["SELECT COUNT(*) FROM people"], {"standard_error": True}, OptionError, "standard_error must be a number"),
-    (["SELECT COUNT(*) FROM people"], {"standard_error": 1, "error_within": 1}, OptionError, "an accuracy is either"),
+    (["SELECT COUNT(*) FROM people"], {"standard_error": 1, "error_within": 1}, OptionError, "give either error_within"),
     (["SELECT COUNT(*) FROM people"], {"error_within": 1, "confidence": 1.5}, OptionError, "confidence must be between"),
     (["SELECT COUNT(*) FROM people"], {"error_within": 1, "strategy": "identity"}, OptionError, "an accuracy determines the strategy"),
     (["SELECT COUNT(*) FROM people"], {"error_within": 1, "epsilon": 1, "rho": 1}, OptionError, "a price is either"),

@@ -169,7 +169,7 @@ def test_sums_are_bucketed_too(tmp_path: Path) -> None:
 WRONG: list[tuple[str, str, dict[str, Any], str]] = [
     ("dawa", "SELECT sex, age, COUNT(*) FROM people GROUP BY sex, age", {}, "it is over 2 columns, not one"),
     ("dawa", "SELECT COUNT(*) FROM people", {}, "it is over 0 columns, not one"),
-    ("dawa", "SELECT COUNT(*) FROM people WHERE age < 200", {}, "the number of values it distinguishes is 1"),
+    ("dawa", "SELECT COUNT(*) FROM people WHERE age < 200", {}, "the number of values that it distinguishes is 1"),
     ("privtree", "SELECT age, COUNT(*) FROM people GROUP BY age", {}, "it is over age, not over two numeric columns"),
     ("privtree", "SELECT sex, age, COUNT(*) FROM people GROUP BY sex, age", {}, "it is over sex, age, not over two numeric columns"),
     ("privtree", "SELECT SUM(cost) FROM visits WHERE year > 2018 AND cost > 3", {}, "it has a SUM, and boxes are split by counts"),

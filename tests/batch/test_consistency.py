@@ -46,7 +46,7 @@ def test_numbers_become_those_of_one_table(method: str, noisy: Connection) -> No
     assert all(row[2] == int(row[2]) for row in rows) and (method == "ols" or min(row[2] for row in rows) >= 0)
     if method != "ols":
         agree(rows, 0)
-    assert any(f"fitted to the numbers by {method}, in whole numbers" in note for note in cursor.notes)
+    assert any(f"fitted to the noisy numbers by {method}, in whole numbers" in note for note in cursor.notes)
     assert any(note.startswith(f"{method}: ") and "best for all: " in note for note in cursor.notes)
 
 
@@ -63,7 +63,7 @@ def test_what_noise_makes_negative_is_raised(noisy: Connection) -> None:
     """Noise of scale 50 and more on cells of 20."""
     assert min(row[2] for row in noisy.execute(CUBE.format("consistency = 'none'")).fetchall()) < 0
     cursor = noisy.execute(CUBE.format("consistency = 'sequential'"))
-    assert min(row[2] for row in cursor.fetchall()) >= 0 and any("none is negative" in note for note in cursor.notes)
+    assert min(row[2] for row in cursor.fetchall()) >= 0 and any("no number is negative" in note for note in cursor.notes)
 
 
 def test_a_public_total_is_kept(noisy: Connection) -> None:
@@ -82,12 +82,12 @@ def test_sums_of_both_signs_stay_as_they_are(noisy: Connection) -> None:
     text = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.02{}) active, SUM(income - 50000), COUNT(*) FROM people GROUP BY ROLLUP(active)"
     cursor = noisy.execute(text.format(", consistency = 'nnls'"))
     rows = cursor.fetchall()
-    assert min(row[2] for row in rows) >= 0 and len([note for note in cursor.notes if "fitted to the numbers" in note]) == 1
+    assert min(row[2] for row in rows) >= 0 and len([note for note in cursor.notes if "fitted to the noisy numbers" in note]) == 1
 
 
 def test_explain_tells_of_public_shapes_and_spends_nothing(noisy: Connection) -> None:
     told = str(noisy.explain(CUBE.format("consistency = 'nnls', rounding = 'whole'")))
-    assert "afterwards a table is fitted to the numbers by nnls, in whole numbers" in told
+    assert "afterwards a table is fitted to the noisy numbers by nnls, in whole numbers" in told
     assert "nnls if there are no rows: squared errors of the total " in told and "spread evenly" in told and "all in one cell" in told
     assert "best for all: " in told and not noisy.session.ledger.entries("person")
     assert "nnls if there are 500 rows, spread evenly: squared errors of the total 0, by year" in str(
@@ -102,12 +102,12 @@ def test_a_fit_that_fails_returns_what_was_paid_for(failure: Exception, noisy: C
     monkeypatch.setattr(consistency, "fit", failing)
     cursor = noisy.execute(CUBE.format("consistency = 'nnls'"))
     assert min(row[2] for row in cursor.fetchall()) < 0 and len(noisy.session.ledger.entries("person")) == 1
-    assert any("nnls found no table, so the numbers are shown as measured" in note for note in cursor.notes)
+    assert any("nnls found no table, so the measured numbers are shown unchanged" in note for note in cursor.notes)
 
 
 WRONG = [
-    ("consistency = 'positive'", "there is no consistency 'positive'", "'positive'"), ("rounding = 'whole'", "rounding is for the numbers of a fitted table", "'whole'"),
-    ("total = 3", "total is for the numbers of a fitted table", "3"), ("consistency = 'nnls', total = -1", "total must be a whole number from 0", "-1"),
+    ("consistency = 'positive'", "there is no consistency 'positive'", "'positive'"), ("rounding = 'whole'", "rounding applies only to a fitted table", "'whole'"),
+    ("total = 3", "total applies only to a fitted table", "3"), ("consistency = 'nnls', total = -1", "total must be a whole number from 0", "-1"),
     ("consistency = 'nnls', rounding = 'up'", "there is no rounding 'up'", "'up'"),
 ]
 
@@ -139,6 +139,6 @@ def test_what_has_no_fitted_table_is_told_before_any_charge(text: str, reason: s
 
 def test_large_workloads_are_refused_before_any_charge(noisy: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "MOST_CELLS", 10)
-    with pytest.raises(OptionError, match="too large for nnls: it fits 10 cells at most, and here are ") as caught:
+    with pytest.raises(OptionError, match="too large for nnls: it fits at most 10 cells, and here there are ") as caught:
         noisy.execute(CUBE.format("consistency = 'nnls'"))
     assert caught.value.span is not None and not noisy.session.ledger.entries("person")

@@ -13,7 +13,7 @@ from support.sessions import reader_of, session_of
 
 from dpsql.answers.answer import Answer
 from dpsql.audit.exact import Exact
-from dpsql.batch.workload_plan import apart
+from dpsql.batch.workload_plan import with_uncorrelated_errors
 from dpsql.engine.batches import batch_of, batch_steps, linear_of
 from dpsql.engine.session import Session
 from dpsql.engine.single import bound_to
@@ -59,7 +59,7 @@ def test_intervals_of_shares_cover_as_often_as_they_say(price: str, people: int,
 def test_pieces_have_the_covariances_of_the_errors() -> None:
     """Also where one is a multiple of another, and where a cell has none."""
     weights = [np.array([[1.0, 0.0], [0.0, 0.0]]), np.array([[1.0, 2.0], [0.0, 3.0]]), np.array([[2.0, 0.0], [0.0, 0.0]])]
-    a, b, c = apart([0, 2, 5], [constant(np.zeros(2))] * 3, weights, NoiseTerm(kind="normal", scale=1.0))
+    a, b, c = with_uncorrelated_errors([0, 2, 5], [constant(np.zeros(2))] * 3, weights, NoiseTerm(kind="normal", scale=1.0))
     assert np.allclose(a.deviations, [1, 0]) and np.allclose(b.deviations, [5**0.5, 3])
     assert np.allclose((a + b).deviations, [8**0.5, 3]) and np.allclose((c - a * 2.0).deviations, 0, atol=1e-6)
     assert np.allclose((a - b).deviations, [2, 3])

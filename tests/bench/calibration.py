@@ -33,7 +33,7 @@ from dpsql.audit.exact import Exact
 from dpsql.audit.prepared import Batched, Remembering
 from dpsql.batch.workload_answers import Answers
 from dpsql.dbapi import Connection
-from dpsql.engine.charging import Bill, Charged
+from dpsql.engine.charging import Charged, ChargeRequest
 from dpsql.engine.decide import decide
 from dpsql.engine.opening import ConnectionTerms, open_session
 from dpsql.engine.session import Session
@@ -129,7 +129,7 @@ def released(case: Case, asked: Asked, runs: int) -> Iterator[Any]:
 
 def paid(plan: Charged[Any]) -> Any:
     due = plan.bill()
-    assert isinstance(due, Bill), "a free answer"
+    assert isinstance(due, ChargeRequest), "a free answer"
     return plan.session.kernel._serve(due.steps, due.cost)
 
 

@@ -92,7 +92,7 @@ def test_what_has_no_counterpart_becomes_a_comment_at_its_place() -> None:
     assert "COALESCE(income, 0)" in notes["income"] and "sensitivity" in notes["income"]
     assert "lower = 0 alone" in notes["height"]
     assert "lower and upper left out" in notes["born"]
-    assert "unknown type" in notes["photo"]
+    assert "its type is unknown" in notes["photo"]
     assert "colour left out" in notes['"blood group"']
     assert "private_id" in notes["pid"]
     assert "engine: postgres is left out" in text
@@ -153,7 +153,7 @@ def test_two_kinds_of_entities() -> None:
     assert {name: budget.entity for name, budget in policy.budgets.items()} == {"user": "user", "firm": "firm"}
     assert policy.tables["u"].rows_per_entity == {"firm": 2}
     assert "what is spent on them adds up" in " ".join(text.replace("#", " ").split())
-    assert "cannot be asked about" in around(text, "[tables.v]")
+    assert "cannot be queried" in around(text, "[tables.v]")
 
 
 def test_merged_and_shared_parts_of_yaml() -> None:

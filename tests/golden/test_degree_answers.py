@@ -202,20 +202,20 @@ def test_edges_are_protected_by_the_algebra_of_groups(tmp_path: Path) -> None:
 
 
 NEAR = [
-    ("SELECT a, COUNT(*) FROM (SELECT a, COUNT(*) AS degree FROM follows GROUP BY a) AS t GROUP BY a", "which a has which number"),
-    ("SELECT COUNT(DISTINCT a) FROM (SELECT a, COUNT(*) AS degree FROM follows GROUP BY a) AS t", "which a has which number"),
-    ("SELECT COUNT(*) FROM (SELECT a, COUNT(*) AS degree FROM follows GROUP BY a) AS t WHERE a > 3", "which a has which number"),
+    ("SELECT a, COUNT(*) FROM (SELECT a, COUNT(*) AS degree FROM follows GROUP BY a) AS t GROUP BY a", "the number of rows of a particular a"),
+    ("SELECT COUNT(DISTINCT a) FROM (SELECT a, COUNT(*) AS degree FROM follows GROUP BY a) AS t", "the number of rows of a particular a"),
+    ("SELECT COUNT(*) FROM (SELECT a, COUNT(*) AS degree FROM follows GROUP BY a) AS t WHERE a > 3", "the number of rows of a particular a"),
     ("SELECT degree, COUNT(*) FROM (SELECT kind, COUNT(*) AS degree FROM follows GROUP BY kind) AS t GROUP BY degree",
      "grouped by kind, which is neither of the two"),
     ("SELECT degree, COUNT(*) FROM (SELECT a + 1 AS c, COUNT(*) AS degree FROM follows GROUP BY c) AS t GROUP BY degree",
      "which is neither of the two"),
     ("SELECT degree, COUNT(*) FROM (SELECT a, kind, COUNT(*) AS degree FROM follows GROUP BY a, kind) AS t GROUP BY degree",
      "and by nothing else"),
-    ("SELECT AVG(total) FROM (SELECT a, SUM(weight) AS total FROM follows GROUP BY a) AS t", "only the number for each entity can be used"),
+    ("SELECT AVG(total) FROM (SELECT a, SUM(weight) AS total FROM follows GROUP BY a) AS t", "only their number per entity can be used"),
     ("SELECT degree, COUNT(*) FROM (SELECT a, COUNT(DISTINCT b) AS degree FROM follows GROUP BY a) AS t GROUP BY degree",
-     "only the number for each entity can be used"),
+     "only their number per entity can be used"),
     ("SELECT degree, COUNT(*) FROM (SELECT a, COUNT(*) FILTER (WHERE kind = 'fan') AS degree FROM follows GROUP BY a) AS t "
-     "GROUP BY degree", "only the number for each entity can be used"),
+     "GROUP BY degree", "only their number per entity can be used"),
     (f"SELECT MEDIAN(degree) FROM {OUT}", "MEDIAN\\(degree\\) is not answered"),
     (f"SELECT degree, COUNT(*) FROM {OUT} WHERE degree > 5000 GROUP BY degree", "no degree from 1 to 1024"),
 ]

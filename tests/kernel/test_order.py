@@ -17,7 +17,7 @@ from dpsql.trusted.declarations.account_limits import LATE
 from dpsql.trusted.declarations.tables import Column, OwnerPath, Table
 from dpsql.trusted.kernel import run as kernel_run
 from dpsql.trusted.kernel.run import Kernel, Leave
-from dpsql.trusted.kernel.taken import taken
+from dpsql.trusted.kernel.taken import copied_request
 from dpsql.trusted.measurements.noisy_sums import NoisySums
 from dpsql.trusted.noise.integer import DiscreteLaplace
 from dpsql.trusted.plan.certificate import Unbounded
@@ -154,7 +154,7 @@ UNBOUNDED = Scan(table=replace(TABLE, unique=()), columns=(("a", "id"),), owners
 def test_a_plan_for_which_any_number_of_rows_can_move_has_no_certificate(plan: Any) -> None:
     seen: Any = Seen()
     with pytest.raises(Unbounded):
-        Kernel(seen, seen, seen)._certify(taken(plan))
+        Kernel(seen, seen, seen)._certify(copied_request(plan))
 
 
 def test_files_are_checked_by_their_reader() -> None:

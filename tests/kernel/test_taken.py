@@ -20,7 +20,7 @@ from dpsql.trusted.declarations.tables import Column, OwnerPath, Table
 from dpsql.trusted.field_types import NumberRange
 from dpsql.trusted.kernel import shapes
 from dpsql.trusted.kernel.run import Kernel
-from dpsql.trusted.kernel.taken import HANDED, MADE, forms_of, taken
+from dpsql.trusted.kernel.taken import HANDED, MADE, copied_request, forms_of
 from dpsql.trusted.matrices.blocks import IntegerBlock
 from dpsql.trusted.matrices.matrices import AllStretches, Centre, Halves, Prefixes, Root, Stacked, Stretches, Sum, Unit, Written
 from dpsql.trusted.measurements.above_threshold import AboveThresholdOfCounts, AboveThresholdOfSums, AboveThresholdOfTests, Rising
@@ -272,7 +272,7 @@ def test_every_field_may_hold_something_and_not_everything(kind: type) -> None:
 def test_a_value_inside_itself_is_refused() -> None:
     plan = replace(VIEW)
     tampered(plan, input=plan)
-    with pytest.raises(TypeError, match="a part of itself"):
+    with pytest.raises(TypeError, match="contains itself"):
         run(replace(HONEST["NoisySums"], plan=replace(TALLY, input=plan)))
 
 
@@ -280,7 +280,7 @@ def test_values_in_values_without_end_are_refused() -> None:
     deep: Any = VIEW
     for _ in range(10**5):
         deep = Filter(input=deep, condition=Literal(value=True, type=Type.BOOLEAN))
-    with pytest.raises(ValueError, match="inside each other"):
+    with pytest.raises(ValueError, match="nested too deeply"):
         run(replace(HONEST["NoisySums"], plan=replace(TALLY, input=deep)))
 
 
@@ -317,7 +317,7 @@ def test_a_field_that_is_not_as_described_is_refused_before_the_charge(told: str
 @pytest.mark.parametrize("name", HONEST)
 def test_an_honest_request_is_copied(name: str) -> None:
     request = HONEST[name]
-    copy = taken(request)
+    copy = copied_request(request)
     assert copy == request and copy is not request and type(copy) is type(request)
     assert all(mine is not theirs for mine, theirs in zip(copy.plans, request.plans, strict=True))
 
@@ -353,7 +353,7 @@ def test_what_a_class_remembers_is_forgotten() -> None:
     plan = replace(VIEW)
     vars(plan)["fields"], vars(plan)["max_frequencies"], vars(plan)["ranking"] = (), {frozenset(): 1}, "nothing"
     request = replace(HONEST["NoisySums"], plan=replace(TALLY, input=plan))
-    copy = taken(request).plan.input
+    copy = copied_request(request).plan.input
     assert type(copy) is Truncate and not {"fields", "max_frequencies", "ranking"} & vars(copy).keys()
 
 
@@ -369,8 +369,8 @@ FORGED: dict[str, Callable[[Any], None]] = {
 
 @pytest.mark.parametrize("forge", FORGED.values(), ids=FORGED)
 def test_what_is_forged_later_does_not_change_the_copy(forge: Callable[[Any], None]) -> None:
-    request = taken(HONEST["NoisySums"])  # so that others see nothing of it
-    copy = taken(request)
+    request = copied_request(HONEST["NoisySums"])  # so that others see nothing of it
+    copy = copied_request(request)
     assert copy == HONEST["NoisySums"]
     forge(request)
     assert copy == HONEST["NoisySums"] != request
@@ -379,21 +379,21 @@ def test_what_is_forged_later_does_not_change_the_copy(forge: Callable[[Any], No
 @pytest.mark.parametrize("told", ["a limit of rows", "a condition"])
 def test_what_is_forged_between_a_view_and_its_request_is_not_gone_by(told: str) -> None:
     """A view that was checked before the script began is the one that is read, as it was then, whatever the script makes of it."""
-    request, held = taken(HONEST["NoisySums"]), dict[int, tuple[Any, Any]]()
-    view = taken(request.plan.input, held)
+    request, held = copied_request(HONEST["NoisySums"]), dict[int, tuple[Any, Any]]()
+    view = copied_request(request.plan.input, held)
     FORGED[told](request)
     assert request.plan.input != VIEW
-    copy = taken(request, held)
+    copy = copied_request(request, held)
     assert copy.plan.input is view and copy == HONEST["NoisySums"]
-    assert taken(request).plan.input == request.plan.input, "a later request is copied anew"
+    assert copied_request(request).plan.input == request.plan.input, "a later request is copied anew"
 
 
 def test_a_whole_number_that_a_float_holds_is_given_for_one() -> None:
     for scale in (1, 2**53):
-        assert taken(DiscreteLaplace(scale=scale)) == DiscreteLaplace(scale=float(scale))
+        assert copied_request(DiscreteLaplace(scale=scale)) == DiscreteLaplace(scale=float(scale))
     for scale in (2**53 + 1, -(2**53) - 1):
         with pytest.raises(ValueError, match=r"2\^53"):
-            taken(DiscreteLaplace(scale=scale))
+            copied_request(DiscreteLaplace(scale=scale))
 
 
 def test_values_of_which_their_class_takes_no_such_fields_are_refused() -> None:
@@ -406,8 +406,8 @@ def test_values_of_which_their_class_takes_no_such_fields_are_refused() -> None:
 def test_what_was_one_object_is_one_again() -> None:
     """What several tests of one plan cost rests on that; and plans that were two stay two."""
     both = NoisyFlipDistance(tests=(TESTS[0], replace(TESTS[0], forms=(Form(at=0, sign=-1, constants=(9,)),))), noise=LAPLACE)
-    one, other = taken(both).plans
+    one, other = copied_request(both).plans
     assert one is other
     apart = replace(both, tests=(TESTS[0], replace(TESTS[0], plan=replace(TESTS[0].plan))))
-    one, other = taken(apart).plans
+    one, other = copied_request(apart).plans
     assert one == other and one is not other

@@ -20,7 +20,7 @@ from support.requests import cost_of
 from dpsql.audit.epsilon import lower_bound
 from dpsql.audit.exact import Exact
 from dpsql.trusted.accounting.cost import FREE, Cost
-from dpsql.trusted.kernel.taken import taken
+from dpsql.trusted.kernel.taken import copied_request
 from dpsql.trusted.measurements import buckets
 from dpsql.trusted.measurements.boxes import Leaves, Tree
 from dpsql.trusted.measurements.buckets import Buckets, Numbered, Partition, height
@@ -171,7 +171,7 @@ def test_what_is_not_bounded_is_refused() -> None:
     with pytest.raises(ValueError, match="every height"):
         cost_of(Partition(view=VIEW, axis=numbered(4), summand=Count(), scale=1.0, log_priors=(0,)), certificate(1))
     with pytest.raises(ValueError, match="number"):
-        taken(Numbered(column="a", values=(1, 2), numbers=(0,)))
+        copied_request(Numbered(column="a", values=(1, 2), numbers=(0,)))
     assert request_of(4, 1.0).cost(Certificate(below=Stability(rows=0), summands=())) == Cost(epsilon=Fraction(0), rho=Fraction(0))
     assert request_of(4, 2.0).cost(certificate(7)).epsilon == 7
 
@@ -283,18 +283,18 @@ def test_trees_without_a_bound_are_refused() -> None:
 
 def test_cells_of_a_tree_are_numbered_in_62_bits() -> None:
     """Numbers have as many bits for each axis as the longest one needs: 10 times 6, and 9 times 7."""
-    assert taken(tree_of((1, *[64] * 9))).children == 2**10
+    assert copied_request(tree_of((1, *[64] * 9))).children == 2**10
     with pytest.raises(ValueError, match="too many cells"):
-        taken(tree_of((*[2] * 8, 65)))
+        copied_request(tree_of((*[2] * 8, 65)))
     with pytest.raises(ValueError, match="too many halves"):
-        taken(tree_of((2,) * 11))
+        copied_request(tree_of((2,) * 11))
 
 
 def test_no_depth_of_a_tree_has_a_bias_that_a_word_does_not_hold() -> None:
     """Four depths: three halvings, and none."""
-    assert taken(tree_of((8, 8), decay=2**60)).decay == 2**60
+    assert copied_request(tree_of((8, 8), decay=2**60)).decay == 2**60
     with pytest.raises(ValueError, match="too large"):
-        taken(tree_of((8, 8), decay=2**60 + 1))
+        copied_request(tree_of((8, 8), decay=2**60 + 1))
 
 
 # -- what samples tell

@@ -23,7 +23,7 @@ from dpsql.catalog.policy import parse_policy
 from dpsql.catalog.schema import fit
 from dpsql.frozen import replace
 from dpsql.trusted.kernel.publics import Publics
-from dpsql.trusted.kernel.taken import taken
+from dpsql.trusted.kernel.taken import copied_request
 from dpsql.trusted.matrices.blocks import IntegerBlock
 from dpsql.trusted.matrices.matrices import Prefixes, Sum, Unit
 from dpsql.trusted.measurements import block_sums
@@ -125,7 +125,7 @@ def test_rows_with_other_values_are_taken_for_one_of_the_list(name: str, reader:
             np.delete(found, rest) == np.delete(listed, rest)).all()
         counted = tuple(place for place in range(len(AXES[name])) if place != rest)
         axis = Axis(column=name, values=AXES[name], rest=rest, counted=counted)
-        assert taken(axis) == axis
+        assert copied_request(axis) == axis
         block = IntegerBlock(axes=(0,), matrices=(Unit(axis.size),), scale=1.0)
         asked = replace(request, axes=(axis,), blocks=(block,))
         (answers,) = asked.release(context(reader), None).answers  # type: ignore[arg-type]

@@ -28,7 +28,7 @@ from dpsql.questions.no_public_facts import NoPublicFacts
 from dpsql.trusted.accounting.cost import FREE, Account, Cost, concentrated, pure
 from dpsql.trusted.field_types import WIDEST
 from dpsql.trusted.kernel.run import Kernel
-from dpsql.trusted.kernel.taken import taken
+from dpsql.trusted.kernel.taken import copied_request
 from dpsql.trusted.measurements.above_threshold import (
     SUM_GRAIN,
     AboveThresholdOfCounts,
@@ -233,16 +233,16 @@ def test_overlapping_segments_are_refused(people: Node, segments: list[tuple[int
 
 def test_a_segment_has_fewer_than_2_to_the_62_values_and_one_or_more() -> None:
     for high in (2**62 - 1, 0):
-        assert taken(Segment(low=0, high=high, target=HALF)).high == high
+        assert copied_request(Segment(low=0, high=high, target=HALF)).high == high
     for high in (2**62, -1):
         with pytest.raises(ValueError, match="in order"):
-            taken(Segment(low=0, high=high, target=HALF))
+            copied_request(Segment(low=0, high=high, target=HALF))
 
 
 def test_segments_are_listed_for_every_cell(people: Node) -> None:
     by_sex, whole = Ranks(input=people, keys=("s",), column="a", grid=GRID), (Segment(low=0, high=100, target=HALF),)
     for segments in ((whole,), (whole,) * 3, ((), ())):
-        with pytest.raises(ValueError, match="for every cell"):
+        with pytest.raises(ValueError, match="every cell needs"):
             cost_of(Select(plan=by_sex, cells=(("f",), ("m",)), segments=segments, scale=4.0), below(1))
 
 
@@ -362,11 +362,11 @@ def test_every_threshold_is_of_one_of_the_sums(people: Node) -> None:
 def test_the_widest_noise_of_a_comparison_fits_into_64_bits(people: Node) -> None:
     plain = Within(plan=tally(people), cells=((),), forms=(Form(at=0, sign=1, constants=(-2,)),))
     request = AboveThresholdOfTests(tests=(plain,), most=1, limits=(0,) * 20, scale_limit=2.0, scale_query=WIDEST / 2**19)
-    assert taken(request) == request
+    assert copied_request(request) == request
     with pytest.raises(ValueError, match="64 bits"):
-        taken(replace(request, scale_query=WIDEST / 2**19 * 1.01))
+        copied_request(replace(request, scale_query=WIDEST / 2**19 * 1.01))
     with pytest.raises(ValueError, match="1 to 20 limits"):
-        taken(replace(request, limits=(0,) * 21, scale_query=2.0))
+        copied_request(replace(request, limits=(0,) * 21, scale_query=2.0))
 
 
 def test_a_test_that_computes_one_end_of_its_interval_is_not_compared_side_by_side(people: Node) -> None:

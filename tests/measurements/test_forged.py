@@ -14,7 +14,7 @@ from support.forged import tampered
 from dpsql.frozen import replace
 from dpsql.trusted.accounting.cost import FREE, Cost
 from dpsql.trusted.field_types import WIDEST
-from dpsql.trusted.kernel.taken import taken
+from dpsql.trusted.kernel.taken import copied_request
 from dpsql.trusted.matrices.blocks import IntegerBlock
 from dpsql.trusted.matrices.matrices import Sum, Unit, Written
 from dpsql.trusted.measurements.above_threshold import AboveThresholdOfCounts
@@ -74,7 +74,7 @@ def test_what_is_whole_has_a_cost() -> None:
     assert FAR_COUNT.cost(certificate(3)) == Cost(epsilon=5 * each, rho=5 * each**2 / 8)
     assert PARENTS.cost(certificate(3)).epsilon == Fraction(4 * 2 * 3, 6)
     assert KINKED.cost(certificate(3)).epsilon == Fraction(3 * 3, 6)
-    assert taken(forged(KINKED, score=ConvexInformation(kinks=(1,)))).cost(certificate(3)).epsilon == Fraction(3, 6)
+    assert copied_request(forged(KINKED, score=ConvexInformation(kinks=(1,)))).cost(certificate(3)).epsilon == Fraction(3, 6)
     public = replace(certificate(), below=Stability(rows=0))
     assert public.below.public and BLOCKS.cost(public) == FARTHEST.cost(public) == FREE
     assert FAR_COUNT.cost(public) == PARENTS.cost(public) == FREE
@@ -261,14 +261,14 @@ WRONG: dict[str, Callable[[], Any]] = {
 @pytest.mark.parametrize("rows", [0, 1], ids=["public", "private"])
 def test_what_is_wrong_has_no_cost(make: Callable[[], Any], rows: int) -> None:
     with pytest.raises((TypeError, ValueError)):
-        taken(make()).cost(replace(certificate(), below=Stability(rows=rows)))
+        copied_request(make()).cost(replace(certificate(), below=Stability(rows=rows)))
 
 
 @pytest.mark.parametrize("values", [(1, 1), (NAN, NAN), ZEROS, ("a", "a"), (None, None), ([1],), (object(),)],
                          ids=["ones", "nans", "zeros", "texts", "nulls", "list", "object"])
 def test_an_axis_is_not_made_of_equal_values(values: tuple[Any, ...]) -> None:
     with pytest.raises((TypeError, ValueError)):
-        taken(Numbered(column="a0", values=values, numbers=tuple(range(len(values)))))
+        copied_request(Numbered(column="a0", values=values, numbers=tuple(range(len(values)))))
 
 
 @pytest.mark.parametrize("summands", [(), (Sensitivity(l1=1, l2=1),) * 2, (Sensitivity(l1=None, l2=1),)], ids=["none", "two", "unbounded"])
@@ -283,16 +283,16 @@ def test_what_would_take_long_has_no_cost() -> None:
     cells = tuple(Axis(column=f"a{i}", values=tuple(range(500))) for i in range(3))
     every = IntegerBlock(axes=(0, 1, 2), matrices=(Unit(500),) * 3, scale=2.0)
     with pytest.raises(ValueError, match="too many cells"):
-        taken(replace(BLOCKS, axes=cells, blocks=(every,)))
+        copied_request(replace(BLOCKS, axes=cells, blocks=(every,)))
     with pytest.raises(ValueError, match="too many cells"):
-        taken(replace(BLOCKS, axes=cells, blocks=(replace(every, axes=(0, 1), matrices=every.matrices[:2]),) * 41))
+        copied_request(replace(BLOCKS, axes=cells, blocks=(replace(every, axes=(0, 1), matrices=every.matrices[:2]),) * 41))
     read = Constants(columns=tuple(Field(id=name, name=name, facts=Facts(type=Type.BIGINT)) for name in "nm"), rows=((1, 1),))
     sums = NoisySums(plan=GroupedSums(input=read, keys=("n", "m"), summands=(Count(),) * 2), noises=(DiscreteLaplace(scale=2.0),) * 2,
                      cells=Grid((tuple(range(2000)), tuple(range(3000)))))
     with pytest.raises(ValueError, match="too many sums"):
-        taken(sums)
+        copied_request(sums)
     rungs = GroupedSums(input=read, keys=("n",), summands=(Count(),))
     ladder = AboveThresholdOfCounts(plan=rungs, limits=(1,) * 2**16, scale_limit=2.0, scale_query=2.0)
-    assert taken(ladder).cost(certificate()).epsilon == Fraction(1)
+    assert copied_request(ladder).cost(certificate()).epsilon == Fraction(1)
     with pytest.raises(ValueError, match="rungs at most"):
-        taken(replace(ladder, limits=(1,) * (2**16 + 1)))
+        copied_request(replace(ladder, limits=(1,) * (2**16 + 1)))

@@ -15,7 +15,7 @@ from support.requests import cost_of
 
 from dpsql.audit.exact import Exact
 from dpsql.trusted.accounting.cost import FREE
-from dpsql.trusted.kernel.taken import taken
+from dpsql.trusted.kernel.taken import copied_request
 from dpsql.trusted.measurements.block_sums import Axis
 from dpsql.trusted.measurements.online_comparisons import MOST_UPDATES, Comparisons, Opened, Opening, Progress
 from dpsql.trusted.noise.integer import DiscreteGaussian, DiscreteLaplace
@@ -140,7 +140,7 @@ def test_comparisons_without_a_proof_are_refused(given: dict[str, Any]) -> None:
     opened = OPENING.opened(certificate())
     asked().check(certificate(), opened)
     with pytest.raises((TypeError, ValueError), match=r"\w+"):
-        taken(asked(**given)).check(certificate(), opened)
+        copied_request(asked(**given)).check(certificate(), opened)
 
 
 def test_what_moves_farther_than_was_paid_for_is_refused() -> None:

@@ -22,7 +22,7 @@ from support.planted_faults import PlantedFault
 from support.small_tables import equal, literal, ref, visits
 
 from dpsql.frozen import replace
-from dpsql.trusted.kernel.taken import taken
+from dpsql.trusted.kernel.taken import copied_request
 from dpsql.trusted.matrices.blocks import IntegerBlock
 from dpsql.trusted.matrices.matrices import Sum, Unit
 from dpsql.trusted.measurements import above_threshold, block_sums, flip_distance
@@ -248,10 +248,10 @@ def test_an_entity_moves_no_more_tests_than_are_paid_for(many: int, rows: int) -
 
 def test_slacks_are_those_of_some_tests_but_not_of_too_many() -> None:
     tests, noise = towns_of(1) * (MOST_TESTS + 1), DiscreteLaplace(scale=3.0)
-    assert taken(NoisyFlipDistance(tests=tests[1:], noise=noise))
+    assert copied_request(NoisyFlipDistance(tests=tests[1:], noise=noise))
     for wrong in ((), tests):
         with pytest.raises(ValueError, match="tests"):
-            taken(NoisyFlipDistance(tests=wrong, noise=noise))
+            copied_request(NoisyFlipDistance(tests=wrong, noise=noise))
 
 
 MATRICES = (np.array([[1, 1, 0], [0, 2, 5]], dtype=np.int64), np.eye(3, dtype=np.int64), np.ones((1, 3), dtype=np.int64))

@@ -29,7 +29,7 @@ from dpsql.catalog.policy import parse_policy
 from dpsql.catalog.schema import fit
 from dpsql.engine.opening import public_values
 from dpsql.frozen import replace
-from dpsql.trusted.kernel.taken import taken
+from dpsql.trusted.kernel.taken import copied_request
 from dpsql.trusted.measurements import select, smooth_quantile
 from dpsql.trusted.measurements.above_threshold import (
     SUM_GRAIN,
@@ -412,12 +412,12 @@ def test_a_cell_cannot_be_looked_at_twice(people: Scan) -> None:
     for cells in ((("f",), ("f",)), ((1,), (1.0,)), ((math.nan,), (math.nan,)), ((0.0,), (-0.0,))):
         for request in asked(plan, cells, segment):
             with pytest.raises(ValueError, match="different"):
-                taken(request)
+                copied_request(request)
     alone = Ranks(input=people, keys=(), column="a", grid=AGES)
     for cells in (((), ()), (("f",),), (("f", "m"),)):
         for request in asked(alone, cells, segment):  # type: ignore[arg-type]
             with pytest.raises(ValueError, match="different"):
-                taken(request)
+                copied_request(request)
 
 
 def asked(plan: Ranks, cells: Cells, segments: tuple[Segment, ...]) -> tuple[Select, Smooth]:
@@ -439,8 +439,8 @@ def test_too_fine_a_grid_is_not_flipped(people: Scan) -> None:
     wide = Segment(low=-3, high=2**17 - 3, target=Target(fraction=Fraction(1, 2)))
     request = Select(plan=plan, cells=((),), segments=((wide,),), scale=1.0, flip=True)
     with pytest.raises(ValueError, match="too many"):
-        taken(request)
-    assert taken(replace(request, segments=((replace(wide, high=2**17 - 4),),))).flip
+        copied_request(request)
+    assert copied_request(replace(request, segments=((replace(wide, high=2**17 - 4),),))).flip
 
 
 # -- smooth sensitivity
@@ -594,7 +594,7 @@ def test_an_empty_cell_reads_as_the_lower_bound(people: Scan) -> None:
 
 def test_a_price_without_a_smooth_bound_is_refused(people: Scan) -> None:
     with pytest.raises(ValueError, match="too small"):
-        taken(request_smooth(people, epsilon=Fraction(1, 10**11)))
+        copied_request(request_smooth(people, epsilon=Fraction(1, 10**11)))
 
 
 # -- keys
@@ -635,13 +635,13 @@ def test_counts_of_keys_are_as_private_as_they_cost_and_no_reach_is_too_long(eps
                                             (Fraction(1), Fraction(1, 10**400))])
 def test_prices_too_small_for_keys_are_refused(epsilon: Fraction, delta: Fraction) -> None:
     with pytest.raises(ValueError, match="(epsilon|delta) must be"):
-        taken(TruncatedGeometric(epsilon=epsilon, delta=delta))
+        copied_request(TruncatedGeometric(epsilon=epsilon, delta=delta))
 
 
 @pytest.mark.parametrize("sigma", [0.0, -1.0, math.inf, math.nan, 2.0**56])
 def test_thresholds_have_noise_that_can_be_drawn(sigma: float) -> None:
     with pytest.raises(ValueError, match="sigma must be"):
-        taken(GaussianThreshold(sigma=sigma, threshold=3))
+        copied_request(GaussianThreshold(sigma=sigma, threshold=3))
 
 
 def test_keys_are_kept_with_their_chance(people: Scan, effort: float) -> None:
@@ -825,7 +825,7 @@ def test_the_exact_slack_of_a_sum_is_its_flip_distance(grid: range) -> None:
         last, rows = first + draw.randint(6, 30), [draw.choice(grid) for _ in range(draw.randint(0, 5))]
         test = Within(plan=plan, cells=((),), exact=True, forms=(
             Form(at=1, sign=-1, constants=(last + 1,)), Form(at=1, sign=1, constants=(1 - first,))))
-        assert taken(test) == test
+        assert copied_request(test) == test
         slack = slack_of(test.sides([[len(rows)], [sum(rows)]], lambda listed: sorted(  # noqa: B023
             (value * listed.sign for value in rows if value * listed.sign > 0), reverse=True)), 1)  # noqa: B023
         assert (slack >= 1) == (first <= sum(rows) <= last)
@@ -842,7 +842,7 @@ def test_a_vote_has_the_log_odds_of_its_score(people: Scan) -> None:
         source = Every()
         chances = dict(source.outcomes(lambda: released(vote, Stub([(count, 0)], source), rows=3).yes))  # type: ignore[arg-type]  # noqa: B023
         assert math.log(chances[True] / chances[False]) == pytest.approx(score / (3 * 1.5), abs=1e-6)
-    assert taken(replace(plain, low=Fraction(7), high=Fraction(7))).high == 7
+    assert copied_request(replace(plain, low=Fraction(7), high=Fraction(7))).high == 7
 
 
 # -- sums

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from dpsql.trusted.measurements.reading.sorted_values import Ranked
-from dpsql.trusted.measurements.select import Segment, Target, apart, cap_of, excess, intervals
+from dpsql.trusted.measurements.select import Segment, Target, cap_of, excess, intervals, score_change
 
 HIGH = 7
 
@@ -39,7 +39,7 @@ def test_rows_that_come_and_go_move_a_weighted_choice_by_what_is_charged(fractio
                 there.pop()
             else:
                 there.append(draw.randint(0, HIGH))
-        charged = rows * apart(segment.target, segment.below, segment.above) / scale
+        charged = rows * score_change(segment.target, segment.below, segment.above) / scale
         moved = max(abs(a - b) for a, b in zip(log_chances(here, segment, scale), log_chances(there, segment, scale), strict=True))
         assert moved <= charged + 1e-9
         most = max(most, moved / charged)

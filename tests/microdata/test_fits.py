@@ -360,9 +360,9 @@ def test_single_numbers_come_before_marginals_and_these_before_cells() -> None:
 
 @pytest.mark.parametrize(("method", "sizes", "because"), [
     ("nnls", {"cells": 100_000, "sums": 500, "entries": 400_000}, None), ("nnls", {"cells": 1024, "sums": 5000, "entries": 10**6}, None),
-    ("nnls", {"cells": 100_001, "sums": 0, "entries": 100_001}, "100,000 cells at most, and here are 100,001"),
+    ("nnls", {"cells": 100_001, "sums": 0, "entries": 100_001}, "at most 100,000 cells, and here there are 100,001"),
     ("nnls", {"cells": 5000, "sums": 1501, "entries": 10**5}, "1,500 sums"), ("sequential", {"cells": 1024, "sums": 1501, "entries": 10**5}, "1,500 sums"),
-    ("max_fit", {"cells": 60, "sums": 1830, "entries": 10**5}, "1,500 sums"), ("ols", {"cells": 2000, "sums": 1500, "entries": 2**22 + 1}, "may count 4,194,304")])
+    ("max_fit", {"cells": 60, "sums": 1830, "entries": 10**5}, "1,500 sums"), ("ols", {"cells": 2000, "sums": 1500, "entries": 2**22 + 1}, "may count at most 4,194,304")])
 def test_sizes_that_take_more_than_seconds_are_named(method: str, sizes: dict[str, int], because: str | None) -> None:
     found = limits.refusal(method, **sizes)
     assert found is None if because is None else found is not None and because in found

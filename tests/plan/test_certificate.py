@@ -151,7 +151,7 @@ KEPT = Join(left=T, right=V, keep_left=True, condition=equal(ref(T, "t_town"), r
     (Distinct(input=Filter(input=LOST, condition=TRUE)), None, "a value disappears only with the last row that has it"),
     (MIXED, MIXED, "a group mixes the rows of many entities"),
     (Filter(input=MIXED, condition=TRUE), MIXED, "a group mixes the rows of many entities"),
-    (KEPT, KEPT, "each row meets at most one public row, and public rows are kept, which belong to no entity"),
+    (KEPT, KEPT, "each row matches at most one public row, and public rows are kept, which belong to no entity"),
     (V, V, "owned by visits.person; rows per entity not yet limited"),
     (Join(left=P, right=LOST, condition=TRUE), None, "each row belongs to the entities of both sides"),
     (Join(left=P, right=V, condition=both(equal(ref(P, "p_id"), ref(V, "v_visit")), TRUE)), None,

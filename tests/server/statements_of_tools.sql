@@ -74,14 +74,14 @@ SELECT person_id AS person_id, sex AS sex
 FROM public.people
  LIMIT 10000
 
--- # Superset: a limit of series | LIMIT inside a subquery depends on everybody's rows
+-- # Superset: a limit of series | LIMIT inside a subquery depends on the rows of all entities
 SELECT p.sex AS sex, COUNT(*) AS count
 FROM public.people AS p JOIN (SELECT active AS active__, COUNT(*) AS mme_inner__
 FROM public.people GROUP BY active ORDER BY mme_inner__ DESC
  LIMIT 2) AS anon_1 ON p.active = anon_1.active__ GROUP BY p.sex
  LIMIT 10000
 
--- # Superset: the number of rows of a table | LIMIT inside a subquery depends on everybody's rows
+-- # Superset: the number of rows of a table | LIMIT inside a subquery depends on the rows of all entities
 SELECT COUNT(*) AS rowcount
 FROM (SELECT sex AS sex, COUNT(*) AS count
 FROM public.people GROUP BY sex

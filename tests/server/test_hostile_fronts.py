@@ -23,7 +23,7 @@ from dpsql.errors import Error, Incident, IntegrityError, LedgerError, Operation
 from dpsql.frozen import replace
 from dpsql.ledgers.ledger_reports import ReportingLedger
 from dpsql.server.link.plain_values import UnreadableMessage, decoded, encoded
-from dpsql.server.link.vault_calls import CALLS, LENGTH, Fault, Made, ReleasedStep, raised, receive_answer, told
+from dpsql.server.link.vault_calls import CALLS, LENGTH, Fault, Made, ReleasedStep, fault_for_front, raised, receive_answer
 from dpsql.server.vault.vault import ServedAccount, Vault
 from dpsql.trusted.accounting.cost import Account, Cost, pure
 from dpsql.trusted.declarations.tables import Table
@@ -135,14 +135,14 @@ def test_no_error_names_a_file_of_the_owner(eve: Session, book: ReportingLedger,
     OperationalError("there is no database /srv/x", code="no-database", subject="/srv/x", try_="/srv/y"),
     OptionError("the policy does not list eve", code="analyst", try_="ada"), IntegrityError("table t in /srv/x has rows", subject="/srv/x")])
 def test_faults_of_the_owners_side_are_told_without_their_words(fault: Error) -> None:
-    shown = raised(told(fault))
+    shown = raised(fault_for_front(fault))
     assert isinstance(shown, Error) and type(shown) is type(fault) and shown.code == fault.code
     assert not any(word in f"{shown} {shown.as_dict()}" for word in ("/srv", "secret", "ada"))
 
 
 def test_what_analysts_can_mend_is_told_as_it_is() -> None:
     for fault in (SqlError("no column x", code="unknown-column"), OperationalError("the role", code="role", try_="the owner")):
-        shown = raised(told(fault))
+        shown = raised(fault_for_front(fault))
         assert isinstance(shown, Error) and shown.as_dict() == fault.as_dict()
 
 

@@ -141,7 +141,7 @@ def test_a_pace_is_of_one_statement(server: HttpRunning) -> None:
             assert ada.post("/api/query", {"sql": COUNTS} | ({} if pace is None else {"pace": pace}), **headers).status == 200
             assert kernel.pace == float(pace or 0) and type(kernel.pace) is float
     for wrong in (-1, 3600.5, "10 s", True, None, 10**400):
-        assert ada.query(COUNTS, pace=wrong).body["error"]["message"] == "pace has not its form"
+        assert ada.query(COUNTS, pace=wrong).body["error"]["message"] == "pace has the wrong form"
     sent = json.dumps({"sql": COUNTS, "pace": float("nan")}).encode()
     assert ada.ask("POST", "/api/query", sent, {"Content-Type": "application/json"}).status == 400
 

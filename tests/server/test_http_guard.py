@@ -220,10 +220,10 @@ def test_a_request_is_told_what_is_wrong_with_it_and_never_a_value(server: HttpR
     def told(reply: Reply) -> tuple[str, str | None]:
         return reply.body["error"]["message"], reply.body["error"]["try"]
 
-    assert told(ada.post("/api/query", {"query": "SELECT 1"})) == ("sql is missing; query is no field here", "GET /openapi.json")
-    assert told(ada.post("/api/query?errors=perhaps", {"sql": "SELECT 1"}))[0] == "errors has not its form"
-    assert told(ada.post("/api/query", {"sql": 1, "parameters": [[[]]]}))[0] == "sql has not its form; parameters has not its form"
-    assert told(server.client().post("/api/login", {"name": "ada", "password": ["secret word"]}))[0] == "password has not its form"
+    assert told(ada.post("/api/query", {"query": "SELECT 1"})) == ("sql is missing; query is not a field here", "GET /openapi.json")
+    assert told(ada.post("/api/query?errors=perhaps", {"sql": "SELECT 1"}))[0] == "errors has the wrong form"
+    assert told(ada.post("/api/query", {"sql": 1, "parameters": [[[]]]}))[0] == "sql has the wrong form; parameters has the wrong form"
+    assert told(server.client().post("/api/login", {"name": "ada", "password": ["secret word"]}))[0] == "password has the wrong form"
     assert told(ada.get("/api/query")) == ("GET is not allowed for this path", "POST")
 
 

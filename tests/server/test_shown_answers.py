@@ -160,7 +160,7 @@ def test_whoever_may_not_ask_any_more_is_shown_nothing(opened: Open, monkeypatch
     assert shown(seat, TEXT) is not None
 
     async def removed() -> None:
-        raise OperationalError("the user was removed or has another password", code="user")
+        raise OperationalError("the user was removed, or the password was changed", code="user")
 
     monkeypatch.setattr(seat._connection.session.kernel, "check_meanwhile", removed)
     with pytest.raises(RefusedOnWire):

@@ -17,7 +17,7 @@ from dpsql.errors import Incident, InternalError
 from dpsql.mechanisms.additive_noise import Laplace
 from dpsql.trusted.kernel.claims import Claims
 from dpsql.trusted.measurements.reading.content import Learned
-from dpsql.trusted.measurements.select import apart
+from dpsql.trusted.measurements.select import score_change
 from dpsql.trusted.noise import source
 from dpsql.trusted.noise.integer import DiscreteLaplace
 from dpsql.trusted.noise.key_selection import TruncatedGeometric
@@ -69,7 +69,7 @@ def halved_gaussian(patch: pytest.MonkeyPatch) -> None:
 
 def halved_scores(patch: pytest.MonkeyPatch) -> None:
     for module in ("dpsql.trusted.measurements.select", "dpsql.mechanisms.select.quantiles"):
-        patch.setattr(f"{module}.apart", lambda *given: Fraction(apart(*given), 2))
+        patch.setattr(f"{module}.apart", lambda *given: Fraction(score_change(*given), 2))
     patch.setattr("dpsql.mechanisms.select.quantiles.ENDS", Fraction(1, 50))  # nearly all is for the choice itself
 
 
@@ -131,9 +131,9 @@ def a_script_that_asks_twice(patch: pytest.MonkeyPatch) -> None:
 
     asked = additive_noise.measured
 
-    def twice(tasks: Any, setting: Any) -> Any:
-        yield from asked(tasks, setting)
-        return (yield from asked(tasks, setting))
+    def twice(tasks: Any, context: Any) -> Any:
+        yield from asked(tasks, context)
+        return (yield from asked(tasks, context))
 
     patch.setattr(additive_noise, "measured", twice)
 

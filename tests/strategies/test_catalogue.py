@@ -82,7 +82,7 @@ def test_the_guide_tells_of_every_name() -> None:
 def test_the_first_that_is_proven_best_is_taken() -> None:
     strategy, verdicts = best(WORKLOADS["marginals"])
     assert strategy.name == "residual-planner" and [verdict.name for verdict in verdicts] == list(GAUSSIAN)
-    assert verdicts[0].strategy is strategy and all("not tried" in verdict.because or "only by name" in verdict.because for verdict in verdicts[1:])
+    assert verdicts[0].strategy is strategy and all("not tried" in verdict.because or "only if named" in verdict.because for verdict in verdicts[1:])
     strategy, verdicts = best(WORKLOADS["products"])
     assert strategy.name == "convex" and "cells of marginals" in verdicts[0].because
 
@@ -113,4 +113,4 @@ def test_names_are_words_with_hyphens_and_take_their_strategy(noise: str) -> Non
         if not isinstance(plan(line(Prefix(8)), None), Refusal):
             found, (verdict,) = best(line(Prefix(8)), plans={name: plan})
             assert found is verdict.strategy and found.noise == noise and verdict.name == name
-    assert {v.name for v in best(line(Prefix(8)), plans=plans)[1] if "only by name" in v.because} >= BY_NAME & set(plans)
+    assert {v.name for v in best(line(Prefix(8)), plans=plans)[1] if "only if named" in v.because} >= BY_NAME & set(plans)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dpsql.trusted.accounting.cost import Cost
-from dpsql.trusted.kernel.taken import taken
+from dpsql.trusted.kernel.taken import copied_request
 from dpsql.trusted.plan.certificate import Certificate
 from dpsql.trusted.plan.expr.facts import Facts
 from dpsql.trusted.plan.node import Field
@@ -18,5 +18,5 @@ ROWS = Constants(columns=(Field(id="n", name="n", facts=Facts(type=Type.BIGINT))
 
 def cost_of(request: Any, *certificates: Certificate) -> Cost:
     """What a request costs. Raises TypeError or ValueError where the kernel would refuse it."""
-    cost: Cost = taken(request).cost(*certificates)
+    cost: Cost = copied_request(request).cost(*certificates)
     return cost

@@ -21,7 +21,7 @@ from support.seats import ScriptedSeat
 from dpsql.errors import OperationalError
 from dpsql.frozen import Frozen
 from dpsql.server.front.statements.doors import Say
-from dpsql.server.front.terms.sqlstates import told
+from dpsql.server.front.terms.sqlstates import refusal_on_wire
 from dpsql.server.front.wire.listening import ListeningServer, TlsTerms, listen_on
 from dpsql.server.front.wire.server_limits import ServerLimits
 from dpsql.server.link.login_messages import MALFORMED, FirstProof, NotProven
@@ -84,7 +84,7 @@ class CheckedSeat:
         try:
             self._check()
         except OperationalError as fault:
-            raise told(fault, "") from None
+            raise refusal_on_wire(fault, "") from None
         return self._seat.execute(*given)
 
     def __getattr__(self, name: str) -> Any:

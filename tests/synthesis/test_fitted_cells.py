@@ -88,12 +88,12 @@ def test_a_fit_that_fails_leaves_the_noisy_cells(failure: Exception, monkeypatch
 
     monkeypatch.setattr(fitted_cells, "fit", failing)
     measured = coded().measured(METHODS["nnls"], PRICE)
-    assert measured.notes == ("no table was found by nnls: this one is made of the noisy cells alone",)
+    assert measured.notes == ("nnls found no table: this one is made from the noisy cells alone",)
     assert np.array_equal(measured.model.marginal(DOMAIN.columns), np.maximum(measured.marginals[-1].values, 0))
 
 
-@pytest.mark.parametrize(("sizes", "because"), [((50, 50, 41), "100,000 cells at most, and here are 102,500"), ((60, 40, 3), "1,500 sums of several cells"),
-                                                ((2,) * 14, "in all"), ((2,) * 40, "cells at most")])
+@pytest.mark.parametrize(("sizes", "because"), [((50, 50, 41), "at most 100,000 cells, and here there are 102,500"), ((60, 40, 3), "1,500 sums of several cells"),
+                                                ((2,) * 14, "in total"), ((2,) * 40, "at most 100,000 cells")])
 def test_large_tables_are_refused(sizes: tuple[int, ...], because: str) -> None:
     domain = TableDomain(tuple(f"x{i}" for i in range(len(sizes))), sizes)
     refused = METHODS["nnls"].refusal(Coded(domain, np.zeros((1, len(sizes)), dtype=np.int64)).task(PRICE))

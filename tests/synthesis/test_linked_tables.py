@@ -261,9 +261,9 @@ def test_requests_move_no_further_on_neighbours_than_they_cost(place: Path, tmp_
 
 
 MISTAKES = {
-    f"CREATE SYNTHETIC TABLES {OWNERS}": "there is one table only",
+    f"CREATE SYNTHETIC TABLES {OWNERS}": "there is only one table",
     f"CREATE SYNTHETIC TABLES {OWNERS}, {BITES}": "bites has no foreign key to another of these tables",
-    f"CREATE SYNTHETIC TABLES {OWNERS}, other AS SELECT id, rich FROM owners": "two of these tables are of owners",
+    f"CREATE SYNTHETIC TABLES {OWNERS}, other AS SELECT id, rich FROM owners": "two of these tables are made from owners",
     f"CREATE SYNTHETIC TABLES {OWNERS}, owners_syn AS SELECT owner, year FROM visits": "two tables are named owners_syn",
     f"CREATE SYNTHETIC TABLES {OWNERS}, visits AS SELECT owner, year FROM visits": "there is a table visits already",
     f"CREATE SYNTHETIC TABLES {OWNERS}, v AS SELECT year, kind FROM visits": "v lacks owner, which names rows of owners_syn",
@@ -275,8 +275,8 @@ MISTAKES = {
     f"CREATE SYNTHETIC TABLES {OWNERS}, v AS SELECT owner, year FROM visits JOIN pets USING (owner)": "a row of one table",
     f"CREATE SYNTHETIC TABLES {OWNERS}, v AS SELECT owner, yeer FROM visits": "there is no column yeer",
     f"CREATE SYNTHETIC TABLES {OWNERS}, v AS SELECT owner, owner + 1 AS next FROM visits": "the values of next are not known",
-    f"CREATE SYNTHETIC TABLES {OWNERS}, {VISITS} OPTIONS (rho = 1, workload = 'all 2-way')": "a workload is for one table",
-    f"CREATE SYNTHETIC TABLES {OWNERS}, v AS SELECT owner, year FROM visits WHERE year > ?": "have no parameters",
+    f"CREATE SYNTHETIC TABLES {OWNERS}, {VISITS} OPTIONS (rho = 1, workload = 'all 2-way')": "a workload is for a single table",
+    f"CREATE SYNTHETIC TABLES {OWNERS}, v AS SELECT owner, year FROM visits WHERE year > ?": "cannot have parameters",
     f"CREATE SYNTHETIC TABLES {OWNERS}, {VISITS} OPTIONS (rho = 1, max_rows = 0)": "max_rows",
     f"CREATE SYNTHETIC TABLES {OWNERS}, {VISITS} OPTIONS (rho = 900)": "left",
 }

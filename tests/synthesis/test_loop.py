@@ -52,6 +52,6 @@ def test_the_example_writes_rows_and_two_reports(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(sys, "argv", [str(EXAMPLE), str(tmp_path / "out")])
     runpy.run_path(str(EXAMPLE), run_name="__main__")
     told = capsys.readouterr().out
-    assert "what it can be trusted for" in told and "20 checks:" in told
+    assert "what it can be used for" in told and "20 checks:" in told
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["people_syn.csv", "people_syn.html", "validation.html"]
     assert "SELECT AVG(education_years) FROM people WHERE education_years IS NOT NULL" in (tmp_path / "out" / "validation.html").read_text()

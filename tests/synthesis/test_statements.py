@@ -378,7 +378,7 @@ def test_explaining_costs_nothing(connection: dpsql.Connection) -> None:
                  "all 4 marginals of the workload"):
         assert said in told
     told = str(connection.explain(MAKE.replace("0.5", "0.5, workload = 'all 1-way'")))
-    assert "independent at ε = 0.5" in told and "not aim, mst" in told and "uses no columns together" in told
+    assert "independent at ε = 0.5" in told and "not aim, mst" in told and "contains no combination of columns" in told
 
 
 def test_in_python(connection: dpsql.Connection) -> None:
@@ -396,7 +396,7 @@ def test_in_the_shell(connection: dpsql.Connection, place: Path, capsys: pytest.
     words = [*SHELL, "--rows", "300", "SELECT health, income, general_health_index FROM people"]
     assert cli.main([*words, "--to", "made.csv", "--report", "made.html"]) == 0
     told = capsys.readouterr().out
-    assert "made: 300 rows of 3 columns" in told and "what it can be trusted for" in told
+    assert "made: 300 rows of 3 columns" in told and "what it can be used for" in told
     frame = duckdb.sql("SELECT * FROM 'made.csv'").df()
     assert list(frame.columns) == ["health", "income", "general_health_index"] and len(frame) == 300
     assert "made: a synthetic table" in Path("made.html").read_text(encoding="utf-8")

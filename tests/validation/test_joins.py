@@ -107,5 +107,5 @@ def test_explanations_tell_what_sums_are_held_to(tmp_path: Path) -> None:
     for options, told in (({}, "limited to a level that is learned first"), ({"clip": 5}, "limited to 5")):
         made = validated(SCORES, at, synthetic, 5, epsilon=1, **options)
         text = str(explained_validation(made.plan, at.kernel, entity="person", left=[]))
-        assert told in text and "or more entities (person) would have to come or go" in text, text
+        assert told in text and "or more entities (person) would have to be added or removed" in text, text
     assert not at.ledger.entries("person")

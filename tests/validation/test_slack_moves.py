@@ -13,7 +13,7 @@ from support.requests import cost_of
 
 from dpsql.frozen import replace
 from dpsql.trusted.accounting.cost import FREE
-from dpsql.trusted.kernel.taken import taken
+from dpsql.trusted.kernel.taken import copied_request
 from dpsql.trusted.measurements.above_threshold import AboveThresholdOfCounts, AboveThresholdOfSums, AboveThresholdOfTests, Rising
 from dpsql.trusted.measurements.flip_distance import (
     FARTHEST_END,
@@ -66,7 +66,7 @@ def test_an_exact_slack_moves_by_one_with_each_row(grid: tuple[int, int]) -> Non
         first = draw.choice([draw.randint(-30, 30), -FARTHEST_END // 2, FARTHEST_END // 4])
         last = draw.choice([first - 1, first, first + draw.randint(0, 40), FARTHEST_END // 2])
         test, k = ends(least, most, first, last), draw.randint(1, 3)
-        assert taken(test) == test
+        assert copied_request(test) == test
         rows = [draw.randint(least, most) for _ in range(draw.randint(0, 9))]
         here = slack(test, rows, k)
         assert (here >= 1) == (first <= sum(rows) <= last)
@@ -84,7 +84,7 @@ def test_an_interval_that_is_missed_on_both_sides_is_refused() -> None:
     """One row more would move the slack by as much as the list is long."""
     for first, last in ((2, 0), (10, -10), (FARTHEST_END, -FARTHEST_END), (5, 3)):
         with pytest.raises(ValueError):
-            taken(ends(0, 5, first, last))
+            copied_request(ends(0, 5, first, last))
 
 
 def test_scarcest_values_move_a_slack_by_one() -> None:
@@ -93,7 +93,7 @@ def test_scarcest_values_move_a_slack_by_one() -> None:
         first = draw.randint(-3, 8)
         last = draw.choice([first - 1, first, first + draw.randint(0, 8), 2**60])
         test = DistinctWithin(plan=Multiplicities(input=NOWHERE, keys=(), column="x"), cells=((),), first=(first,), last=(last,))
-        assert taken(test) == test
+        assert copied_request(test) == test
         rows = [draw.randint(0, 6) for _ in range(draw.randint(0, 12))]
         other = [*rows, draw.randint(0, 7)]
         found = []
@@ -112,7 +112,7 @@ def test_the_slack_of_an_extension_moves_by_one_with_each_entity() -> None:
         first = draw.randint(-3 * farthest, 3 * farthest)
         last = draw.choice([first - 1, first, first + draw.randint(0, 4 * farthest)])
         test = replace(HELD, plan=OwnerSets(input=NOWHERE, owners=tuple("pqr"[:width]), summand=Count()), level=level, first=first, last=last)
-        assert taken(test) == test
+        assert copied_request(test) == test
         held = draw.choice([draw.randint(-4 * farthest, 8 * farthest), first - 1, first, last, last + 1])
         other = held + draw.randint(-farthest, farthest)
         here, there = (slack_of(test.sides(units), 1) for units in (held, other))

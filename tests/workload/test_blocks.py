@@ -14,7 +14,7 @@ import pytest
 from support.forged import tampered
 
 import dpsql.trusted.matrices.blocks as trusted
-from dpsql.trusted.kernel.taken import taken
+from dpsql.trusted.kernel.taken import copied_request
 from dpsql.trusted.matrices.blocks import IntegerBlock, sensitivity_of
 from dpsql.trusted.matrices.matrices import (
     AllStretches,
@@ -60,7 +60,7 @@ def named(factor: Factor) -> str:
 
 @pytest.mark.parametrize("factor", some(), ids=named)
 def test_one_matrix_is_applied_and_charged_for(factor: Factor) -> None:
-    made, dense = taken(factor.matrix_of()), [[int(entry) for entry in row] for row in factor.dense().tolist()]
+    made, dense = copied_request(factor.matrix_of()), [[int(entry) for entry in row] for row in factor.dense().tolist()]
     assert (made.rows, made.n) == factor.shape == (len(dense), len(dense[0]))
     for j in range(made.n):
         unit = np.zeros(made.n, dtype=object)
@@ -187,7 +187,7 @@ FORGED: dict[str, Callable[[], Any]] = {
 def test_what_is_forged_is_not_measured(make: Callable[[], Any]) -> None:
     matrix = make()
     with pytest.raises((ValueError, TypeError)):
-        taken(IntegerBlock(axes=(0,), matrices=(matrix,), scale=1.0))
+        copied_request(IntegerBlock(axes=(0,), matrices=(matrix,), scale=1.0))
 
 
 UNFIT: dict[str, Callable[[], Factor]] = {
@@ -222,7 +222,7 @@ def test_methods_that_are_brought_are_not_called() -> None:
         with pytest.raises((AttributeError, TypeError)):
             tampered(matrix, **{name: lambda *given: (0, 0)})
     asked = IntegerBlock(axes=(0,), matrices=(matrix,), scale=1.0)
-    own = taken(asked)
+    own = copied_request(asked)
     assert own is not asked and own.matrices[0] is not matrix and own == asked
     assert sensitivity_of([own, IntegerBlock(axes=(0,), matrices=(Unit(2),), scale=1.0)], "laplace").value == 10**6 + 1
     assert own.answers(np.array([3, 4]), 7).tolist() == [3 * 10**6 + 4, -20]
@@ -231,7 +231,7 @@ def test_methods_that_are_brought_are_not_called() -> None:
 def test_what_was_looked_at_cannot_change() -> None:
     matrix = np.array([[1, 2], [3, 4]])
     factor = Dense(matrix)
-    part = taken(*integer_blocks((Block(axes=(0,), factors=(factor,), scale=1.0),)))
+    part = copied_request(*integer_blocks((Block(axes=(0,), factors=(factor,), scale=1.0),)))
     factor.matrix.flags.writeable = True
     factor.matrix[0, 0] = 10**9
     matrix[0, 1] = 10**9
@@ -239,7 +239,7 @@ def test_what_was_looked_at_cannot_change() -> None:
     with pytest.raises(ValueError):
         part.matrices[0].array.flags.writeable = True  # type: ignore[union-attr]
     asked = IntegerBlock(axes=(0,), matrices=(Written(1, 1, words(7)),), scale=1.0)
-    own = taken(asked)
+    own = copied_request(asked)
     tampered(asked.matrices[0], entries=words(10**9))
     assert own.matrices[0].powers(1) == (7,)
 
@@ -249,7 +249,7 @@ def test_every_block_has_noise(scale: Any) -> None:
     with pytest.raises(ValueError, match="noise"):
         sensitivity((Block(axes=(0,), factors=(Identity(2),), scale=scale),), "laplace")
     with pytest.raises((ValueError, TypeError)):
-        taken(IntegerBlock(axes=(0,), matrices=(Unit(2),), scale=scale))
+        copied_request(IntegerBlock(axes=(0,), matrices=(Unit(2),), scale=scale))
 
 
 @pytest.mark.parametrize("axes", [(0, 0), (-1,), (True,), (1.0,), [0], (2,), (0, 1), ("0",)])
@@ -262,7 +262,7 @@ def test_axes_are_different_and_there(axes: Any) -> None:
 def test_a_negative_entry_counts_as_much_as_a_positive_one() -> None:
     with pytest.raises(ValueError):
         PIdentity(own=np.array([-10**6, 1]), others=np.array([[10**6, 0]]))
-    asked = taken(IntegerBlock(axes=(0,), matrices=(Stacked(words(-10**6, 1), Written(1, 2, words(10**6, 0))),), scale=1.0))
+    asked = copied_request(IntegerBlock(axes=(0,), matrices=(Stacked(words(-10**6, 1), Written(1, 2, words(10**6, 0))),), scale=1.0))
     assert sensitivity_of([asked], "laplace").value == 2 * 10**6
 
 

@@ -22,7 +22,7 @@ import numpy as np
 
 from dpsql.estimates import Estimate, NoiseTerm
 from dpsql.frozen import Frozen
-from dpsql.mechanisms.mechanism import No, Setting, Shared, Verdict, Yes
+from dpsql.mechanisms.mechanism import Accepted, Context, Refused, Shared, Verdict
 from dpsql.mechanisms.truncation.extension_sums import SharedMechanism
 from dpsql.trusted.accounting.cost import Cost
 from dpsql.trusted.cached import cached_property
@@ -53,18 +53,18 @@ class JoinSensitivity(SharedMechanism):
     def _judged(self, task: Shared, allotted: Cost, cells: int) -> Verdict:
         told = self._told(task, allotted, cells)
         if not told.choices:
-            return No(because="the price is too small for a smooth bound")
-        return Yes(error=told.expected(told.noise), noise="Student's t with three degrees of freedom, scaled to the data")
+            return Refused(because="the price is too small for a smooth bound")
+        return Accepted(error=told.expected(told.noise), noise="Student's t with three degrees of freedom, scaled to the data")
 
     def _told(self, task: Shared, allotted: Cost, cells: int) -> _Told:
         return _Told(task=task, price=allotted.part(Fraction(1, max(1, cells))), residual=self._residual)
 
-    def _one(self, task: Shared, allotted: Cost, setting: Setting) -> Generator[Request, Any, Estimate]:
+    def _one(self, task: Shared, allotted: Cost, context: Context) -> Generator[Request, Any, Estimate]:
         """One request for each cell, as an entity may have joined rows in all of them."""
-        told = self._told(task, allotted, len(setting.cells))
+        told = self._told(task, allotted, len(context.cells))
         values, deviations = [], []
-        for cell in setting.cells:
-            released: Smoothed = yield told.request(in_cell(task.input, setting.keys, cell))
+        for cell in context.cells:
+            released: Smoothed = yield told.request(in_cell(task.input, context.keys, cell))
             values.append(float(released.values[0]))
             deviations.append(told.deviation(released.sizes[0]))
         return Estimate(values=np.array(values), linear=False,

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dpsql.estimates import Estimate, NoiseTerm
-from dpsql.mechanisms.mechanism import No, Ordered, Script, Setting, Task, Verdict, Yes
+from dpsql.mechanisms.mechanism import Accepted, Context, Ordered, Refused, Script, Task, Verdict
 from dpsql.trusted.accounting.cost import Cost
 from dpsql.trusted.measurements.reading.request import Request
 from dpsql.trusted.measurements.select import Target
@@ -27,31 +27,31 @@ class SmoothSensitivity:
 
     def judge(self, task: Task, allotted: Cost, cells: int) -> Verdict:
         if not isinstance(task, Ordered):
-            return No(because="it answers quantiles")
+            return Refused(because="it answers quantiles")
         if not allotted.delta:
-            return No(because="it needs a delta")
+            return Refused(because="it needs a delta")
         if any(fraction in (0, 1) for fraction in task.part.fractions):
-            return No(because="the extremes have no smooth bound below the whole range")
+            return Refused(because="extremes have no smooth bound below the whole range")
         if task.rows > 1 and cells > 1:
-            return No(because="with several groups an entity may have one row only")
-        return Yes(error=math.inf, noise="Laplace, scaled to the data")
+            return Refused(because="with several groups, an entity may have only one row")
+        return Accepted(error=math.inf, noise="Laplace, scaled to the data")
 
-    def run(self, tasks: Sequence[tuple[Task, Cost]], setting: Setting) -> Script:
+    def run(self, tasks: Sequence[tuple[Task, Cost]], context: Context) -> Script:
         found = []
         for task, allotted in tasks:
             assert isinstance(task, Ordered)
             share = Fraction(1, len(task.part.fractions))
             parts = []
             for i, fraction in enumerate(task.part.fractions):
-                parts.append((yield from _one(task, setting, i, fraction, allotted.part(share, delta=allotted.delta * share))))
+                parts.append((yield from _one(task, context, i, fraction, allotted.part(share, delta=allotted.delta * share))))
             found.append(tuple(parts))
         return found
 
 
-def _one(task: Ordered, setting: Setting, at: int, fraction: Fraction, allotted: Cost) -> Generator[Request, Any, Estimate]:
+def _one(task: Ordered, context: Context, at: int, fraction: Fraction, allotted: Cost) -> Generator[Request, Any, Estimate]:
     epsilon = allotted.as_epsilon
-    request = Smooth(plan=Ranks(input=task.input, keys=setting.keys, column=task.part.column, grid=task.part.grid,
-                                when=task.part.when), cells=setting.cells, target=Target(fraction=fraction),
+    request = Smooth(plan=Ranks(input=task.input, keys=context.keys, column=task.part.column, grid=task.part.grid,
+                                when=task.part.when), cells=context.cells, target=Target(fraction=fraction),
                      epsilon=epsilon * (1 - SIZE_SHARE), delta=allotted.delta, epsilon_size=epsilon * SIZE_SHARE)
     released: Smoothed = yield request
     top = float(task.part.grid.most)

@@ -40,7 +40,7 @@ from numpy.typing import NDArray
 
 from dpsql.estimates import Ends, Estimate, NoiseTerm, margin
 from dpsql.mechanisms.additive_noise import bought, error_of, estimates
-from dpsql.mechanisms.mechanism import Estimates, Linear, No, Occurrences, Script, Setting, Task, Verdict, Yes
+from dpsql.mechanisms.mechanism import Accepted, Context, Estimates, Linear, Occurrences, Refused, Script, Task, Verdict
 from dpsql.trusted.accounting.cost import Cost
 from dpsql.trusted.measurements.noisy_sums import MeasuredSums, NoisySums
 from dpsql.trusted.measurements.reading.request import Request
@@ -71,43 +71,43 @@ class DeclaredValues:
 
     def judge(self, task: Task, allotted: Cost, cells: int) -> Verdict:
         if not isinstance(task, Occurrences):
-            return No(because="it finds which declared values occur")
+            return Refused(because="it finds which declared values occur")
         noise = noise_of(task, allotted if task.total is None else allotted.part(LOOK))
         seen = _margin([noise], np.ones(1), len(task.values), 1 - ALARM)
         rare = f"; where many are rarer, {_told_of_total(task.total, allotted)}" if task.total is not None else ""
-        return Yes(error=seen, noise=f"values with more than {seen:.3g} entities stand out{rare}")
+        return Accepted(error=seen, noise=f"values with more than {seen:.3g} entities stand out{rare}")
 
-    def run(self, tasks: Sequence[tuple[Task, Cost]], setting: Setting) -> Script:
+    def run(self, tasks: Sequence[tuple[Task, Cost]], context: Context) -> Script:
         found: list[Estimates] = []
         for task, allotted in tasks:
             assert isinstance(task, Occurrences)
-            found.append((yield from self._one(task, allotted, setting)))
+            found.append((yield from self._one(task, allotted, context)))
         return found
 
     @staticmethod
-    def _one(task: Occurrences, allotted: Cost, setting: Setting) -> Generator[Request, Any, Estimates]:
+    def _one(task: Occurrences, allotted: Cost, context: Context) -> Generator[Request, Any, Estimates]:
         if task.total is None:
             noise = noise_of(task, allotted)
-            return told(task, [(yield from looked(task, noise, setting))], [noise])
+            return estimated_numbers(task, [(yield from looked(task, noise, context))], [noise])
         first, rest = noise_of(task, allotted.part(LOOK)), allotted.part(1 - LOOK)
-        seen = [(yield from looked(task, first, setting))]
+        seen = [(yield from looked(task, first, context))]
         on_total = bought(_moved(task.total, rest), rest)
-        if setting.cells and float((hidden(seen, [first], setting) ** 2).mean()) / 4 > on_total.variance:
+        if context.cells and float((insignificant_values(seen, [first], context) ** 2).mean()) / 4 > on_total.variance:
             released: MeasuredSums = yield NoisySums(
-                plan=GroupedSums(input=task.total.input, keys=setting.keys, summands=(task.total.summand,)),
-                cells=setting.cells, noises=(on_total,))
+                plan=GroupedSums(input=task.total.input, keys=context.keys, summands=(task.total.summand,)),
+                cells=context.cells, noises=(on_total,))
             return estimates(task.at, released.totals[0], on_total)
         second = noise_of(task, rest)
-        seen.append((yield from looked(task, second, setting)))
-        return told(task, seen, [first, second])
+        seen.append((yield from looked(task, second, context)))
+        return estimated_numbers(task, seen, [first, second])
 
 
-def looked(task: Occurrences, noise: Noise, setting: Setting) -> Generator[Request, Any, Reals]:
+def looked(task: Occurrences, noise: Noise, context: Context) -> Generator[Request, Any, Reals]:
     """The noisy shares of each cell and value, in units."""
     released: MeasuredSums = yield NoisySums(
-        plan=shares_of(task, setting.keys, order=1 if isinstance(noise, DiscreteLaplace) else 2), noises=(noise,),
-        cells=tuple((*cell, value) for cell, value in product(setting.cells, task.values)))
-    return np.array(released.totals[0][0], dtype=np.float64).reshape(len(setting.cells), len(task.values)) / UNIT
+        plan=shares_of(task, context.keys, order=1 if isinstance(noise, DiscreteLaplace) else 2), noises=(noise,),
+        cells=tuple((*cell, value) for cell, value in product(context.cells, task.values)))
+    return np.array(released.totals[0][0], dtype=np.float64).reshape(len(context.cells), len(task.values)) / UNIT
 
 
 def shares_of(task: Occurrences, keys: tuple[str, ...], *, order: int) -> GroupedSums:
@@ -123,7 +123,7 @@ def shares_of(task: Occurrences, keys: tuple[str, ...], *, order: int) -> Groupe
 
 
 def noise_of(task: Occurrences, allotted: Cost) -> Noise:
-    """The noise of shares: those of an entity have an l1 norm of one UNIT, or at rho an l2 norm."""
+    """The noise of shares. The shares of an entity have an l1 norm of one UNIT, or for rho an l2 norm of one UNIT."""
     return bought(UNIT, allotted)
 
 
@@ -138,13 +138,13 @@ def _told_of_total(total: Linear, allotted: Cost) -> str:
     return f"noise of standard deviation {math.sqrt(bought(_moved(total, rest), rest).variance):.4g} on their number"
 
 
-def hidden(seen: Sequence[Reals], noises: Sequence[Noise], setting: Setting) -> Reals:
-    """The number of values of each cell that do not stand out; the error of the answer is about half of it."""
+def insignificant_values(seen: Sequence[Reals], noises: Sequence[Noise], context: Context) -> Reals:
+    """The number of values of each cell that are not significant; the error of the answer is about half of it."""
     weights, shares = _combined(seen, noises)
-    return np.asarray((shares <= _margin(noises, weights, shares.shape[1], float(setting.confidence))).sum(axis=1))
+    return np.asarray((shares <= _margin(noises, weights, shares.shape[1], float(context.confidence))).sum(axis=1))
 
 
-def told(task: Occurrences, seen: Sequence[Reals], noises: Sequence[Noise]) -> Estimates:
+def estimated_numbers(task: Occurrences, seen: Sequence[Reals], noises: Sequence[Noise]) -> Estimates:
     """The estimated number of values that occur in each cell."""
     chances, wrong, many = occurring(seen, noises), misjudged(seen, noises), len(task.values)
     weights, shares = _combined(seen, noises)
@@ -158,7 +158,7 @@ def told(task: Occurrences, seen: Sequence[Reals], noises: Sequence[Noise]) -> E
 
 
 def misjudged(seen: Sequence[Reals], noises: Sequence[Noise]) -> Reals:
-    """For each cell, the sum of the probabilities that a value is misclassified: errors near 0 are far from independent."""
+    """For each cell, the sum of the probabilities that a value is misclassified; errors near 0 are far from independent."""
     chances = occurring(seen, noises)
     return np.asarray(np.minimum(chances, 1 - chances).sum(axis=1), dtype=np.float64)
 

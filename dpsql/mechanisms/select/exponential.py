@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dpsql.mechanisms.mechanism import No, Ordered, Script, Setting, Task, Verdict, Yes
+from dpsql.mechanisms.mechanism import Accepted, Context, Ordered, Refused, Script, Task, Verdict
 from dpsql.mechanisms.select.quantiles import QuantileSearch, searched
 from dpsql.trusted.accounting.cost import Cost
 
@@ -19,15 +19,15 @@ class Exponential:
 
     def judge(self, task: Task, allotted: Cost, cells: int) -> Verdict:
         if not isinstance(task, Ordered):
-            return No(because="it chooses values by their rank")
+            return Refused(because="it chooses values by their rank")
         search = QuantileSearch(task=task, price=allotted)
         if not search.affordable:
-            return No(because="the price is as small as the rounding of its draws")
-        return Yes(error=search.error, noise=f"ranks off by {search.error:.4g} rows or so")
+            return Refused(because="the price is as small as the rounding of its draws")
+        return Accepted(error=search.error, noise=f"ranks off by {search.error:.4g} rows or so")
 
-    def run(self, tasks: Sequence[tuple[Task, Cost]], setting: Setting) -> Script:
+    def run(self, tasks: Sequence[tuple[Task, Cost]], context: Context) -> Script:
         found = []
         for task, allotted in tasks:
             assert isinstance(task, Ordered)
-            found.append((yield from searched(QuantileSearch(task=task, price=allotted), setting)))
+            found.append((yield from searched(QuantileSearch(task=task, price=allotted), context)))
         return found

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from dpsql.frozen import replace
-from dpsql.mechanisms.mechanism import No, Ordered, Script, Setting, Task, Verdict, Yes
+from dpsql.mechanisms.mechanism import Accepted, Context, Ordered, Refused, Script, Task, Verdict
 from dpsql.mechanisms.select.quantiles import QuantileSearch, searched
 from dpsql.questions.parts import Quantiles
 from dpsql.trusted.accounting.cost import Cost
@@ -21,23 +21,23 @@ class PermuteAndFlip:
 
     def judge(self, task: Task, allotted: Cost, cells: int) -> Verdict:
         if not isinstance(task, Ordered):
-            return No(because="it chooses values by their rank")
+            return Refused(because="it chooses values by their rank")
         if len(task.part.fractions) > 1:
-            return No(because="it chooses one quantile of a column")
+            return Refused(because="it chooses one quantile of a column")
         search = QuantileSearch(task=task, price=allotted, flip=True)
         if not search.affordable:
-            return No(because="the price is as small as the rounding of its draws")
+            return Refused(because="the price is as small as the rounding of its draws")
         coarse = coarser(task.part).grid
         fits = coarse == task.part.grid  # a coarser grid is used only if the statement names this mechanism
-        return Yes(error=search.error if fits else math.inf,
-                   noise=f"ranks off by {search.error:.4g} rows or so, values in steps of {float(coarse.step):g}")
+        return Accepted(error=search.error if fits else math.inf,
+                        noise=f"ranks off by {search.error:.4g} rows or so, values in steps of {float(coarse.step):g}")
 
-    def run(self, tasks: Sequence[tuple[Task, Cost]], setting: Setting) -> Script:
+    def run(self, tasks: Sequence[tuple[Task, Cost]], context: Context) -> Script:
         found = []
         for task, allotted in tasks:
             assert isinstance(task, Ordered)
             held = replace(task, part=coarser(task.part))
-            estimates = yield from searched(QuantileSearch(task=held, price=allotted, flip=True), setting)
+            estimates = yield from searched(QuantileSearch(task=held, price=allotted, flip=True), context)
             factor = float(held.part.grid.step / task.part.grid.step)
             found.append(tuple(estimate * factor for estimate in estimates))
         return found

@@ -47,12 +47,12 @@ from numpy.typing import NDArray
 from dpsql.estimates import Ends, Estimate, NoiseTerm, constant
 from dpsql.frozen import Frozen, replace
 from dpsql.mechanisms.additive_noise import bought
-from dpsql.mechanisms.mechanism import Estimates, Ordered, Setting
+from dpsql.mechanisms.mechanism import Context, Estimates, Ordered
 from dpsql.trusted.accounting.cost import Cost
 from dpsql.trusted.cached import cached_property
 from dpsql.trusted.measurements.noisy_sums import MeasuredSums, NoisySums
 from dpsql.trusted.measurements.reading.request import Request
-from dpsql.trusted.measurements.select import ROUNDING, Segment, Select, Selected, Target, apart
+from dpsql.trusted.measurements.select import ROUNDING, Segment, Select, Selected, Target, score_change
 from dpsql.trusted.plan.operators.grouped_sums import GroupedSums
 from dpsql.trusted.plan.operators.ranks import Ranks
 from dpsql.trusted.plan.operators.summands import Count
@@ -73,7 +73,8 @@ APART = 2  # up to so many quantiles are chosen one by one
 
 
 def exponential_scale(rows: int) -> ScaleOf:
-    """The scale of the exponential mechanism for scores in which a row counts `apart`; its cost: `measurements.select.Select`."""
+    """The scale of the exponential mechanism for scores in which a row counts `score_change`; for its cost see
+    `measurements.select.Select`."""
 
     def scale(allotted: Cost, apart: int) -> float:
         if rows == 0:
@@ -86,7 +87,7 @@ def exponential_scale(rows: int) -> ScaleOf:
 
 
 def flip_scale(rows: int) -> ScaleOf:
-    """The same for permute-and-flip, for which no bounded range is proved: its epsilon counts in full."""
+    """The same for permute-and-flip. No bounded range is proved for it, so its epsilon counts in full."""
 
     def scale(allotted: Cost, apart: int) -> float:
         return 1e-9 if rows == 0 else math.nextafter(float(Fraction(rows * apart) / allotted.as_epsilon), math.inf)
@@ -106,7 +107,7 @@ class QuantileStep(Frozen):
 
 
 def order(quantiles: int) -> tuple[tuple[QuantileStep, ...], ...]:
-    """The choices for so many quantiles, level by level."""
+    """The order in which this many quantiles are chosen, level by level."""
     if quantiles <= APART:
         return tuple((QuantileStep(at=i),) for i in range(quantiles))
     levels: list[tuple[QuantileStep, ...]] = []
@@ -145,13 +146,13 @@ class QuantileSearch(Frozen):
         return order(len(self.fractions))
 
     def fraction(self, step: QuantileStep) -> Fraction:
-        """The quantile among the rows between its neighbours."""
+        """The quantile of a step, relative to the rows between its neighbours."""
         low = self.fractions[step.below] if step.below is not None else Fraction(0)
         high = self.fractions[step.above] if step.above is not None else Fraction(1)
         return (self.fractions[step.at] - low) / (high - low)
 
     def target(self, step: QuantileStep) -> Target:
-        """The target of a step. MIN and MAX aim inside the data; the targets of quantiles beside them are corrected for that."""
+        """The target of a step. MIN and MAX aim inside the data; the targets of quantiles next to them are corrected for that."""
         fraction = self.fraction(step)
         rows = Fraction(self.aims[step.at])
         for place, weight in ((step.below, 1 - fraction), (step.above, fraction)):
@@ -160,7 +161,7 @@ class QuantileSearch(Frozen):
 
     @cached_property
     def aims(self) -> tuple[int, ...]:
-        """The number of rows above its rank at which each quantile aims."""
+        """For each quantile, the number of rows above its rank at which it aims."""
         signs = {Fraction(0): 1, Fraction(1): -1}
         return tuple(signs.get(p, 0) * math.ceil(EXTREME * errors[-1])
                      for p, errors in zip(self.fractions, self.errors, strict=True))
@@ -170,11 +171,12 @@ class QuantileSearch(Frozen):
         """The scale of the scores of each level."""
         share = self.price.part((1 - self.ends_share) / len(self.levels))
         scale_of = flip_scale(self.task.rows) if self.flip else exponential_scale(self.task.rows)
-        return tuple(scale_of(share, max(apart(Target(fraction=self.fraction(step))) for step in level)) for level in self.levels)
+        return tuple(scale_of(share, max(score_change(Target(fraction=self.fraction(step))) for step in level))
+                     for level in self.levels)
 
     @cached_property
     def errors(self) -> tuple[tuple[float, ...], ...]:
-        """For each quantile the scales of the independent errors in its rank, its own last.
+        """For each quantile, the scales of the independent errors in its rank, with its own last.
 
         P(error > x) falls as exp(-x / scale). The segment in which a quantile is chosen moves with the errors of its neighbours.
         """
@@ -204,13 +206,15 @@ class QuantileSearch(Frozen):
 
     @cached_property
     def end_scale(self) -> float:
-        """The scale of the scores of ends. The lower and the upper ends of several quantiles are two separate choices."""
+        """The scale of the scores of interval ends. The lower and the upper ends of several quantiles are two separate
+        choices."""
         share = self.ends_share * (1 - COUNTED * self.counts) / min(2, len(self.fractions))
         return exponential_scale(self.task.rows)(self.price.part(share), WEIGHTS)
 
     @property
     def counts(self) -> bool:
-        """Whether there are ends between two quantiles; MIN and MAX do not count, as they take the ends of the next quantile."""
+        """Whether some interval end is between two quantiles, so that rows must be counted. MIN and MAX do not matter here, as
+        they take the end of the next quantile."""
         return sum(fraction not in (0, 1) for fraction in self.fractions) + (len(self.fractions) > 2) > 1
 
     @property
@@ -219,14 +223,14 @@ class QuantileSearch(Frozen):
 
     @property
     def affordable(self) -> bool:
-        """Whether the price of each choice exceeds the rounding error of its draw."""
+        """Whether the price of each choice is large enough, compared with the rounding error of its draw."""
         try:
             return min(*self.scales, self.end_scale) > 0
         except ArithmeticError:
             return False
 
     def end(self, i: int, confidence: Fraction) -> EndChoice:
-        """How the ends of the interval of a quantile are chosen: with the weights whose ends are nearest on average."""
+        """How the ends of a quantile's interval are chosen: with the weights whose ends are nearest on average."""
         miss = 1 - float(confidence)
         tried = [EndChoice(inside=inside, scale=self.end_scale) for inside in range(1, WEIGHTS)]
         if self.fractions[i] in (0, 1):
@@ -236,13 +240,14 @@ class QuantileSearch(Frozen):
         return min(found, key=lambda one: one.usual)
 
     def beyond(self, confidence: Fraction) -> int:
-        """The number of places beyond the range, which ends take if there are few rows."""
+        """The number of places added beyond the range; ends are put there if there are few rows."""
         wanted = Fraction(self.most + 1, 2) / (1 - confidence)
         return min(math.ceil(wanted), 1 << MOST_BITS)
 
     @property
     def ties(self) -> int:
-        """The number of bits that break ties between rows of one value, which quantiles chosen jointly may have to split."""
+        """The number of bits that break ties between rows with the same value, which quantiles chosen jointly may have to
+        split."""
         return min(MOST_TIES, MOST_BITS - self.most.bit_length()) if len(self.fractions) > APART else 0
 
 
@@ -267,7 +272,7 @@ class EndChoice(Frozen):
         return replace(self, rows=rows)
 
     def beyond_error(self, error: float, chance: float) -> EndChoice:
-        """The same choice with the fewest rows at which q is missed with this probability at most, up to an eighth of a scale."""
+        """The same choice with the fewest rows at which q is missed with at most this probability, up to an eighth of a scale."""
         low, high = 0.0, self.inner + error
         while self.away(high).missed(error) > chance:
             low, high = high, 2 * high
@@ -277,7 +282,7 @@ class EndChoice(Frozen):
         return self.away(high)
 
     def missed(self, error: float) -> float:
-        """The probability that the end lies fewer rows from v than the error of v, if v is off to that side: the mean of
+        """The probability that the end is fewer rows away from v than the error of v, if v is off to that side: the mean of
         exp(-x / error) for x > 0 with a density proportional to exp(-(rows - x) / inner) inside, exp(-(x - rows) / outer)
         beyond."""
         away, gap = math.exp(-self.rows / self.inner), 1 / error - 1 / self.inner
@@ -294,28 +299,28 @@ class EndChoice(Frozen):
 # -- the choices
 
 
-def searched(search: QuantileSearch, setting: Setting) -> Generator[Request, Any, Estimates]:
-    """Chooses all quantiles of a task, and the ends of their intervals."""
-    if not setting.cells:  # no group was selected
+def searched(search: QuantileSearch, context: Context) -> Generator[Request, Any, Estimates]:
+    """Choose all quantiles of a task, and the ends of their intervals."""
+    if not context.cells:  # no group was selected
         return tuple(constant(np.zeros(0)) for _ in search.fractions)
-    chosen = np.sort((yield from _chosen(search, setting)), axis=1)
-    sides = [EndSide(search=search, sign=sign, confidence=setting.confidence) for sign in (-1, 1)]
+    chosen = np.sort((yield from _chosen(search, context)), axis=1)
+    sides = [EndSide(search=search, sign=sign, confidence=context.confidence) for sign in (-1, 1)]
     found: dict[int, list[dict[int, int]]] = {-1: [], 1: []}
     for together in [sides] if len(search.fractions) == 1 else [[side] for side in sides]:
         asked = [[side.segments(row) for side in together] for row in chosen.tolist()]
         released: Selected = yield Select(
-            plan=_ranks(search, setting, ties=0), cells=setting.cells, scale=search.end_scale,
+            plan=_ranks(search, context, ties=0), cells=context.cells, scale=search.end_scale,
             segments=tuple(tuple(segment for listed in cell for segment in listed.values()) for cell in asked))
         for cell, values in zip(asked, released.values, strict=True):
             rest = iter(values)
             for side, listed in zip(together, cell, strict=True):
                 found[side.sign].append({i: next(rest) for i in listed})
-    rows = (yield from _rows(search, setting)) if search.counts else np.zeros(len(chosen))
+    rows = (yield from _rows(search, context)) if search.counts else np.zeros(len(chosen))
     ends = [side.places(found[side.sign], rows) for side in sides]
-    return tuple(_estimate(search, setting, i, chosen[:, i], [places[:, i] for places in ends]) for i in range(chosen.shape[1]))
+    return tuple(_estimate(search, context, i, chosen[:, i], [places[:, i] for places in ends]) for i in range(chosen.shape[1]))
 
 
-def _chosen(search: QuantileSearch, setting: Setting) -> Generator[Request, Any, Integers]:
+def _chosen(search: QuantileSearch, context: Context) -> Generator[Request, Any, Integers]:
     """The places of all quantiles in each cell, as an array of cells by quantiles."""
     last = ((search.most + 1) << search.ties) - 1
     chosen: dict[int, list[int]] = {}
@@ -323,10 +328,10 @@ def _chosen(search: QuantileSearch, setting: Setting) -> Generator[Request, Any,
         targets = [search.target(step) for step in level]
         ranges = [[(chosen[step.below][cell] + 1 if step.below is not None else 0,
                     chosen[step.above][cell] if step.above is not None else last) for step in level]
-                  for cell in range(len(setting.cells))]
+                  for cell in range(len(context.cells))]
         segments = tuple(tuple(Segment(low=low, high=high, target=target)
                                for (low, high), target in zip(row, targets, strict=True) if low <= high) for row in ranges)
-        released: Selected = yield Select(plan=_ranks(search, setting, ties=search.ties), cells=setting.cells, segments=segments,
+        released: Selected = yield Select(plan=_ranks(search, context, ties=search.ties), cells=context.cells, segments=segments,
                                           scale=scale, flip=search.flip)
         for cell, row in enumerate(ranges):
             rest = iter(released.values[cell])
@@ -335,9 +340,9 @@ def _chosen(search: QuantileSearch, setting: Setting) -> Generator[Request, Any,
     return np.array([chosen[i] for i in range(len(search.fractions))], dtype=np.int64).T >> search.ties
 
 
-def _ranks(search: QuantileSearch, setting: Setting, *, ties: int) -> Ranks:
+def _ranks(search: QuantileSearch, context: Context, *, ties: int) -> Ranks:
     part = search.task.part
-    return Ranks(input=search.task.input, keys=setting.keys, column=part.column, grid=part.grid, when=part.when, ties=ties)
+    return Ranks(input=search.task.input, keys=context.keys, column=part.column, grid=part.grid, when=part.when, ties=ties)
 
 
 class EndSide(Frozen):
@@ -349,12 +354,12 @@ class EndSide(Frozen):
 
     @cached_property
     def last(self) -> int:
-        """The place at which the range ends on this side."""
+        """The last place of the range on this side."""
         return 0 if self.sign < 0 else self.search.most
 
     @cached_property
     def outermost(self) -> int:
-        """The last place beyond the range."""
+        """The last place that was added beyond the range on this side."""
         return self.last + self.sign * self.search.beyond(self.confidence)
 
     @cached_property
@@ -372,12 +377,13 @@ class EndSide(Frozen):
 
     @cached_property
     def order(self) -> tuple[int, ...]:
-        """The quantiles whose end is chosen, outermost first. The end of an extreme is that of the range."""
+        """The quantiles whose end is chosen, outermost first. For an extreme it is the end of the range."""
         extreme = 0 if self.sign < 0 else 1
         return tuple(i for i, fraction in enumerate(self.search.fractions) if fraction != extreme)[:: -self.sign]
 
     def segments(self, chosen: Sequence[int]) -> dict[int, Segment]:
-        """The segments in which ends are chosen, next to the quantiles chosen in a cell; none where there is no place left."""
+        """The segments from which ends are chosen, next to the quantiles chosen in a cell; a quantile has none if no place is
+        left."""
         found = {}
         for at, i in enumerate(self.order):
             if at and self.search.fractions[i] in (0, 1):
@@ -400,30 +406,30 @@ class EndSide(Frozen):
         return places
 
 
-def _rows(search: QuantileSearch, setting: Setting) -> Generator[Request, Any, NDArray[np.float64]]:
+def _rows(search: QuantileSearch, context: Context) -> Generator[Request, Any, NDArray[np.float64]]:
     """The noisy number of rows of each cell, less two standard deviations of the noise."""
     task = search.task
     if not task.rows:
-        return np.full(len(setting.cells), math.inf)
+        return np.full(len(context.cells), math.inf)
     noise = bought(task.rows, search.for_count)
-    counted: MeasuredSums = yield NoisySums(plan=GroupedSums(input=task.input, keys=setting.keys, summands=(
-        Count(column=task.part.column, when=task.part.when),)), cells=setting.cells, noises=(noise,))
+    counted: MeasuredSums = yield NoisySums(plan=GroupedSums(input=task.input, keys=context.keys, summands=(
+        Count(column=task.part.column, when=task.part.when),)), cells=context.cells, noises=(noise,))
     return np.array(counted.totals[0][0], dtype=np.float64) - 2 * math.sqrt(noise.variance)
 
 
 # -- estimates
 
 
-def _estimate(search: QuantileSearch, setting: Setting, i: int, chosen: Integers, ends: Sequence[Integers]) -> Estimate:
+def _estimate(search: QuantileSearch, context: Context, i: int, chosen: Integers, ends: Sequence[Integers]) -> Estimate:
     """The values, with intervals at the confidence for which the ends were chosen; for a lower confidence these are used too."""
     top, off = float(search.most), search.deviation(i)
     rounded = 0.0 if _on_grid(search.task) else 0.5
-    squares = sum((np.abs(np.clip(places, 0, top) - chosen) * _part_of(search, i, places, last, off, setting.confidence)) ** 2 / 2
+    squares = sum((np.abs(np.clip(places, 0, top) - chosen) * _part_of(search, i, places, last, off, context.confidence)) ** 2 / 2
                   for places, last in zip(ends, (Fraction(0), Fraction(1)), strict=True))
     low, high = np.maximum(ends[0] - rounded, 0.0), np.minimum(ends[1] + rounded, top)
 
     def drawn(confidence: float) -> Ends:
-        return (low, high) if confidence <= float(setting.confidence) else (np.zeros_like(low), np.full_like(high, top))
+        return (low, high) if confidence <= float(context.confidence) else (np.zeros_like(low), np.full_like(high, top))
 
     return Estimate(values=chosen.astype(np.float64), linear=False, drawn=drawn, slopes={
         (search.task.at, i): (NoiseTerm(kind="approximate", scale=1.0), np.maximum(np.sqrt(squares), 0.5))})

@@ -49,7 +49,7 @@ def found_bounds(view: Node, column: str, rows: int, allotted: Cost) -> Generato
 
 
 def rows_to_find(rows: int, allotted: Cost) -> int:
-    """About how many values a bin must hold to be significant, where an entity has at most so many rows."""
+    """The approximate number of values that a bin needs to be significant, if an entity has at most `rows` rows."""
     return math.ceil(_noise(rows, allotted)[1])
 
 

@@ -31,7 +31,7 @@ def shown_counts(name: tuple[int, ...], counts: NDArray[np.int64], rule: KeyRule
 
 
 def noise_of(rule: KeyRule) -> NoiseTerm:
-    """The noise of a count over all groups, shown or not; truncated noise has no kind in common with other noise."""
+    """The noise of a count over all groups, shown or not. Truncated noise is a kind of its own."""
     if not isinstance(rule, TruncatedGeometric):
         return NoiseTerm(kind="gaussian", scale=rule.sigma)
     weights = _weights(rule)

@@ -39,7 +39,7 @@ from numpy.typing import NDArray
 from dpsql.estimates import Ends, Estimate, NoiseTerm, constant
 from dpsql.frozen import Frozen
 from dpsql.mechanisms.additive_noise import bought, error_of, scale_of
-from dpsql.mechanisms.mechanism import Estimates, No, Script, Setting, Shared, SharedRanks, Task, Verdict, Yes
+from dpsql.mechanisms.mechanism import Accepted, Context, Estimates, Refused, Script, Shared, SharedRanks, Task, Verdict
 from dpsql.mechanisms.truncation.balance import CAUTION
 from dpsql.mechanisms.truncation.extension_sums import CELL, numbered, shares
 from dpsql.trusted.accounting.cost import Cost
@@ -78,7 +78,7 @@ class Belief:
         self._edges, self._logs = np.array([0.0, top + 1.0]), np.zeros(1)
 
     def middle(self) -> int:
-        """The median place, 1 at least."""
+        """The median place, at least 1."""
         widths = np.diff(self._edges)
         mass = np.cumsum(widths * np.exp(self._logs - self._logs.max()))
         at = int(np.searchsorted(mass, mass[-1] / 2))
@@ -87,8 +87,8 @@ class Belief:
         return max(1, round(float(self._edges[at] + part * widths[at])))
 
     def learn(self, place: int, told: float) -> None:
-        """Updates the density with a comparison, in standard errors of its noise, which is treated as Laplace noise: below 0, the
-        places from this one upwards become likelier."""
+        """Update the density with a comparison, given in standard errors of its noise, which is treated as Laplace noise. If it
+        is below 0, the places from this one upwards become likelier."""
         if place not in self._edges:
             at = int(np.searchsorted(self._edges, place))
             self._edges, self._logs = np.insert(self._edges, at, place), np.insert(self._logs, at, self._logs[at - 1])
@@ -108,34 +108,34 @@ class ThresholdSearch:
 
     def judge(self, task: Task, allotted: Cost, cells: int) -> Verdict:
         if not isinstance(task, SharedRanks):
-            return No(because="it finds quantiles of rows that belong to several entities each")
-        setting = Setting(keys=(), cells=((),) * max(1, cells))
-        noise = _Halving(task=task, place=0, fraction=Fraction(1, 2), rows=task.level or 1, price=allotted, setting=setting,
+            return Refused(because="it finds quantiles of rows that belong to several entities each")
+        context = Context(keys=(), cells=((),) * max(1, cells))
+        noise = _Halving(task=task, place=0, fraction=Fraction(1, 2), rows=task.level or 1, price=allotted, context=context,
                         most=self._rounds).noise
         error = math.sqrt(noise.variance) / UNIT
-        return Yes(error=error, noise=f"the last comparison has a standard error of {error:.4g} rows" + (
+        return Accepted(error=error, noise=f"the last comparison has a standard error of {error:.4g} rows" + (
             "" if task.level else " for each unit of the level"))
 
-    def run(self, tasks: Sequence[tuple[Task, Cost]], setting: Setting) -> Script:
+    def run(self, tasks: Sequence[tuple[Task, Cost]], context: Context) -> Script:
         found: list[Estimates] = []
         for task, allotted in tasks:
             assert isinstance(task, SharedRanks)
-            if setting.cells:
-                found.append((yield from _quantiles(task, allotted, setting, self._rounds)))
+            if context.cells:
+                found.append((yield from _quantiles(task, allotted, context, self._rounds)))
             else:
                 found.append((constant(np.zeros(0)),) * len(task.part.fractions))
         return found
 
 
-def _quantiles(task: SharedRanks, allotted: Cost, setting: Setting, most: int) -> Generator[Request, Any, Estimates]:
+def _quantiles(task: SharedRanks, allotted: Cost, context: Context, most: int) -> Generator[Request, Any, Estimates]:
     rows = task.level
     if rows is None:
-        rows = yield from _drawn_level(task, allotted.part(LEVEL_SHARE), setting)
+        rows = yield from _drawn_level(task, allotted.part(LEVEL_SHARE), context)
         allotted = allotted.part(1 - LEVEL_SHARE)
     found = []
     for i, fraction in enumerate(task.part.fractions):
         price = allotted.part(Fraction(1, len(task.part.fractions)))
-        search = _Halving(task=task, place=i, fraction=fraction, rows=rows, price=price, setting=setting, most=most)
+        search = _Halving(task=task, place=i, fraction=fraction, rows=rows, price=price, context=context, most=most)
         found.append((yield from search.run()))
     return tuple(found)
 
@@ -146,14 +146,14 @@ def _counted(task: SharedRanks) -> Shared:
                   bound="balance", most=task.most)
 
 
-def _drawn_level(task: SharedRanks, allotted: Cost, setting: Setting) -> Generator[Request, Any, int]:
+def _drawn_level(task: SharedRanks, allotted: Cost, context: Context) -> Generator[Request, Any, int]:
     """A limit on rows that balances the rows it cuts off against the noise; see `Balance`."""
-    levels, cells = tuple(2**j for j in range(task.most.bit_length())), len(setting.cells)
+    levels, cells = tuple(2**j for j in range(task.most.bit_length())), len(context.cells)
     # rho = epsilon^2 / 8: bounded range
     epsilon = allotted.as_epsilon if allotted.epsilon is not None else 2 * allotted.as_epsilon
     scale = scale_of(max(1, score_range(levels, len(task.owners), cells)) / epsilon)
     released: ExtensionSums = yield BalancedLevel(
-        plan=shares(_counted(task), setting), levels=levels, scale=scale, cells=cells,
+        plan=shares(_counted(task), context), levels=levels, scale=scale, cells=cells,
         log_priors=tuple(round(CAUTION * scale * math.log(level)) for level in levels))
     (at,), = released.levels
     drawn: int = levels[at or 0]
@@ -169,13 +169,13 @@ class _Halving(Frozen):
     fraction: Fraction
     rows: int
     price: Cost
-    setting: Setting
+    context: Context
     most: int
 
     def run(self) -> Generator[Request, Any, Estimate]:
         spread = math.sqrt(self.noise.variance)
         aim = AIM * spread * ((self.fraction == 0) - (self.fraction == 1))
-        beliefs = [Belief(self.task.part.grid.most) for _ in self.setting.cells]
+        beliefs = [Belief(self.task.part.grid.most) for _ in self.context.cells]
         found: list[_Weighed] = []
         for _ in range(self._rounds):
             places = np.array([belief.middle() for belief in beliefs], dtype=np.int64)
@@ -189,7 +189,7 @@ class _Halving(Frozen):
     @property
     def noise(self) -> Noise:
         """The noise of each comparison."""
-        part = Fraction(1, self._rounds * max(1, len(self.setting.cells)))
+        part = Fraction(1, self._rounds * max(1, len(self.context.cells)))
         return bought(UNIT * self._level + self._slack, self.price.part(part))
 
     @property
@@ -213,7 +213,7 @@ class _Halving(Frozen):
 
     def _sides(self, places: Integers) -> OwnerSets:
         """The rows with their weights, positive below the place of their cell and negative above it."""
-        kept = numbered(_counted(self.task), self.setting) if self.setting.keys else self.task.input
+        kept = numbered(_counted(self.task), self.context) if self.context.keys else self.task.input
         value, (below, above) = kept.field(self.task.part.column), self._weights
         sides: list[Expr] = [Case(branches=((predicate("<", value.ref, self._bound(value, int(place))), whole(below)),),
                                   otherwise=whole(-above), type=Type.BIGINT) for place in places]
@@ -226,12 +226,12 @@ class _Halving(Frozen):
             counted.append(Ref(column=self.task.part.when, type=Type.BOOLEAN))
         present = all_of(counted)
         assert present is not None
-        names = [*self.task.owners, *([CELL] if self.setting.keys else [])]
+        names = [*self.task.owners, *([CELL] if self.context.keys else [])]
         weighed = Project(input=kept, columns=(*((name, kept.names[name], kept.field(name).ref) for name in names), (
             WEIGHT, "side", Case(branches=((present, weight),), otherwise=whole(0), type=Type.BIGINT))))
         grid = Quantizer(low=-float(above), high=float(below), step=Fraction(1), from_low=False)
         return OwnerSets(input=weighed, owners=self.task.owners, summand=GridSum(column=WEIGHT, grid=grid),
-                         cell=CELL if self.setting.keys else None)
+                         cell=CELL if self.context.keys else None)
 
     def _bound(self, value: Field, place: int) -> Literal:
         """A value between a position of the grid and the one before it."""

@@ -34,12 +34,12 @@ class KeyChoice(Frozen):
 
     @property
     def half(self) -> int:
-        """The number of entities from which a key is more likely to be shown than not."""
+        """The least number of entities at which a key is more likely to be shown than not."""
         return self.rule.threshold
 
 
 def key_choices(allotted: Cost, groups: int) -> tuple[KeyChoice, ...]:
-    """The rules that this cost allows, first the one that shows the smallest keys; none if it is too small or has no delta."""
+    """The rules that this cost allows; the first one shows the smallest keys. None if the cost is too small or has no delta."""
     if not allotted.delta:
         return ()
     found = [*_geometric(allotted.as_epsilon / groups, allotted.delta / groups)]
@@ -49,7 +49,7 @@ def key_choices(allotted: Cost, groups: int) -> tuple[KeyChoice, ...]:
 
 
 def choices_for_rows(allotted: Cost, rows: int) -> tuple[KeyChoice, ...]:
-    """The same where rows depend on several entities, each of which changes the counts of all keys by so many rows in total."""
+    """The same if rows depend on several entities, each of which changes the counts of all keys by at most `rows` in total."""
     if not allotted.delta:
         return ()
     epsilon = min(allotted.as_epsilon, MOST_EPSILON) / rows

@@ -21,7 +21,7 @@ import numpy as np
 
 from dpsql.estimates import Estimate, NoiseTerm
 from dpsql.mechanisms.additive_noise import bought
-from dpsql.mechanisms.mechanism import Setting, Shared, Verdict, Yes
+from dpsql.mechanisms.mechanism import Accepted, Context, Shared, Verdict
 from dpsql.mechanisms.significance import ALARM, Reals, exceeded, highest
 from dpsql.mechanisms.truncation.extension_sums import SharedMechanism, parts
 from dpsql.trusted.accounting.cost import Cost
@@ -49,23 +49,24 @@ class Bands(SharedMechanism):
 
     def _judged(self, task: Shared, allotted: Cost, cells: int) -> Verdict:
         error = 2 * _unit(_noise(task, allotted, grouped=task.groups is not None))
-        return Yes(error=error, noise=f"a standard error of about {error:.4g} for each unit of the largest total that stands out")
+        return Accepted(error=error, noise=f"a standard error of about {error:.4g} for each unit of the largest "
+                        "total that stands out")
 
     @staticmethod
-    def _one(task: Shared, allotted: Cost, setting: Setting) -> Generator[Request, Any, Estimate]:
-        noise = _noise(task, allotted, grouped=bool(setting.keys))
+    def _one(task: Shared, allotted: Cost, context: Context) -> Generator[Request, Any, Estimate]:
+        noise = _noise(task, allotted, grouped=bool(context.keys))
         signs = (1, -1) if parts(task) == 2 else (1,)
         numbers = [sign * (power + 1) for sign in signs for power in range(TOP + 1)]
-        plan = GroupedSums(input=in_bands(totals(task, setting.keys), setting.keys), keys=(*setting.keys, "band"),
+        plan = GroupedSums(input=in_bands(totals(task, context.keys), context.keys), keys=(*context.keys, "band"),
                            summands=(GridSum(column="share", grid=SHARE),))
         released: MeasuredSums = yield NoisySums(
-            plan=plan, cells=tuple((*cell, number) for cell in setting.cells for number in numbers), noises=(noise,))
-        sums = np.array(released.totals[0][0], dtype=np.float64).reshape(len(setting.cells), len(signs), TOP + 1)
+            plan=plan, cells=tuple((*cell, number) for cell in context.cells for number in numbers), noises=(noise,))
+        sums = np.array(released.totals[0][0], dtype=np.float64).reshape(len(context.cells), len(signs), TOP + 1)
         return added(task, sums, signs, noise)
 
 
 def totals(task: Shared, keys: tuple[str, ...]) -> Node:
-    """The total of each entity in each cell, for as many cells as an entity may contribute to."""
+    """The total of each entity in each cell, for at most the number of cells that an entity may contribute to."""
     owner, = task.owners
     given = Contributions(input=task.input, owner=owner, keys=keys, summands=(task.summand,))
     if not keys:
@@ -75,7 +76,7 @@ def totals(task: Shared, keys: tuple[str, ...]) -> Node:
 
 
 def added(task: Shared, sums: Reals, signs: Sequence[int], noise: Noise) -> Estimate:
-    """The bands of each cell and sign, added up to the highest significant one."""
+    """For each cell and sign, the sum of its bands up to the highest significant one."""
     usual, step, powers = (task.summand.l1 - 1).bit_length(), float(SHARE.step), 2.0 ** np.arange(TOP + 1)
     hidden = float(exceeded(noise, np.array([ALARM]))[0]) * step  # what the next band may hold without being significant
     values, deviations = np.zeros(len(sums)), np.zeros(len(sums))
@@ -89,7 +90,8 @@ def added(task: Shared, sums: Reals, signs: Sequence[int], noise: Noise) -> Esti
 
 
 def in_bands(given: Node, keys: Sequence[str]) -> Node:
-    """Each total of an entity with its band, 1 + j with the sign of the total (0 for a total of 0), and its share of 2^j."""
+    """Each total of an entity with its band, which is 1 + j with the sign of the total (0 for a total of 0), and its share of
+    2^j."""
     total = given.field("e0_0").ref
     size = Call(function="abs", args=(total,), type=Type.BIGINT)
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from dpsql.estimates import Estimate
 from dpsql.mechanisms.additive_noise import bought
-from dpsql.mechanisms.mechanism import Setting, Shared, Verdict, Yes
+from dpsql.mechanisms.mechanism import Accepted, Context, Shared, Verdict
 from dpsql.mechanisms.truncation.extension_sums import SharedMechanism, estimate, parts, shares
 from dpsql.trusted.accounting.cost import Cost
 from dpsql.trusted.measurements.reading.request import Request
@@ -32,13 +32,13 @@ class DeclaredLevel(SharedMechanism):
 
     def _judged(self, task: Shared, allotted: Cost, cells: int) -> Verdict:
         error = math.sqrt(self._noise(task, allotted, max(1, cells)).variance) / UNIT
-        return Yes(error=error, noise=f"a standard error of {error:.6g}, and what is cut off")
+        return Accepted(error=error, noise=f"a standard error of {error:.6g}, and what is cut off")
 
-    def _one(self, task: Shared, allotted: Cost, setting: Setting) -> Generator[Request, Any, Estimate]:
-        noise = self._noise(task, allotted, len(setting.cells))
-        released: ExtensionSums = yield Balance(plan=shares(task, setting), levels=(_level(task),), log_priors=(0,), scale=1.0,
-                                                noises=(noise,), cells=len(setting.cells))
-        return estimate(task, released, [noise] * len(setting.cells))
+    def _one(self, task: Shared, allotted: Cost, context: Context) -> Generator[Request, Any, Estimate]:
+        noise = self._noise(task, allotted, len(context.cells))
+        released: ExtensionSums = yield Balance(plan=shares(task, context), levels=(_level(task),), log_priors=(0,), scale=1.0,
+                                                noises=(noise,), cells=len(context.cells))
+        return estimate(task, released, [noise] * len(context.cells))
 
     @staticmethod
     def _noise(task: Shared, allotted: Cost, cells: int) -> Noise:

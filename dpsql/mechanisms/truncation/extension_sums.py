@@ -10,7 +10,7 @@ import numpy as np
 
 from dpsql.estimates import Estimate, NoiseTerm, Numbers
 from dpsql.mechanisms.additive_noise import error_of
-from dpsql.mechanisms.mechanism import Estimates, No, Script, Setting, Shared, Task, Verdict
+from dpsql.mechanisms.mechanism import Context, Estimates, Refused, Script, Shared, Task, Verdict
 from dpsql.trusted.accounting.cost import Cost
 from dpsql.trusted.field_types import WIDEST
 from dpsql.trusted.measurements.reading.request import Request
@@ -33,64 +33,64 @@ class SharedMechanism(abc.ABC):
 
     def judge(self, task: Task, allotted: Cost, cells: int) -> Verdict:
         if not isinstance(task, Shared):
-            return No(because="it limits what an entity adds to sums")
+            return Refused(because="it limits what an entity adds to sums")
         if task.bound != self.name:
-            return No(because=f"bound = '{self.name}' asks for it")
+            return Refused(because=f"bound = '{self.name}' asks for it")
         return self._judged(task, allotted, cells)
 
     @abc.abstractmethod
     def _judged(self, task: Shared, allotted: Cost, cells: int) -> Verdict:
         """The verdict on a task with this bound."""
 
-    def run(self, tasks: Sequence[tuple[Task, Cost]], setting: Setting) -> Script:
-        """Requests nothing if there are no cells."""
+    def run(self, tasks: Sequence[tuple[Task, Cost]], context: Context) -> Script:
+        """Make the requests of all tasks; none if there are no cells."""
         found: list[Estimates] = []
         for task, allotted in tasks:
             assert isinstance(task, Shared)
-            told = (yield from self._one(task, allotted, setting)) if setting.cells else estimate(
+            told = (yield from self._one(task, allotted, context)) if context.cells else estimate(
                 task, ExtensionSums(totals=(), levels=()), ())
             found.append((told,))
         return found
 
     @abc.abstractmethod
-    def _one(self, task: Shared, allotted: Cost, setting: Setting) -> Generator[Request, Any, Estimate]:
+    def _one(self, task: Shared, allotted: Cost, context: Context) -> Generator[Request, Any, Estimate]:
         """One task, of which there are cells."""
 
 
-def shares(task: Shared, setting: Setting) -> OwnerSets:
-    """The sets of entities of every cell, in one relation."""
-    if not setting.keys:
+def shares(task: Shared, context: Context) -> OwnerSets:
+    """The sets of entities of all cells, in one relation."""
+    if not context.keys:
         return OwnerSets(input=task.input, owners=task.owners, summand=task.summand, once=task.once)
-    return OwnerSets(input=numbered(task, setting), owners=task.owners, summand=task.summand, once=task.once, cell=CELL)
+    return OwnerSets(input=numbered(task, context), owners=task.owners, summand=task.summand, once=task.once, cell=CELL)
 
 
-def numbered(task: Shared, setting: Setting) -> Node:
-    """The rows with the index of their cell in the setting; rows outside these cells have an index beyond the last."""
+def numbered(task: Shared, context: Context) -> Node:
+    """The rows with the index of their cell in the context; rows outside these cells have an index beyond the last."""
     once = () if task.once is None else (task.once,)
     kept = dict.fromkeys((*task.owners, *once, *task.summand.columns))
     columns = tuple((name, task.input.names[name], task.input.field(name).ref) for name in kept)
-    return Project(input=task.input, columns=(*columns, (CELL, CELL, _place(task.input, setting))))
+    return Project(input=task.input, columns=(*columns, (CELL, CELL, _place(task.input, context))))
 
 
-def _place(below: Node, setting: Setting) -> Expr:
+def _place(below: Node, context: Context) -> Expr:
     """The index of the first cell that a row's keys match, where NULL counts as a value; nested by key, one after another."""
 
     def decided(places: Sequence[int], depth: int) -> Expr:
-        if depth == len(setting.keys):
+        if depth == len(context.keys):
             return whole(places[0])
-        key = below.field(setting.keys[depth]).ref
+        key = below.field(context.keys[depth]).ref
         groups: dict[Value, list[int]] = {}
         for place in places:
-            groups.setdefault(setting.cells[place][depth], []).append(place)
+            groups.setdefault(context.cells[place][depth], []).append(place)
         branches = tuple((predicate("is not distinct from", key, Literal(value=value, type=key.type)),
                           decided(group, depth + 1)) for value, group in groups.items())
-        return Case(branches=branches, otherwise=whole(len(setting.cells)), type=Type.BIGINT)
+        return Case(branches=branches, otherwise=whole(len(context.cells)), type=Type.BIGINT)
 
-    return decided(range(len(setting.cells)), 0)
+    return decided(range(len(context.cells)), 0)
 
 
 def estimate(task: Shared, released: ExtensionSums, noises: Sequence[Noise]) -> Estimate:
-    """The sums of the cells, released with these noises. What is cut off is not in their error; see `planning.cut_off`."""
+    """The sums of the cells, released with these noises. Their errors do not include what is cut off; see `planning.cut_off`."""
     slopes: dict[tuple[int, ...], tuple[NoiseTerm, Numbers]] = {}
     for i, noise in enumerate(dict.fromkeys(noises)):
         error = error_of(noise)

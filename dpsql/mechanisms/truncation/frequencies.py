@@ -35,7 +35,7 @@ RUNGS = 40  # limits that are tried, in half octaves
 
 def learned_frequency(side: Node, keys: tuple[str, ...], moved: int, allotted: Cost, deviation: Deviation,
                       lost: Deviation) -> Generator[Request, Any, int]:
-    """A limit on the rows of each value of `keys`, where one entity moves so many rows of `side`.
+    """A limit on the rows of each value of `keys`, where one entity moves at most `moved` rows of `side`.
 
     `deviation` gives the standard deviation of the noise at a limit, `lost` the rows of the result lost per row left out.
     """
@@ -49,7 +49,7 @@ def learned_frequency(side: Node, keys: tuple[str, ...], moved: int, allotted: C
 
 
 def limits_of(scale: float, deviation: Deviation, lost: Deviation) -> tuple[int, ...]:
-    """The number of rows that each rung may leave out: as many as cost no more than the noise at its limit.
+    """The number of rows that each rung may leave out: as many as add no more error than the noise at its limit.
 
     At least the noise scale of the search itself, so that a rung that no row exceeds is seldom passed; and a little more with
     each rung, so that a shared noise far below zero does not send the answer to the top.

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from dpsql.estimates import Estimate, NoiseTerm
 from dpsql.mechanisms.additive_noise import bought, scale_of
-from dpsql.mechanisms.mechanism import DegreeSums, No, Script, Setting, Task, Verdict, Yes
+from dpsql.mechanisms.mechanism import Accepted, Context, DegreeSums, Refused, Script, Task, Verdict
 from dpsql.trusted.accounting.cost import Cost
 from dpsql.trusted.measurements.reading.request import Request
 from dpsql.trusted.measurements.several.balanced_levels import BalancedLevel, score_range
@@ -56,22 +56,22 @@ class DegreeCounts:
 
     def judge(self, task: Task, allotted: Cost, cells: int) -> Verdict:
         if not isinstance(task, DegreeSums):
-            return No(because="it counts entities by their number of rows with others")
+            return Refused(because="it counts entities by the number of rows that they share with others")
         if task.bound != self.name:
-            return No(because=f"bound = '{self.name}' asks for it")
+            return Refused(because=f"bound = '{self.name}' asks for it")
         noise = _noise(task, allotted)
-        return Yes(error=math.sqrt(2 * noise.variance), noise=f"a standard error of {math.sqrt(2 * noise.variance):.4g} for each "
-                   f"degree up to {task.most}, less where few entities have it")
+        return Accepted(error=math.sqrt(2 * noise.variance), noise=f"a standard error of {math.sqrt(2 * noise.variance):.4g} for "
+                        f"each degree up to {task.most}, less for degrees that few entities have")
 
-    def run(self, tasks: Sequence[tuple[Task, Cost]], setting: Setting) -> Script:
-        """All tasks of a statement share one release, at the sum of their prices."""
+    def run(self, tasks: Sequence[tuple[Task, Cost]], context: Context) -> Script:
+        """Answer all tasks of a statement by one release, at the sum of their prices."""
         given = [task for task, _ in tasks if isinstance(task, DegreeSums)]
-        if not setting.cells:
+        if not context.cells:
             return [(Estimate(values=np.zeros(0)),) for _ in given]
         noise = _noise(given[0], reduce(add, (allotted for _, allotted in tasks)))
         released: Histogram = yield Asked(plan=given[0].arcs, most=given[0].most, way=self._way, noise=noise)
         counts = risen(released.counts)
-        return [(_estimate(task, setting, counts, math.sqrt(noise.variance)),) for task in given]
+        return [(_estimate(task, context, counts, math.sqrt(noise.variance)),) for task in given]
 
 
 def _noise(task: DegreeSums, allotted: Cost) -> Noise:
@@ -79,20 +79,20 @@ def _noise(task: DegreeSums, allotted: Cost) -> Noise:
 
 
 def risen(counts: Sequence[int]) -> Reals:
-    """The non-decreasing cumulative counts nearest to the noisy ones in least squares, as counts."""
+    """The counts whose cumulative sums do not decrease and are nearest to the noisy ones in least squares."""
     from scipy.optimize import isotonic_regression
 
     return np.diff(isotonic_regression(np.concatenate(([0.0], np.cumsum(np.array(counts, dtype=np.float64))))).x)
 
 
-def _estimate(task: DegreeSums, setting: Setting, counts: Reals, spread: float) -> Estimate:
+def _estimate(task: DegreeSums, context: Context, counts: Reals, spread: float) -> Estimate:
     """The sum over the entities of all degrees in each cell. The error reported is that before isotonic regression.
 
     If an entity of degree i adds a_i (and a_0 = a_(most + 1) = 0), the noise of a cell is the sum of Z_i (a_i - a_(i+1)).
     """
-    place = {cell_of(cell): i for i, cell in enumerate(setting.cells)}
-    values, steps = np.zeros(len(setting.cells)), np.zeros(len(setting.cells))
-    last = dict.fromkeys(range(len(setting.cells)), (-1, 0.0))  # each cell's last degree and what it adds
+    place = {cell_of(cell): i for i, cell in enumerate(context.cells)}
+    values, steps = np.zeros(len(context.cells)), np.zeros(len(context.cells))
+    last = dict.fromkeys(range(len(context.cells)), (-1, 0.0))  # each cell's last degree and what it adds
     for degree, (cell, adds) in enumerate(task.table):
         at = None if cell is None else place.get(cell_of(cell))
         if at is None:

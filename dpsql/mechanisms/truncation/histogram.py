@@ -72,7 +72,7 @@ Deviation = Callable[[float], float]
 
 
 def deviation_of(allotted: Cost, cells: int) -> Deviation:
-    """The standard error of so many sums, each with the limit as its sensitivity, at this cost."""
+    """The standard error of this many sums, each with the limit as its sensitivity, at this cost."""
     unit = math.sqrt(2) / float(allotted.epsilon) if allotted.epsilon is not None else 1 / math.sqrt(2 * allotted.rho)
     return lambda limit: limit * unit * max(1, cells)
 
@@ -84,7 +84,7 @@ def rows_of(view: Node, owner: str) -> Node:
 
 
 def norms_of(given: Contributions, order: int) -> Node:
-    """The norm of what each entity adds, in l1 or l2 by `order`."""
+    """The norm of each entity's contribution: l1 or l2, as `order` says."""
     return Norms(input=given, owner=given.owner, columns=given.totals, order=order)
 
 
@@ -97,7 +97,7 @@ class LearnedLimit(Frozen):
 
 
 def learned(sizes: Node, row: int, allotted: Cost, deviation: Deviation) -> Generator[Request, Any, LearnedLimit | None]:
-    """The limit on sizes that minimises the error of what is cut off and the noise; None if the histogram does not show any.
+    """The limit on sizes that minimises the total error of truncation and noise; None if the histogram does not show any.
 
     `sizes` has one row for each entity, with its size in the column `size`: `row`, if it has one row at its bound.
     """
@@ -117,7 +117,8 @@ def learned(sizes: Node, row: int, allotted: Cost, deviation: Deviation) -> Gene
 
 
 def drawn(sizes: Node, owner: str, allotted: Cost) -> Generator[Request, Any, int]:
-    """A limit on sizes, drawn by how much lies above it; 1 if the price is too small for any draw."""
+    """A limit on sizes, drawn with probabilities that depend on how much is above it; 1 if the price is too small for any
+    draw."""
     ladder = tuple(dict.fromkeys(math.ceil(2 ** (place / 2)) for place in range(2 * LARGEST.bit_length() - 1)))
     # rho = epsilon^2 / 8: bounded range
     epsilon = allotted.as_epsilon if allotted.epsilon is not None else 2 * allotted.as_epsilon
@@ -132,7 +133,7 @@ def drawn(sizes: Node, owner: str, allotted: Cost) -> Generator[Request, Any, in
 
 
 def best(counts: Reals, noise: Noise, row: int, deviation: Deviation) -> int | None:
-    """The bin whose upper end is the limit; None if no bin is significant, or one above the top is."""
+    """The bin whose upper end is the limit; None if no bin is significant, or if one above the top is."""
     ends = ends_of(len(counts), row)
     pairs = (counts + np.concatenate(([0.0], counts[:-1]))) / math.sqrt(2)  # two bins may be significant together
     numbers = np.maximum(counts, pairs)
@@ -158,7 +159,7 @@ def _middles(ends: Reals) -> Reals:
 
 
 def ends_of(bins: int, row: int) -> Reals:
-    """The upper ends of bins: half powers of two, scaled so that one of them is a row at its bound."""
+    """The upper ends of bins: half powers of two, scaled so that a row at its bound is one of them."""
     return np.asarray(row * 2.0 ** ((np.arange(bins) - _place(row)) / 2))
 
 
@@ -168,7 +169,7 @@ def _place(row: int) -> int:
 
 
 def bin_of(size: Ref, bins: int, row: int = 1) -> Expr:
-    """The least k >= 0 with size <= `ends_of(k)`, at most `bins`; -1 for a size of 0. Rounding only moves bins."""
+    """The least k >= 0 with size <= `ends_of(k)`, at most `bins`; -1 for a size of 0. Rounding can only change the bin."""
     def real(name: str, *args: Expr) -> Expr:
         return Call(function=name, args=args, type=Type.DOUBLE)
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from dpsql.estimates import Estimate
 from dpsql.frozen import AbstractFrozen
 from dpsql.mechanisms.additive_noise import bought
-from dpsql.mechanisms.mechanism import Setting, Shared, Verdict, Yes
+from dpsql.mechanisms.mechanism import Accepted, Context, Shared, Verdict
 from dpsql.mechanisms.truncation.extension_sums import SharedMechanism, bearable, estimate, parts
 from dpsql.trusted.accounting.cost import Cost
 from dpsql.trusted.cached import cached_property
@@ -44,7 +44,8 @@ class SumsAtLevel(AbstractFrozen):
 
     @cached_property
     def levels(self) -> tuple[int, ...]:
-        """Powers of two, from a small fraction of what one row can add: lower ones would only make the right one less likely."""
+        """Powers of two, from a small fraction of what one row can add; lower levels would only make the right one less
+        likely."""
         end = max(1, self.task.most.bit_length())
         return bearable((2**j for j in range(min(end, max(1, self.task.summand.l1.bit_length() - LOWER)) - 1, end)), self.noise)
 
@@ -67,11 +68,11 @@ class SumsAtLevel(AbstractFrozen):
         return self.price.part((1 - self.choice) / self.cells)
 
     def deviation(self, level: int) -> float:
-        """The approximate error of a sum, with what is cut off, if this is the level that is drawn."""
+        """The approximate error of a sum, including truncation, if this level is drawn."""
         return self.cut * math.sqrt(self.noise(level).variance) / UNIT
 
     @abc.abstractmethod
-    def request(self, setting: Setting) -> Balance | Removed | RecursiveSums:
+    def request(self, context: Context) -> Balance | Removed | RecursiveSums:
         """The request to the kernel."""
 
 
@@ -82,9 +83,9 @@ class LevelSelection(SharedMechanism):
 
     def _judged(self, task: Shared, allotted: Cost, cells: int) -> Verdict:
         error = self.told(task=task, price=allotted, cells=max(1, cells)).deviation(1)
-        return Yes(error=error, noise=f"a standard error of {error:.4g} for each unit of the level")
+        return Accepted(error=error, noise=f"a standard error of {error:.4g} for each unit of the level")
 
-    def _one(self, task: Shared, allotted: Cost, setting: Setting) -> Generator[Request, Any, Estimate]:
-        told = self.told(task=task, price=allotted, cells=len(setting.cells))
-        released: ExtensionSums = yield told.request(setting)
+    def _one(self, task: Shared, allotted: Cost, context: Context) -> Generator[Request, Any, Estimate]:
+        told = self.told(task=task, price=allotted, cells=len(context.cells))
+        released: ExtensionSums = yield told.request(context)
         return estimate(task, released, [told.noise(told.levels[level or 0]) for level, *_ in released.levels])

@@ -19,7 +19,7 @@ import numpy as np
 from dpsql.estimates import Estimate, NoiseTerm
 from dpsql.frozen import Frozen
 from dpsql.mechanisms.additive_noise import bought
-from dpsql.mechanisms.mechanism import Setting, Shared, Verdict, Yes
+from dpsql.mechanisms.mechanism import Accepted, Context, Shared, Verdict
 from dpsql.mechanisms.truncation.extension_sums import SharedMechanism, bearable, parts, shares
 from dpsql.trusted.accounting.cost import Cost
 from dpsql.trusted.measurements.reading.request import Request
@@ -39,12 +39,12 @@ class RaceToTheTop(SharedMechanism):
 
     def _judged(self, task: Shared, allotted: Cost, cells: int) -> Verdict:
         error = _Runner(task=task, price=allotted.part(Fraction(1, max(1, cells)))).penalty(1) / UNIT
-        return Yes(error=error, noise=f"about {error:.4g} too low for each unit of the level")
+        return Accepted(error=error, noise=f"about {error:.4g} too low for each unit of the level")
 
     @staticmethod
-    def _one(task: Shared, allotted: Cost, setting: Setting) -> Generator[Request, Any, Estimate]:
-        runner = _Runner(task=task, price=allotted.part(Fraction(1, len(setting.cells))))
-        released: ExtensionSums = yield runner.request(setting)
+    def _one(task: Shared, allotted: Cost, context: Context) -> Generator[Request, Any, Estimate]:
+        runner = _Runner(task=task, price=allotted.part(Fraction(1, len(context.cells))))
+        released: ExtensionSums = yield runner.request(context)
         deviations = np.array([runner.error(places) for places in released.levels])
         return Estimate(values=np.array(released.totals) / UNIT, linear=False,
                         slopes={(task.at, 0): (NoiseTerm(kind="approximate", scale=1.0), deviations)})
@@ -81,6 +81,6 @@ class _Runner(Frozen):
         """The penalty of the winning levels, which is most of the bias of the answer; that of the lowest level where none won."""
         return math.hypot(*(self.penalty(self.levels[place or 0]) for place in places)) / UNIT
 
-    def request(self, setting: Setting) -> Race:
-        return Race(plan=shares(self.task, setting), levels=self.levels, noises=tuple(map(self.noise, self.levels)),
-                    penalties=tuple(map(self.penalty, self.levels)), cells=len(setting.cells))
+    def request(self, context: Context) -> Race:
+        return Race(plan=shares(self.task, context), levels=self.levels, noises=tuple(map(self.noise, self.levels)),
+                    penalties=tuple(map(self.penalty, self.levels)), cells=len(context.cells))

@@ -15,7 +15,7 @@ MOST_RATIO = 1e6  # of the roots of the spreads, in standard deviations: beyond 
 
 
 def correlation_ends(joint: Estimate, first: Estimate, second: Estimate, confidence: float) -> Ends:
-    """The ends of a confidence interval for joint / root(first * second), within [-1, 1]; one of each for each cell.
+    """A confidence interval for joint / root(first * second), within [-1, 1], for each cell.
 
     It has all r such that some point (joint, first, second) with correlation r is within reach of the released point: no further,
     in standard deviations of the noise, than half the width of an interval of one noisy number. This inverts a test of whether

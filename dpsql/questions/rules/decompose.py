@@ -216,7 +216,8 @@ class _Decomposer:
         known = self._view.field(call.columns[0])
         values = modes.candidates(call)
         if not values:
-            raise Unsupported(f"the values of {known.name} are not declared, or more than {modes.MOST_VALUES}, and {call.text} "
+            raise Unsupported(f"the values of {known.name} are not declared, or are more than {modes.MOST_VALUES}, and "
+                              f"{call.text} "
                               "is one of them", code="no-bounds", subject=known.name, span=call.span,
                               try_="values = [...] for the column in the policy, or a SELECT of x and COUNT(*) with GROUP BY x "
                               "ORDER BY 2 DESC LIMIT 1")

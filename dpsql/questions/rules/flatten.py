@@ -34,7 +34,7 @@ class Flat(Frozen):
 
 
 def flattened(plan: GroupedSums) -> Flat | None:
-    """The sums over the rows below their filters and projections; None if they have groups, or summands of other kinds."""
+    """The sums over the rows below all filters and projections; None if there are groups, or summands of other kinds."""
     if plan.keys or not all(isinstance(summand, Count | GridSum) for summand in plan.summands):
         return None
     summands = [summand for summand in plan.summands if isinstance(summand, Count | GridSum)]
@@ -57,7 +57,7 @@ class Lowered(Frozen):
 
 
 def lowered(node: Node, exprs: Sequence[Expr | None]) -> Lowered:
-    """Expressions over a relation as expressions over the rows below its filters and projections.
+    """Expressions over a relation, rewritten over the rows below its filters and projections.
 
     The columns of a table, truncated or not, get canonical identifiers, so that parts of different statements compare equal if
     they mean the same.
@@ -108,8 +108,8 @@ def _owners(source: Node) -> tuple[str, ...]:
 
 
 def gathered(flat: Sequence[Flat], kept: Sequence[Expr] = ()) -> GroupedSums:
-    """One plan for all summands of `flat`, which have one source: in order, each under all of its conditions. Conditions in
-    `kept`, which must be common to all of `flat`, become a filter of the source.
+    """One plan for all summands of `flat`, which have the same source: in order, each under all of its conditions. Conditions
+    in `kept`, which must be common to all of `flat`, become a filter of the source.
 
     The sums do not change: a row that a condition leaves out adds 0 to a sum under that condition, as it did when it was filtered
     out. One entity may change more rows of the source than of a part of it; the sensitivity of the plan follows from its own

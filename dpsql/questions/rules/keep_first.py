@@ -18,7 +18,8 @@ from dpsql.trusted.plan.operators.window import Window
 
 @rule_about(Window)
 def keep_first(plan: Node) -> Node:
-    """WHERE n <= 3, or QUALIFY, where n is ROW_NUMBER() OVER (PARTITION BY k ORDER BY x), means the first 3 rows of each k.
+    """Rewrite WHERE n <= 3, or QUALIFY, where n is ROW_NUMBER() OVER (PARTITION BY k ORDER BY x), as the first 3 rows of each
+    k.
 
     One row can change the row numbers of all others, but only two of the rows that are kept, which is the stability of a
     truncation. Ties are broken by a keyed hash; public rows are left as they are, since the choice among them would reveal

@@ -13,8 +13,8 @@ from dpsql.trusted.plan.operators.lookup import Lookup
 
 @rule_about(Lookup)
 def keep_marks(plan: Node) -> Node:
-    """WHERE x IN (list) keeps the rows with one mark: a row of the list then changes half as many rows as if both marks were
-    kept.
+    """Rewrite WHERE x IN (list) so that only rows with one mark are kept: a row of the list then changes half as many rows as
+    with both marks.
 
     This applies to a stack of lookups right below a filter. Each tests one row at a time, so the order in which they drop rows
     makes no difference.

@@ -73,8 +73,7 @@ def _shown(found: Node, node: Node) -> Node:
 
 def keep_keys(node: Node, keys: tuple[str, ...], rows: int) -> TruncateKeys:
     """Keep at most `rows` rows of each value of `keys`. Rows are ordered by the smallest key that the database guarantees, or
-    else by
-    all columns, also by a key that is a DOUBLE, as -0.0 and 0.0 are equal but distinct.
+    otherwise by all columns. This includes a key that is a DOUBLE, as -0.0 and 0.0 are equal but distinct.
     """
     unique = sorted((sorted(key - set(keys)) for key in node.unique), key=len)
     order = unique[0] if unique and unique[0] else [

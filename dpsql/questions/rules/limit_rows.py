@@ -19,7 +19,7 @@ from dpsql.trusted.plan.operators.truncate import Truncate
 
 @rule
 def limit_rows(plan: Node, most: Callable[[Scan], int | None] = lambda scan: None) -> Node:
-    """Put a truncation above every scan of a private table that has a declared limit, or for which `most` gives one.
+    """Put a truncation above every scan of a private table with a declared limit, or for which `most` returns one.
 
     A declared limit is never trusted: rows beyond it are dropped before anything else is done with the table. (No truncation is
     needed where the database itself guarantees one row for each entity. Where the kernel has counted that no entity has more,
@@ -40,7 +40,7 @@ def _limited(node: Node, most: Callable[[Scan], int | None]) -> Truncate | None:
 
 @rule
 def keep_rows(view: Node, rows: int, owner: str) -> Node:
-    """The view with at most so many rows of each entity.
+    """The view with at most `rows` rows of each entity.
 
     The truncation is pushed down as far as the same rows are kept: below computed columns, where the table's key still orders the
     rows; and below joins and filters that either all rows of an entity pass or none. (Limiting a table takes much less time than
@@ -61,7 +61,7 @@ def keep_rows(view: Node, rows: int, owner: str) -> Node:
 
 
 def alike(node: Node, owner: str) -> frozenset[str]:
-    """Columns on which all rows of an entity agree, as far as this follows from the plan."""
+    """Columns on which all rows of an entity agree, as far as the plan implies this."""
     if node.max_frequency([owner]) == 1:
         return frozenset(field.id for field in node.fields)
     if isinstance(node, Filter):

@@ -19,13 +19,13 @@ MOST_VALUES = 1000
 
 
 def candidates(call: AggregateCall) -> tuple[Value, ...]:
-    """The values that can be the most frequent one; empty if the policy does not tell, or tells of more than MOST_VALUES."""
+    """The possible most frequent values; empty if the policy does not declare them, or declares more than MOST_VALUES."""
     return tuple(call.values.values) if call.values is not None and len(call.values) <= MOST_VALUES else ()
 
 
 def most_frequent(counts: Estimate, values: int) -> Estimate:
-    """For each cell the position of the largest of its noisy counts, of which each cell has `values` in a row. A position has no
-    standard error."""
+    """For each cell, the position of the largest of its noisy counts; `counts` has `values` consecutive counts per cell. A
+    position has no standard error."""
     table = counts.values.reshape(-1, values)
     chosen = table.argmax(axis=1).astype(np.float64)
     slopes = {name: (error, np.zeros(len(chosen))) for name, (error, _) in counts.slopes.items()}
@@ -33,7 +33,8 @@ def most_frequent(counts: Estimate, values: int) -> Estimate:
 
 
 def shortfall(counts: Estimate, values: int, confidence: float) -> float:
-    """A number of rows: with this confidence in each cell, no other value has over so many more rows than the one released.
+    """A number of rows m: with this confidence in each cell, no other value occurs in more than m rows more than the released
+    one.
 
     The noisy count of another value is no larger, so its exact count exceeds that of the released value by at most the difference
     of their two noises. The probability of an error is split evenly among the other values (Bonferroni).

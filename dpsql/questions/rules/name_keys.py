@@ -17,7 +17,8 @@ Name = Callable[[Node, Expr], tuple[Node, Ref]]
 
 
 def name_keys(node: Join | Lookup) -> Join | Lookup:
-    """The operator, with a column in its inputs for each expression that it equates: ON lower(a.x) = b.y joins on a column of a.
+    """The operator, with each equated expression turned into a column of its inputs: ON lower(a.x) = b.y joins on a column of
+    a.
 
     The result has these columns too, after those of their side.
     """

@@ -53,7 +53,7 @@ SPREADS = {
 
 
 def range_of(function: str, ends: Interval) -> tuple[float, float]:
-    """The range that a MEAN or SPREAD lies in, whatever the rows are, if the values of its column lie in `ends`."""
+    """The range of a MEAN or SPREAD for any rows, if the values of its column lie in `ends`."""
     low, high = float(ends.low), float(ends.high)
     if function in MEANS:
         return MEANS[function].end(low), MEANS[function].end(high)
@@ -61,7 +61,7 @@ def range_of(function: str, ends: Interval) -> tuple[float, float]:
 
 
 def spread(function: str, x: ColumnSums) -> Estimate:
-    """A SPREAD from sums of deviations; NULL where there are too few rows. The variance is the covariance of the column with
+    """A SPREAD from sums of deviations; NULL if there are too few rows. The variance is the covariance of the column with
     itself."""
     assert x.second is not None
     row = SPREADS[function]
@@ -70,7 +70,7 @@ def spread(function: str, x: ColumnSums) -> Estimate:
 
 
 def from_moments(function: str, part: int, summand: Moments, ends: Interval) -> Recipe:
-    """A TOTAL, MEAN or SPREAD of a column with this range from Bernstein sums; see `summands.Moments`."""
+    """A TOTAL, MEAN or SPREAD of a column with this range, computed from Bernstein sums; see `summands.Moments`."""
     top, step, low = summand.grid.most, float(summand.grid.step), float(summand.grid.low)
     count, kind = rows_of(part, summand, missing=False), AGGREGATES[function].kind
 

@@ -23,7 +23,7 @@ from dpsql.trusted.plan.operators.window import Window
 
 @rule
 def prune_columns(plan: Node) -> Node:
-    """The same relation, reading only the columns that are needed; owners stay, as stability depends on them."""
+    """The same relation, reading only the columns that are needed. Owners are kept, as stability depends on them."""
     return _prune(plan, frozenset(field.id for field in plan.fields))
 
 

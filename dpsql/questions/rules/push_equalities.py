@@ -14,7 +14,7 @@ from dpsql.trusted.plan.operators.lookup import Lookup
 
 @rule_about(Join, Lookup)
 def push_equalities(plan: Node) -> Node:
-    """FROM a, b WHERE a.x = b.x means FROM a JOIN b ON a.x = b.x; only the latter shows that few rows match."""
+    """Rewrite FROM a, b WHERE a.x = b.x as FROM a JOIN b ON a.x = b.x, because only the latter shows that few rows match."""
 
     def change(node: Node) -> Node:
         if not isinstance(node, Filter) or not isinstance(node.input, Join | Lookup):

@@ -17,7 +17,7 @@ from dpsql.trusted.plan.operators.scan import Scan
 
 @rule_about(Filter)
 def push_filters(plan: Node) -> Node:
-    """The same rows, with every condition as far down as joins, lookups and projections let it.
+    """The same rows, with every condition moved down as far as joins, lookups and projections allow.
 
     This matters where limits on keys leave rows out further up: no row that a condition drops anyway then uses up the limit. A
     condition moves to a side of an outer join only if the join never pads that side's columns with NULL. A condition that needs a

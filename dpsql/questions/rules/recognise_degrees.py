@@ -45,8 +45,8 @@ class Graph(Frozen):
     read: frozenset[str]
 
     def over(self, most: int) -> Node:
-        """The columns that are read of the view, computed over the degrees 1 .. `most`, each once, in place of the private ones.
-        The degree itself is added as the first column.
+        """The columns of the view that are read, computed over the degrees 1 .. `most`, each once, instead of the private
+        ones. The degree itself is added as the first column.
         """
         fields = tuple(Field(id=name, name=name, facts=Facts(
             type=Type.BIGINT, nullable=False, physical=Interval(1, most), declared=Interval(1, most), whole=True))
@@ -76,7 +76,7 @@ def _put(node: Node, needed: frozenset[str], numbers: Node) -> Node:
 
 
 def degrees_of(view: Node, read: frozenset[str], public: PublicFacts) -> Graph | None:
-    """The graph whose degrees a view shows, if a question reads only these columns of it; None if it is about something else.
+    """The graph whose degrees a view shows, if a question reads only these columns; None for other views.
 
     Raises NearlyDegrees if a view of rows that belong to two entities each has groups that are not degrees.
     """
@@ -116,9 +116,9 @@ def _fault(read: frozenset[str], groups: GroupBy, parts: list[_Part], owners: li
         return f"rows of two entities each are grouped by {name}, which is neither of the two", wanted
     for part in groups.folds:
         if part.function != "count" or (part.column is not None and groups.input.field(part.column).facts.nullable):
-            return ("of rows that belong to two entities each, only the number for each entity can be used", wanted)
+            return ("of rows that belong to two entities each, only their number per entity can be used", wanted)
     if set(groups.keys) & read:
-        return (f"which {name} has which number of rows is never shown", "the number alone: SELECT degree, COUNT(*) FROM "
+        return (f"the number of rows of a particular {name} is never shown", "the number alone: SELECT degree, COUNT(*) FROM "
                 f"(SELECT {name}, COUNT(*) AS degree ...) GROUP BY degree")
     if len(parts) > MOST_PARTS:
         return f"this graph is a union of {len(parts)} parts, more than {MOST_PARTS}", "a UNION ALL of fewer parts"

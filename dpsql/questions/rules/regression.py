@@ -43,8 +43,8 @@ class ColumnSums(Frozen):
 
     @classmethod
     def of(cls, summand: Moments, ends: Interval, parts: Sequence[Estimate]) -> ColumnSums:
-        """From Bernstein sums, with deviations from the middle of the range. The sum of a polynomial over rows is a combination
-        of Bernstein sums whose coefficients are the values of its polar form at the ends of the grid."""
+        """The sums from Bernstein sums, with deviations from the middle of the range. The sum of a polynomial over rows is a
+        combination of Bernstein sums whose coefficients are the values of its polar form at the ends of the grid."""
         step, centre = float(summand.grid.step), middle(ends)
         low = float(summand.grid.low) - centre
         high = low + summand.grid.most * step
@@ -64,7 +64,7 @@ def _mixed(parts: Sequence[Estimate], factors: Sequence[float]) -> Estimate:
 
 
 def statistic(function: str, y: ColumnSums, x: ColumnSums, products: Estimate) -> Estimate:
-    """One of the statistics in `PAIRS`, for each cell; NULL where there are too few rows or a column does not vary.
+    """One of the statistics in `PAIRS`, for each cell; NULL if there are too few rows or a column does not vary.
 
     `products` is the sum of the products of the deviations from the centres.
     """

@@ -16,8 +16,8 @@ P = ParamSpec("P")
 
 
 def rule_about(*operators: type[Node]) -> Callable[[Callable[Concatenate[Node, P], Node]], Callable[Concatenate[Node, P], Node]]:
-    """A decorator for rewrites of plans that contain one of these operators, or of any plan if none is named; other plans are
-    left as they are.
+    """A decorator for rewrites of plans that contain one of these operators, or of all plans if none is named. Other plans are
+    returned unchanged.
 
     The result is checked each time: it must have every column of the plan, with the same type. Raises InvalidPlan otherwise.
     """

@@ -25,24 +25,24 @@ POWERS = {Kind.TOTAL: (0,), Kind.MEAN: (1,), Kind.SPREAD: (2,)}
 
 
 def powers_of(call: AggregateCall) -> tuple[int, ...]:
-    """For each column of an aggregate, the highest power of its values that is summed beside the number of rows."""
+    """For each column of an aggregate, the highest power of its values that is summed, in addition to the number of rows."""
     if call.aggregate.kind is Kind.PAIR:
         return PAIRS[call.function].powers
     return POWERS.get(call.aggregate.kind, ())
 
 
 def distance_of(column: str) -> str:
-    """The name of the column with the deviations of another one from its centre."""
+    """The name of the column with the deviations of another column from its centre."""
     return f"distance_{column}"
 
 
 def square_of(column: str) -> str:
-    """The name of the column with the squares of these deviations."""
+    """The name of the column with the squares of another column's deviations."""
     return f"square_{column}"
 
 
 def product_of(y: str, x: str) -> str:
-    """The name of the column with the products of the deviations of two columns."""
+    """The name of the column with the products of two columns' deviations."""
     return f"product_{y}_{x}"
 
 
@@ -57,12 +57,13 @@ def measured_columns(question: Question) -> dict[str, str | None]:
 
 
 def centre_of(known: Facts, column: str, centres: Mapping[str, float]) -> float:
-    """The number that a column is measured from: the midpoint of its range, unless `centres` has another one."""
+    """The number from which a column is measured: the midpoint of its range, unless `centres` has another one."""
     return centres.get(column, middle(known.declared))
 
 
 def with_squares(question: Question, view: Node, centres: Mapping[str, float] = MappingProxyType({})) -> tuple[Question, Node]:
-    """A question and its limited view, with such columns for the aggregates that need them; earlier ones are replaced."""
+    """A question and its limited view, with columns of squares and products for the aggregates that need them; earlier ones are
+    replaced."""
     if not measured_columns(question):
         return question, view
     return replace(question, view=_extended(question.view, question, centres)), _extended(view, question, centres)

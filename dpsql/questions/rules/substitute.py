@@ -21,8 +21,8 @@ _PARTS = (Node, Expr, Question, Output, Ordering)
 def substitute(tree: Tree, values: Mapping[str, Value]) -> Tree:
     """A plan, a question or an expression with values substituted for placeholders; a placeholder without a value stays.
 
-    What was proved before still holds: values are clamped to the ranges that their placeholders declare (`held`), and a NULL gets
-    such a range too, so facts can only become narrower.
+    What was proved before still holds: values are clamped to the ranges that their placeholders declare (`clamped_value`), and a
+    NULL gets such a range too, so facts can only become narrower.
     """
     def change(part: Placeholder) -> Expr:
         return _constant(part, values[part.id]) if part.id in values else part
@@ -31,7 +31,7 @@ def substitute(tree: Tree, values: Mapping[str, Value]) -> Tree:
 
 
 def as_columns(tree: Tree) -> Tree:
-    """The same with placeholders turned into columns, for expressions over rows that have their values."""
+    """The same, with placeholders turned into columns, for expressions over rows that contain their values."""
     return _changed(tree, lambda part: Ref(column=part.id, type=part.type, span=part.span))  # type: ignore[no-any-return]
 
 
@@ -47,8 +47,8 @@ def has_placeholders(tree: object) -> dict[str, Placeholder]:
     return found
 
 
-def held(awaited: Placeholder, value: Value) -> Value:
-    """A released value, clamped to the ranges that its placeholder declares; None for numbers that are not finite."""
+def clamped_value(awaited: Placeholder, value: Value) -> Value:
+    """A released value, clamped to the ranges that its placeholder declares; None for NaN and infinities."""
     if isinstance(value, bool | str) or value is None:
         return value
     for ends in (awaited.declared, awaited.physical):
@@ -67,7 +67,7 @@ def _clamp(value: Any, ends: Interval) -> Value:
 
 
 def _constant(awaited: Placeholder, value: Value) -> Expr:
-    kept = held(awaited, value)
+    kept = clamped_value(awaited, value)
     if kept is not None:
         return Literal(value=kept, type=awaited.type, span=awaited.span)
     null = Literal(value=None, type=awaited.type, span=awaited.span)
@@ -79,7 +79,7 @@ def _some(awaited: Placeholder) -> Expr:
     """A value in the ranges, for the branch of a CASE that is never taken and gives a NULL the facts of the placeholder."""
     some: dict[Type, Value] = {Type.BOOLEAN: False, Type.BIGINT: 0, Type.DOUBLE: 0.0, Type.VARCHAR: "",
                                Type.DATE: dt.date(1970, 1, 1), Type.TIMESTAMP: dt.datetime(1970, 1, 1)}
-    return Literal(value=held(awaited, some[awaited.type]), type=awaited.type)
+    return Literal(value=clamped_value(awaited, some[awaited.type]), type=awaited.type)
 
 
 def _changed(tree: Any, change: Callable[[Placeholder], Expr]) -> Any:

@@ -88,7 +88,7 @@ function meaningOf({columns, rows, errors, confidence}) {
   const approximate = columns.filter((column) => column.approximate).map((column) => column.name);
   const percent = Number((confidence * 100).toPrecision(6));
   return [
-    `Tinted columns are noisy. ± is the ${percent} % interval, or its two ends: the exact number is in it with this probability.`,
+    `Tinted columns are noisy. ± gives the ${percent} % interval, or its two ends are shown: it contains the exact number with this probability.`,
     open ? "≥ is a lower bound." : "",
     approximate.length > 0 ? `It is approximate for ${approximate.join(", ")}.` : "",
     rows.some((row) => row.includes(null)) ? "NULL does not count as a value." : "",
@@ -111,6 +111,6 @@ async function copyText(text, told) {
     await navigator.clipboard.writeText(text);
     told.textContent = "Copied";
   } catch {
-    told.textContent = "This browser did not allow copying";
+    told.textContent = "The browser did not allow copying";
   }
 }

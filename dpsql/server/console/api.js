@@ -7,7 +7,7 @@ export class Refused extends Error {
    * @param {{code?: string, message?: string, try?: string | null, start?: number | null, end?: number | null}} told
    */
   constructor(status, told) {
-    super(told.message || "the server gave no answer that this page understands");
+    super(told.message || "the server sent a response that this page does not understand");
     this.status = status;
     this.code = told.code || "";
     this.remedy = told.try || "";
@@ -53,7 +53,7 @@ async function call(method, path, body) {
 
 /** What programs are told to send, as people would do it. */
 const inWordsOfPages = (error) =>
-  error.code === "busy" ? {...error, try: "it again when that one is over, or cancel it; it may run in another tab"} : error;
+  error.code === "busy" ? {...error, try: "again when it has ended, or cancel it; it may be running in another tab"} : error;
 
 async function reached(path, request) {
   try {

@@ -38,7 +38,7 @@ export function priced(told) {
   return fragment(
     element("h2", {}, "Price"),
     element("p", {class: "cost"}, ...costOf(told)),
-    !told.affordable ? element("p", {class: "fault"}, "The budget has no room for it.") : null,
+    !told.affordable ? element("p", {class: "fault"}, "The budget cannot pay for it.") : null,
     told.errors.length > 0 ? errorsOf(told.errors) : null,
     told.accounts.length > 0 ? leftOf(told) : null,
     noteList(told.notes),

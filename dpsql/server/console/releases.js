@@ -21,7 +21,7 @@ export async function showReleases(place, again) {
             {class: "quiet"},
             "None yet. ",
             element("code", {}, "CREATE SYNTHETIC TABLE name AS SELECT ..."),
-            " makes one; questions to it are free.",
+            " makes one; queries on it are free.",
           )
         : element("ul", {class: "releases"}, ...tables.map((table) => tableOf(table, again))),
     ];

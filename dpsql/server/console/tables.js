@@ -1,4 +1,4 @@
-/** What the owner declared: who is protected, what is promised, and the tables that may be asked about. */
+/** What the owner declared: who is protected, what is promised, and the tables that can be queried. */
 
 import {get} from "./api.js";
 import {element} from "./elements.js";
@@ -46,15 +46,15 @@ const promise = () =>
     element(
       "p",
       {class: "measure"},
-      "Whatever you ask, in whatever order, and whatever you know of others: what you see here is nearly as likely with any one ",
-      "of those who are protected as without. How nearly is what the budget says. Tables, columns and what is declared of them ",
+      "Whatever you ask, in any order, and whatever you know about others: what you see here is nearly as likely with any one ",
+      "of those who are protected as without. The budget says how nearly. Tables, columns and their declarations ",
       "are public.",
     ),
     element(
       "ul",
       {class: "links"},
       ...Object.entries({
-        promise: "What is promised, why to believe it, and what is not promised",
+        promise: "What is promised, why you can rely on it, and what is not promised",
         accuracy: "How to state an accuracy instead of a price",
         sql: "Which SQL is answered",
       }).map(([name, title]) => element("li", {}, element("a", {href: `/guides/${name}`, target: "_blank"}, title))),

@@ -43,7 +43,7 @@ class Control:
         return VaultChannel(socket.socket(fileno=handles[0]), functools.partial(self._interrupt, number))
 
     def ready(self) -> None:
-        """Say that clients are accepted, and that SIGTERM is waited for."""
+        """Report that clients are accepted, and that SIGTERM is handled."""
         with self._turn:
             self._vault.send(json.dumps({"ready": None}).encode())
 

@@ -22,7 +22,7 @@ LOG = logging.getLogger("dpsql.server")
 
 
 def serve_front(control: Control) -> None:
-    """Serve clients until SIGTERM or SIGINT. What it is told is on its input; see `serving`."""
+    """Serve clients until SIGTERM or SIGINT. The settings are read from stdin; see `serving`."""
     settings = json.loads(sys.stdin.read())
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", stream=sys.stderr)
     LOG.info("what analysts send is parsed by the user %d of the system", os.getuid())

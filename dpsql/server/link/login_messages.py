@@ -40,7 +40,7 @@ class FirstProof(Frozen):
 
     @classmethod
     def of_bytes(cls, data: bytes) -> FirstProof:
-        """Raises ValueError for anything but what `as_bytes` gave."""
+        """Read a message. Raises ValueError for anything that `as_bytes` did not write."""
         match json.loads(data):
             case [str(mechanism), str(message), bool(bound)]:
                 return cls(mechanism=mechanism, message=base64.b64decode(message, validate=True), bound=bound)
@@ -48,12 +48,13 @@ class FirstProof(Frozen):
 
 
 def library() -> Any:
-    """The module scramp. Raises InterfaceError if it is not installed."""
+    """The scramp module. Raises InterfaceError if it is not installed."""
     return extra("scramp", "server")
 
 
 def can_bind(certificate: str) -> bool:
-    """Whether clients can bind their proof to this certificate, in PEM: not where its signature has no hash, as of Ed25519."""
+    """Whether clients can bind their proof to this certificate, in PEM. They cannot if its signature has no hash, as with
+    Ed25519."""
     scramp = library()
     try:
         scramp.ScramMechanism(BOUND).make_server(lambda _: None, channel_binding=(BINDING, certificate))

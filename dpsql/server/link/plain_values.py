@@ -62,8 +62,8 @@ class UnreadableMessage(ValueError):
 
 
 def encoded(value: object, tables: Mapping[str, Table]) -> bytes:
-    """A value as bytes. Of `tables`, which the reader has too, the names are sent. Raises TypeError for a value that is not one
-    of those above, ValueError for one that is too large."""
+    """A value as bytes. Of `tables`, which the reader has too, only the names are sent. Raises TypeError for an unsupported
+    value, ValueError for one that is too large."""
     nodes = _Nodes(tables)
     root = nodes.part(value)
     data = json.dumps([nodes.written, root], ensure_ascii=True, separators=(",", ":")).encode()
@@ -130,8 +130,8 @@ _SCALARS: Mapping[type, tuple[Callable[[Any], Sequence[Any]], Callable[..., Any]
 
 
 def decoded(data: bytes, table: PlainTable) -> Any:
-    """The value of a message; `table` gives tables by their names, and raises for a name that it does not know. Raises
-    UnreadableMessage for anything else: nothing is made of it then."""
+    """The value of a message; `table` returns tables by their names, and raises for an unknown name. Raises UnreadableMessage for
+    anything else, before any object is made."""
     try:
         return _read(data, table)
     except UnreadableMessage:
@@ -245,5 +245,5 @@ def _days(numbers: range) -> Days:
 def _local(value: Any) -> Any:
     """A moment of no zone: columns have no others."""
     if value.tzinfo is not None:
-        raise TypeError("a moment of a zone is not part of a request")
+        raise TypeError("a moment with a time zone cannot be part of a request")
     return value

@@ -139,7 +139,7 @@ class VaultCall(Frozen, Generic[Told], kw_only=False):
     between: bool = True
 
     def read(self, given: Any) -> tuple[Any, ...]:
-        """The values of a message. Raises ValueError where these are not given to this call."""
+        """The arguments in a message. Raises ValueError if they do not fit this call."""
         if type(given) is not tuple or len(given) > len(self.fields) or not all(
                 allowed(value) for allowed, value in zip(self.fields, given, strict=False)):
             raise ValueError("these are no values for this call")
@@ -147,7 +147,7 @@ class VaultCall(Frozen, Generic[Told], kw_only=False):
 
 
 def is_anything(value: Any) -> bool:
-    """What the method or the kernel checks."""
+    """Accepts any value: the method or the kernel checks it."""
     return True
 
 
@@ -156,7 +156,7 @@ def is_short(value: Any) -> bool:
 
 
 def is_statement(value: Any) -> bool:
-    """What identifies a statement. The charge of a comparison carries secret noise, so its name is none."""
+    """Whether a value may identify a statement. Charges of comparisons carry secret noise, so their names are excluded."""
     return is_short(value) and not value.startswith(SERIES)
 
 
@@ -189,12 +189,12 @@ def is_number_of_texts(value: Any) -> bool:
 
 
 def is_time(value: Any) -> bool:
-    """A time in seconds, after which an outcome is to leave."""
+    """Whether a value is a time in seconds after which an outcome may leave."""
     return type(value) is float and 0 <= value <= LONGEST_PACE
 
 
 def is_cost(value: Any) -> bool:
-    """An exact cost; that of epsilon alone may be None."""
+    """Whether a value is an exact cost; only its epsilon may be None."""
     return type(value) is Cost and (value.epsilon is None or _is_amount(value.epsilon)) and (
         _is_amount(value.rho) and _is_amount(value.delta))
 
@@ -231,7 +231,7 @@ CALLS: Mapping[str, VaultCall[Any]] = {call.name: call for call in (
 
 
 def may_call(role: str, call: VaultCall[Any]) -> bool:
-    """Whether a user of this role may make a call: who may spend, and who may see what others asked and spent."""
+    """Whether a user of this role may make a call: some roles may spend, some may see what others asked and spent."""
     return {"analyst": not call.oversees, "auditor": not call.statement, "owner": True}[role]
 
 
@@ -248,7 +248,7 @@ class Frames:
         self.socket.sendall(LENGTH.pack(len(data)) + data)
 
     def receive(self, most: int | None = None) -> bytes | None:
-        """The next frame; None if the other side has gone, or announces more than `most` bytes."""
+        """The next frame; None if the other side has gone, or if it announces more than `most` bytes."""
         head = self._taken(LENGTH.size)
         if head is None:
             return None
@@ -268,12 +268,12 @@ class Frames:
 
 
 def send_answer(to: Frames, answer: Made | ReleasedStep | LoginMessage | Fault) -> None:
-    """By the vault alone."""
+    """Send an answer. For the vault only."""
     to.send(pickle.dumps(answer, protocol=5))
 
 
 def receive_answer(vault: Frames) -> Made | ReleasedStep | LoginMessage | Fault:
-    """In the front alone. Raises OperationalError if the vault has gone."""
+    """Receive an answer. For the front only. Raises OperationalError if the vault has gone."""
     try:
         data = vault.receive()
     except OSError:
@@ -307,9 +307,9 @@ ABOUT: Mapping[type[Error], str] = {
 OTHER = Fault("Other")  # which says nothing: in the front it becomes a fault of dpsql itself
 
 
-def told(fault: BaseException) -> Fault:
-    """A fault as the front is told of it. Of one that is not listed here only that there was one; and of what may name a file or
-    a machine of the owner's only what it is about, as analysts are shown it: the log says the rest."""
+def fault_for_front(fault: BaseException) -> Fault:
+    """A fault in the form that is sent to the front. For unlisted faults, it only says that there was one. For faults that may
+    name a file or a machine of the owner, it only says what the fault is about, as analysts see it; the log has the rest."""
     name = type(fault).__name__
     match fault:
         case Refused():
@@ -328,14 +328,14 @@ def told(fault: BaseException) -> Fault:
             LOG.warning("an analyst was refused: %s", fault)
             about = next(words for kind, words in ABOUT.items() if isinstance(fault, kind))
             return Fault(name, (f"{about} cannot be used at present; the log of the server says why", fault.code,
-                                "telling the owner of the data", None, "", "", "SQL"))
+                                "asking the owner of the data for help", None, "", "", "SQL"))
         case Error() if KNOWN.get(name) is type(fault):
             return Fault(name, (fault.reason, fault.code, fault.try_, fault.span, fault.subject, fault.text, fault.source))
     return OTHER
 
 
 def raised(fault: Fault) -> BaseException:
-    """The fault, as it is raised in the front."""
+    """The exception that the front raises for a fault."""
     match fault.kind, fault.fields:
         case "Refused", (analyst, Charge() as spent):
             return Refused(analyst, spent)

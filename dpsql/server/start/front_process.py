@@ -20,7 +20,7 @@ from dpsql.server.walls import own_root, shut_in
 from dpsql.server.walls.call_filter import filter_of_front
 
 PASSED = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS")
-"""What the front has of the vault's environment; passwords of databases may be in others."""
+"""The environment variables that the front gets from the vault; others may contain passwords of databases."""
 SYSTEM = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/usr/share/zoneinfo", "/usr/share/locale",
           "/etc/ld.so.cache", "/etc/localtime", "/etc/timezone", "/etc/ssl/openssl.cnf", "/dev/urandom", "/dev/random",
           "/proc/self/maps", "/proc/self/status", "/proc/self/cgroup", "/proc/cpuinfo", "/proc/meminfo",
@@ -31,8 +31,8 @@ SYSTEM = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/usr/sh
 def start_front(program: str, control: socket.socket, *, folder: Path, readable: Iterable[str | Path] = (),
                 handles: tuple[int, ...] = (), input: int = subprocess.DEVNULL, output: int = subprocess.DEVNULL,
                 errors: int | None = None, user: tuple[int, int] | None = None) -> subprocess.Popen[bytes]:
-    """Start a front process, shut in, that runs a program, such as ``package.module:function``, with its end of the control
-    socket and no other open file but `handles`.
+    """Start a sandboxed front process that runs a program, such as ``package.module:function``. It gets its end of the control
+    socket, and no other open file but `handles`.
 
     It can read what is installed and `readable`, and write in `folder` alone, which becomes that of temporary files. With `user`,
     the numbers of a user and a group, it runs as these, which root alone can say. `input`, `output` and `errors` are as of
@@ -68,8 +68,8 @@ def _installed() -> list[str]:
 
 
 def serve_control(front: socket.socket, vault: Vault, ready: Callable[[], None] = lambda: None) -> None:
-    """In the vault: answer what the front asks on the control socket, until it goes. What is no message ends it. `ready` is
-    called when the front says that it accepts clients."""
+    """In the vault: answer requests of the front on the control socket until the front ends. An invalid message ends the loop.
+    `ready` is called when the front reports that it accepts clients."""
     with front:
         while data := front.recv(MOST_ASKED):
             try:
@@ -96,8 +96,8 @@ def _hand_over(front: socket.socket, vault: Vault) -> None:
 
 
 def control_sockets() -> tuple[socket.socket, socket.socket]:
-    """The vault's and the front's end of a control socket, which keeps messages apart. Raises OperationalError where the system
-    has no such sockets, as macOS."""
+    """The vault's and the front's end of a control socket, which preserves message boundaries. Raises OperationalError on systems
+    without such sockets, such as macOS."""
     try:
         return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     except OSError:

@@ -74,8 +74,8 @@ Ready = Callable[..., None]
 def serve(policy: Path, listen: str, *, http: str | None = None, http_names: Sequence[str] = (), tls: TlsFiles | None = None,
           without_tls: bool = False, front_user: str | None = None, limits: ServerLimits | None = None,
           ready: Ready = lambda *addresses: None) -> int:
-    """Serve until SIGTERM or SIGINT; for the main thread. `ready` is called with the addresses, that of HTTP last, when clients
-    can connect. Returns the exit code.
+    """Serve until SIGTERM or SIGINT; must run in the main thread. `ready` is called with the addresses, the HTTP address last,
+    when clients can connect. Returns the exit code.
 
     Passwords are proven without being sent, but answers are read by whoever listens: so an address that is reached from elsewhere
     needs TLS, unless the owner says `without_tls`. Raises PolicyError, LedgerError or OperationalError.
@@ -85,7 +85,8 @@ def serve(policy: Path, listen: str, *, http: str | None = None, http_names: Seq
     addresses = [address_of(text) for text in (listen, http) if text is not None]
     needs_tls = [not is_loopback(host) and not without_tls for host, _ in addresses]
     if tls is None and any(needs_tls):
-        raise OperationalError(f"{addresses[needs_tls.index(True)][0]} is reached from other machines, and needs a certificate",
+        raise OperationalError(f"{addresses[needs_tls.index(True)][0]} can be reached from other machines, so it needs a "
+                               "certificate",
                                code="tls", try_="--certificate FILE --key FILE, or an address such as 127.0.0.1:5433")
     user = user_of_front(front_user)
     declared = read_policy(policy)
@@ -163,7 +164,7 @@ def _not_begun(user: tuple[int, int] | None) -> OperationalError:
     who = "" if user is None else (f": the user {user[0]} must be able to run {sys.executable}, and to read "
                                    f"{Path(dpsql.__file__).parents[1]}")
     return OperationalError(f"the process that serves clients cannot start{who}", code="front", try_="" if user is None else
-                            "an environment that everybody can read, such as one in /opt; or --front-user root")
+                            "a Python environment that everybody can read, such as one in /opt; or --front-user root")
 
 
 def _copy_log(lines: IO[bytes]) -> None:
@@ -223,4 +224,4 @@ def _stopping(accepts: threading.Event) -> Iterator[list[subprocess.Popen[bytes]
         for front in running:
             if front.poll() is None:
                 front.kill()
-                print("the front was still running, and was ended", file=sys.stderr)
+                print("the front was still running and was ended", file=sys.stderr)

@@ -65,7 +65,7 @@ class Leaving(Leave):
         self._left: int | None = None
 
     def begin(self, first: int) -> None:
-        """The statement is charged: its outcome leaves at this step or later."""
+        """Record that the statement is charged: its outcome leaves at this step or later."""
         self._charged()
         with self._changed:
             if self._pace is None:
@@ -76,15 +76,16 @@ class Leaving(Leave):
                 self._begun += self._pace * math.ceil(waited / self._pace)
 
     def interrupt(self) -> None:
-        """From another thread: let the grid begin anew now, once, unless the outcome has left."""
+        """From another thread: restart the grid of times now, unless the outcome has left. Only the first interruption has an
+        effect."""
         with self._changed:
             if not self._interrupted and self._left is None:
                 self._begun, self._interrupted = self._clock.now(), True
                 self._changed.notify_all()
 
     def hold(self) -> tuple[int, bool]:
-        """Wait for the step at which what is over now leaves. Returns its number where that is after the first one, otherwise 0,
-        and whether the statement was interrupted before. It is decided once."""
+        """Wait for the step at which an outcome that is ready now leaves. Returns the number of this step if it is after the
+        first one, otherwise 0, and whether the statement was interrupted before. It is decided once."""
         with self._changed:
             while self._left is None:
                 begun, pace = self._begun, self._pace or 0.0

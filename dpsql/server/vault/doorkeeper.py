@@ -28,9 +28,9 @@ class Doorkeeper(Frozen):
     attempts: ProofAttempts = field(default_factory=ProofAttempts)
 
     def authenticate(self, name: str, say: Say) -> Callable[[], str]:
-        """Let a client prove that it knows the password of a name. Returned is what tells the role of the user, and raises
-        OperationalError as soon as the user is removed or has another password. Raises OperationalError: in the same words, after
-        the same messages, for a name that is nobody's and for a wrong password."""
+        """Let a client prove that it knows the password of a user. Returns a function that returns the user's role, and raises
+        OperationalError as soon as the user is removed or has another password. Raises OperationalError: with the same text,
+        after the same messages, for an unknown name and for a wrong password."""
         verifier, known = self.users.now().verifier_of(name)
         try:
             first = FirstProof.of_bytes(say(b"first"))
@@ -58,8 +58,8 @@ class Doorkeeper(Frozen):
         return user
 
     def open_account(self, name: str, database: str) -> Session:
-        """The session of a user, under the budget and at the price that the file of users says. Clients name some database when
-        they connect; there is one alone. Raises errors.Error."""
+        """The session of a user, with the budget and the price in the file of users. The database name that clients send is
+        ignored, as there is only one. Raises errors.Error."""
         user = self._user(name)
         price: dict[str, Any] = dict(user.price)
         with warnings.catch_warnings():
@@ -69,4 +69,4 @@ class Doorkeeper(Frozen):
 
 
 def _removed() -> OperationalError:
-    return OperationalError("the user was removed or has another password", code="user")
+    return OperationalError("the user was removed, or the password was changed", code="user")

@@ -23,7 +23,7 @@ class Cores:
 
     @contextlib.contextmanager
     def one(self) -> Iterator[None]:
-        """A context in which the thread shares one core with others that are in it, but for what is `spread` inside."""
+        """A context in which the thread shares one core with all other threads in it, except during `spread`."""
         self.share()
         try:
             yield

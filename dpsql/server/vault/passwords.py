@@ -59,7 +59,7 @@ class Verifier(Frozen):
 
     @classmethod
     def of_text(cls, text: str) -> Verifier:
-        """Raises ValueError if this is no verifier."""
+        """Read a verifier. Raises ValueError if the text is not one."""
         found = _VERIFIER.fullmatch(text)
         if found is None:
             raise ValueError("no verifier of SCRAM-SHA-256")
@@ -71,7 +71,7 @@ class Verifier(Frozen):
 
 
 def verifier(password: str) -> Verifier:
-    """A new verifier, with a salt of its own. Raises OperationalError for a password that cannot be used."""
+    """A new verifier with a fresh salt. Raises OperationalError for a password that cannot be used."""
     if not SHORTEST <= len(password) <= LONGEST:
         raise OperationalError(f"a password has {SHORTEST} to {LONGEST} characters", code="password")
     scramp = library()
@@ -102,7 +102,8 @@ class Users(Frozen):
     users: Mapping[str, User]
 
     def verifier_of(self, name: str) -> tuple[Verifier, bool]:
-        """The verifier for a name, and whether it is somebody's: nobody can prove anything to one that is nobody's.
+        """The verifier for a name, and whether the name belongs to a user; nobody can prove anything against the verifier of
+        an unknown name.
 
         Both take the same time and look alike: the one that is made up is made in either case, and stays the same.
         """
@@ -116,13 +117,13 @@ class Users(Frozen):
 
 
 def users_file(policy: str | Path) -> Path:
-    """The file of users of a policy: beside it, under its name."""
+    """The path of a policy's file of users: next to the policy, under its name."""
     path = Path(policy)
     return path.with_name(f"{path.stem}.users.json")
 
 
 def read_users(path: Path) -> Users:
-    """Raises OperationalError if the file is missing, damaged, or open to others than its owner."""
+    """Read the file of users. Raises OperationalError if it is missing, damaged, or accessible to others than its owner."""
     try:
         handle = os.open(path, os.O_RDONLY)
     except FileNotFoundError:
@@ -147,8 +148,8 @@ def _users_of(text: bytes, path: Path) -> Users:
         if held["version"] != 1 or len(secret) < 32:
             raise ValueError("another version")
     except (ValueError, TypeError, KeyError, AttributeError, ArithmeticError, RecursionError):
-        raise OperationalError(f"{path} is not a file of users, or is damaged", code="users", try_="a saved copy of it, or "
-                               "another place for it and dpsql user add NAME") from None
+        raise OperationalError(f"{path} is not a file of users, or is damaged", code="users", try_="restoring a saved "
+                               "copy; or moving it away, and then dpsql user add NAME") from None
     return Users(secret=secret, users=users)
 
 
@@ -165,7 +166,7 @@ def _user_of(name: str, entry: Mapping[str, Any]) -> User:
 
 
 def add_user(path: Path, user: User) -> None:
-    """Raises OptionError if the name is taken, OperationalError where the file cannot be used."""
+    """Add a user. Raises OptionError if the name is taken, OperationalError if the file cannot be used."""
     with _changed(path, new=True) as users:
         if user.name in users:
             raise OptionError(f"{user.name} is a user already", code="user", subject=user.name,
@@ -174,20 +175,20 @@ def add_user(path: Path, user: User) -> None:
 
 
 def remove_user(path: Path, name: str) -> None:
-    """Raises OptionError if there is no such user."""
+    """Remove a user. Raises OptionError if there is no such user."""
     with _changed(path) as users:
         del users[_named(name, users)]
 
 
 def set_password(path: Path, name: str, new: Verifier) -> None:
-    """Raises OptionError if there is no such user."""
+    """Change a password. Raises OptionError if there is no such user."""
     with _changed(path) as users:
         found = _named(name, users)
         users[found] = replace(users[found], verifier=new)
 
 
 def account_name(name: str) -> str:
-    """The normal form of a name. Raises OptionError if it can be nobody's."""
+    """The normal form of a name. Raises OptionError if it cannot be a user's name."""
     normal = names.normal(name)
     if (fault := name_faults.fault_of(normal)) is not None:
         raise OptionError(f"the name of a user {fault}", code="user", subject="name", try_="letters, digits and . _ @ -")
@@ -218,7 +219,7 @@ def _changed(path: Path, *, new: bool = False) -> Iterator[dict[str, User]]:
         try:
             put_in_place(path, _text_of(Users(secret=held.secret, users=users)))
         except OSError as fault:
-            raise OperationalError(f"{path} cannot be written ({type(fault).__name__}); it is as before", code="users") from None
+            raise OperationalError(f"{path} cannot be written ({type(fault).__name__}); it is unchanged", code="users") from None
     finally:
         os.close(folder)  # and the lock with it
 
@@ -239,7 +240,7 @@ class WatchedUsers:
         self._users = read_users(path)
 
     def now(self) -> Users:
-        """Raises OperationalError if the file cannot be used any more."""
+        """The current users. Raises OperationalError if the file can no longer be used."""
         try:
             state = os.stat(self.path)
         except OSError:

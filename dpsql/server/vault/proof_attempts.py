@@ -48,8 +48,8 @@ class ProofAttempts:
 
     @contextlib.contextmanager
     def one(self, name: str) -> Iterator[None]:
-        """A context in which one proof for a name is checked, entered when it may be. One that raises anything has failed. Raises
-        OperationalError where too many did."""
+        """A context in which one proof for a name is checked, entered when it is allowed. A proof that raises anything counts as
+        failed. Raises OperationalError after too many failures."""
         self._sleep(self._admitted(name))
         yield
         self._give_back(name)

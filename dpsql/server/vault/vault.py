@@ -43,10 +43,10 @@ from dpsql.server.link.vault_calls import (
     ReleasedStep,
     Spent,
     ToldAccount,
+    fault_for_front,
     is_short,
     may_call,
     send_answer,
-    told,
 )
 from dpsql.server.vault.departure import Leaving
 from dpsql.server.vault.one_core import Cores
@@ -90,7 +90,7 @@ class Vault:
         self._turn = threading.Condition()
 
     def channel(self) -> tuple[int, socket.socket] | None:
-        """A new channel: its number and the front's end. None where there are too many."""
+        """A new channel: its number and the front's end. None if there are too many."""
         ours, theirs = socket.socketpair()
         with self._turn:
             if len(self._channels) >= MOST_CHANNELS:
@@ -103,15 +103,15 @@ class Vault:
         return number, theirs
 
     def interrupt(self, number: int, statement: int) -> None:
-        """Interrupt a statement of a channel, by its number, if it is the one that runs."""
+        """Interrupt a statement of a channel, given by its number, if it is the running one."""
         with self._turn:
             found = self._channels.get(number)
         if found is not None:
             found.interrupt(statement)
 
     def close(self) -> None:
-        """End all channels; statements that run fail. Waits a while until all are over, as a process that ends in the middle of a
-        query of the engine is aborted."""
+        """End all channels; running statements fail. Waits a while for their end, because a process that exits during a query of
+        the engine is aborted."""
         with self._turn:
             channels = [*self._channels.values()]
         for channel in channels:
@@ -138,7 +138,7 @@ class Channel:
         self._account: ServedAccount | None = None
 
     def serve(self) -> None:
-        """Until the front goes, or a login fails. Whatever it says, nothing else ends here."""
+        """Serve the channel until the front ends, or a login fails. Nothing the front sends can end anything else."""
         with contextlib.suppress(OSError, _Gone), self._front:
             try:
                 if self._logged_in() and self._account is not None:
@@ -152,7 +152,7 @@ class Channel:
             self._account.interrupt(statement)
 
     def stop(self) -> None:
-        """Interrupt the statement that runs, whichever it is."""
+        """Interrupt the running statement, whatever its number."""
         if self._account is not None:
             self._account.interrupt(self._account.number)
 
@@ -174,7 +174,7 @@ class Channel:
             raise
         except Exception as caught:
             fault = caught
-        send_answer(self._frames, told(fault))
+        send_answer(self._frames, fault_for_front(fault))
         return False
 
     def _open(self, user: str, database: str, role: Callable[[], str]) -> None:
@@ -229,7 +229,7 @@ class ServedAccount:
             version=session.kernel.version)
 
     def serve(self) -> None:
-        """Answer one call after the other. Raises _Gone or OSError if the front has gone."""
+        """Answer calls one by one. Raises _Gone or OSError if the front has gone."""
         while True:
             name, data = _received(self._front)
             with CORES.one() if name == RUN.name else contextlib.nullcontext():
@@ -241,7 +241,8 @@ class ServedAccount:
         self._session.close()
 
     def interrupt(self, statement: int) -> None:
-        """From another thread: have the statement of this number, if it runs, stop as soon as it can. Returns when it is over.
+        """From another thread: stop the statement with this number, if it is running, as soon as possible. Returns when it has
+        ended.
 
         One that is over and has not left fails all the same: when it was over, its analyst is not to find out by interrupting.
         No other one is met: none begins while a thread has the turn, and looks which it is.
@@ -290,9 +291,9 @@ class ServedAccount:
                 given = call.read(decoded(data, self._read_table if call.exact else self._own_table))
                 return Made(getattr(self, f"_{call.name}")(*given))
         except _Cancelled:
-            return told(OperationalError("the statement was stopped on request before it was charged", code="cancelled"))
+            return fault_for_front(OperationalError("the statement was interrupted before it was charged", code="cancelled"))
         except BaseException as fault:
-            return told(fault)
+            return fault_for_front(fault)
 
     @contextlib.contextmanager
     def _running(self) -> Generator[None]:
@@ -513,7 +514,7 @@ class HeldTable(Frozen):
 
     @classmethod
     def of(cls, name: Any, columns: Any) -> HeldTable:
-        """Raises ValueError for what is no table of plain values."""
+        """Make a table from a message. Raises ValueError if it is not a table of plain values."""
         if not is_short(name) or not name or type(columns) is not tuple or not columns:
             raise ValueError("this is no table")
         made: dict[str, Column] = {}

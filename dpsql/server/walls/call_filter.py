@@ -42,14 +42,14 @@ HERE = platform.machine() if sys.platform == "linux" and sys.maxsize > 2**32 els
 
 
 def filter_of_front(machine: str = HERE) -> list[Line] | None:
-    """The filter for a front; None if the calls of the machine are not listed."""
+    """The filter for a front; None if this machine's system calls are not listed."""
     if machine not in MACHINES:
         return None
     return [*_of_machine(machine), *_forms(machine), *_ranges(_verdicts(machine))]
 
 
 def filter_of_programs(machine: str = HERE) -> list[Line] | None:
-    """A second filter, which refuses to execute programs; None if the calls of the machine are not listed."""
+    """A second filter that forbids executing programs; None if this machine's system calls are not listed."""
     if machine not in MACHINES:
         return None
     refused = dict.fromkeys(_numbers(PROGRAM, machine).values(), DENIED)

@@ -20,7 +20,8 @@ NUMBERS = range(61184, 65520)
 
 
 def user_of_front(name: str | None) -> tuple[int, int] | None:
-    """The numbers of a user and a group; None to keep those of the server, which root has to ask for by the name `root`.
+    """The numbers of a user and a group; None to keep those of the server, which root has to request explicitly by the name
+    `root`.
 
     Raises OperationalError if the front cannot run as the user that is named.
     """

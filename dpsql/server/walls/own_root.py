@@ -31,8 +31,9 @@ RECURSIVE, OLD = 0x8000, "/.old"
 
 
 def enter(needed: list[str], writable: str) -> None:
-    """Make `needed` and `writable` the whole file system of this process, at the same paths, all read-only but `writable`. Paths
-    that do not exist are left out. Raises OSError or KeyError if the system refuses; some of it may be done then."""
+    """Make `needed` and `writable` the whole file system of this process, at the same paths, all read-only except `writable`.
+    Paths that do not exist are left out. Raises OSError or KeyError if the system refuses; some steps may have been taken by
+    then."""
     links, places = _resolved([*needed, writable])
     user, group = os.geteuid(), os.getegid()
     _check(_library().unshare(MOUNT | IPC | NETWORK | (USER if user else 0)))
@@ -87,7 +88,7 @@ def _bind(place: str) -> None:
 
 
 def become(user: int, group: int) -> None:
-    """Change to a user and a group, without other groups."""
+    """Change to a user and a group, and drop all other groups."""
     os.setgroups([])
     os.setresgid(group, group, group)
     os.setresuid(user, user, user)
@@ -121,7 +122,7 @@ def _library() -> ctypes.CDLL:
 
 def _check(result: int) -> None:
     if result < 0:
-        raise OSError(ctypes.get_errno(), "the system refused a root of its own")
+        raise OSError(ctypes.get_errno(), "the system refused a separate root directory")
 
 
 if __name__ == "__main__":

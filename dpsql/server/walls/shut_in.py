@@ -40,21 +40,22 @@ SECCOMP, ALL_THREADS = {"x86_64": 317, "aarch64": 277}, 1
 
 
 def landlock_version() -> int:
-    """Of the kernel; 0 where there is none."""
+    """The version of Landlock in the kernel; 0 if there is none."""
     if sys.platform != "linux":
         return 0
     return max(0, int(ctypes.CDLL(None).syscall(ctypes.c_long(CREATE), None, ctypes.c_long(0), ctypes.c_long(TELL_VERSION))))
 
 
 def be_unreadable() -> None:
-    """From now on, nobody but root can read the memory and the open files of this process, or trace it."""
+    """Prevent all users but root from reading the memory and the open files of this process, and from tracing it."""
     if sys.platform == "linux":
         _prctl(DUMPABLE, 0)
 
 
 def shut_in(readable: list[str], listed: list[str], writable: str, calls: list[Any] | None) -> None:
-    """Of `listed` folders, and those in them, the names of files can be read, and no file. Paths that are missing are left out.
-    `calls` is the filter; None if there is none for this machine. Raises OSError if the system refuses what it offers."""
+    """Sandbox this process. In `listed` folders and their subfolders, file names can be listed, but no file can be read. Missing
+    paths are left out. `calls` is the filter; None if there is none for this machine. Raises OSError if the system offers a
+    protection but refuses to set it."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     version = landlock_version()
     for wall, stands in (("Landlock", version), ("a filter of system calls", calls)):
@@ -91,7 +92,7 @@ def _restrict_files(version: int, known: list[tuple[str, int]], writable: str) -
 
 
 def filter_calls(program: list[Any]) -> None:
-    """Add a filter of `call_filter` to all threads of this process. Earlier ones stay."""
+    """Apply a filter of `call_filter` to all threads of this process. Earlier filters stay in effect."""
     lines = (struct.pack("=HBBI", *line, os.getpid() if value == "pid" else value) for *line, value in program)
     code = ctypes.create_string_buffer(b"".join(lines))
     _call(SECCOMP[platform.machine()], 1, ALL_THREADS, struct.pack("HP", len(program), ctypes.addressof(code)))

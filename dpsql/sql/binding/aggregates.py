@@ -39,7 +39,7 @@ class Aggregated(Frozen):
 
     @property
     def aggregate(self) -> Aggregate:
-        """The row of the table."""
+        """The entry of this function in the table of aggregates."""
         return AGGREGATES[self.function]
 
     def same(self, other: Aggregated) -> bool:
@@ -54,7 +54,7 @@ class AggregateReader:
         self._rows, self._id, self._exact = rows, identifier, exact
 
     def read(self, node: exp.Expr) -> Aggregated:
-        """Raises SqlError or Unsupported, located."""
+        """Read an aggregate. Raises SqlError or Unsupported, located."""
         span, when = span_of(node), None
         if isinstance(node, exp.Filter):
             inner = node.this
@@ -64,8 +64,8 @@ class AggregateReader:
         below = [*node.this.iter_expressions(), node.expression] if isinstance(node, exp.WithinGroup) else node.iter_expressions()
         nested = next((part for part in below if has_aggregate(part)), None)
         if nested is not None:
-            raise SqlError("an aggregate inside an aggregate is not answered", code="aggregate-here", span=span_of(nested),
-                           try_="a subquery that computes the inner one for each entity")
+            raise SqlError("nested aggregates are not answered", code="aggregate-here", span=span_of(nested),
+                           try_="a subquery that computes the inner aggregate for each entity")
         match node:
             case exp.WithinGroup():
                 return self._within_group(node, when, span)
@@ -186,7 +186,7 @@ class AggregateReader:
     def _fraction(self, node: exp.Expr) -> Fraction:
         span = span_of(node)
         if isinstance(node, exp.Array):
-            raise Unsupported("a list of quantiles is not answered, as each has an interval of its own", code="quantile",
+            raise Unsupported("a list of quantiles is not answered, as each has its own interval", code="quantile",
                               span=span, try_=f"{_one_by_one(node)}: quantiles of one column are chosen together anyway")
         value = self._rows.bind(node)
         if not isinstance(value, Literal) or isinstance(value.value, bool) or not isinstance(value.value, int | float) or (

@@ -28,13 +28,14 @@ Made = TypeVar("Made")
 
 def bind(query: Query, catalog: Catalog, public: PublicTables, scratch: Scratch,
          parameters: Mapping[str, ParameterValue]) -> Question:
-    """Resolve names and types. Raises SqlError or Unsupported, located; reads public tables only."""
+    """Resolve names and types, reading public tables only. Raises SqlError or Unsupported, located."""
     return checked(query, catalog, public, scratch, parameters, _bound)
 
 
 def checked(query: Query, catalog: Catalog, public: PublicTables, scratch: Scratch, parameters: Mapping[str, ParameterValue],
             act: Callable[[exp.Expr, BindingContext], Made]) -> Made:
-    """What is made of the tree of a query with only accepted forms. Raises SqlError or Unsupported, located."""
+    """The result of `act` on the tree of a query, after checking that it has only accepted forms. Raises SqlError or Unsupported,
+    located."""
     try:
         border.check(query.tree, query.text)
         return act(query.tree, BindingContext(catalog=catalog, public=GuardedPublicTables(public), scratch=scratch,

@@ -54,7 +54,7 @@ def declared_bins(catalog: Catalog, origin: Origin | None) -> tuple[float, ...] 
 
 
 def owner_column(table: Table, place: int) -> str:
-    """The name of an owner's column in origins: that of a column of the table, or a name that no column has."""
+    """The name of an owner's column in origins: that of a column of the table, or otherwise a name that no column has."""
     way = table.owners[place]
     return way.column if way.in_row and way.column in table.columns else f"owner {place}"
 
@@ -97,7 +97,7 @@ class Scope(Frozen):
                     yield source.alias, name, self.node.field(shown)
 
     def find(self, name: str, table: str | None) -> list[Field]:
-        """The columns that a name may stand for; none where it is unknown, several where it is ambiguous."""
+        """The columns that a name may refer to: none if it is unknown, several if it is ambiguous."""
         wanted = name.lower()
         if table is None:
             return [self.node.field(shown) for source in self.sources for column, found in source.columns
@@ -106,7 +106,7 @@ class Scope(Frozen):
                 for column, found in source.columns if column.lower() == wanted]
 
     def resolve(self, name: str, table: str | None, span: Span | None) -> Field:
-        """The column a name stands for. Raises SqlError where it is unknown or ambiguous."""
+        """The column that a name refers to. Raises SqlError if the name is unknown or ambiguous."""
         matches = self.find(name, table)
         if len(matches) == 1:
             return matches[0]
@@ -137,7 +137,7 @@ class Scope(Frozen):
 
 
 def distinct_names(names: Sequence[str]) -> list[str]:
-    """The names of columns as the query around sees them: repeated ones get a number, as in DuckDB."""
+    """The names of columns as seen by the surrounding query: repeated ones get a number, as in DuckDB."""
     found: list[str] = []
     taken: set[str] = set()
     for name in names:
@@ -165,8 +165,8 @@ class FreshIdentifiers:
 
     @contextlib.contextmanager
     def query(self, span: Span | None) -> Iterator[None]:
-        """A context around each query inside the statement. Raises SqlError for too many queries (a chain of CTEs, each of which
-        names the one before it twice, doubles at each step), and for too deep nesting."""
+        """A context around each query inside the statement. Raises SqlError if there are too many queries, or if they are nested
+        too deeply. (A chain of CTEs, each of which names the previous one twice, doubles the number at each step.)"""
         self._queries += 1
         if self._queries > MOST_QUERIES:
             raise SqlError(f"the statement holds more than {MOST_QUERIES} queries, counting a CTE wherever it is named",
@@ -207,7 +207,7 @@ class GuardedPublicTables:
     @staticmethod
     def _check(relation: Node) -> None:
         for awaited in has_placeholders(relation).values():
-            raise Unsupported("which rows of a public table are used here depends on a value that is not yet released",
+            raise Unsupported("the selection of rows of a public table depends on a value that is not released yet",
                               code="scalar-subquery", span=awaited.span,
                               try_="the comparison in the WHERE of the outermost query")
 
@@ -226,7 +226,7 @@ class Names(Frozen):
     ctes: Mapping[str, tuple[exp.CTE, Names]] = field(default_factory=dict)
 
     def with_(self, clause: exp.Expr | None) -> Names:
-        """With the CTEs of a WITH clause. Raises SqlError if two have one name."""
+        """The names, extended by the CTEs of a WITH clause. Raises SqlError if two have the same name."""
         names, seen = self, set[str]()
         for cte in clause.expressions if clause is not None else ():
             alias = str(cte.args["alias"].this.this).lower()
@@ -246,7 +246,7 @@ class Queries(Protocol):
         ...
 
     def question(self, select: exp.Select, context: BindingContext, names: Names, scope: Scope) -> tuple[Question, Facts]:
-        """A SELECT of aggregates to be released, as a question; and what is known of its first column."""
+        """A SELECT of aggregates to be released, as a question; and the facts about its first column."""
         ...
 
     def sources(self, select: exp.Expr, context: BindingContext, names: Names) -> Scope:
@@ -269,7 +269,7 @@ class Scalars:
 
     @property
     def found(self) -> bool:
-        """Whether there are any."""
+        """Whether there are any scalar subqueries."""
         return bool(self._found)
 
     def needed(self, question: Question) -> tuple[Scalar, ...]:
@@ -311,7 +311,7 @@ class BindingContext(Frozen):
     scalars: Scalars = field(default_factory=Scalars)
 
     def written(self, span: Span | None) -> str:
-        """A part of the text, with single blanks, as the name of a column."""
+        """A part of the text, with runs of blanks shortened, used as the name of a column."""
         return " ".join(self.text[span.start : span.end].split()) if span is not None else ""
 
     def relation(self, tree: exp.Expr, names: Names) -> BoundRelation:
@@ -331,7 +331,7 @@ class BindingContext(Frozen):
         return self.stability(node).owners
 
     def names_owner(self, origin: Origin | None) -> bool:
-        """Whether a column is the one that names the row's entity in its table."""
+        """Whether a column contains the name of the row's entity in its table."""
         table = self.catalog.table(origin.table) if origin is not None else None
         return (table is not None and origin is not None and table.owner is not None and not table.owner.steps
                 and table.owner.column == origin.column)
@@ -350,7 +350,7 @@ class WindowFunctions(Protocol):
 
     @property
     def env(self) -> Mapping[str, Facts]:
-        """What is known of their columns."""
+        """Facts about the columns of window functions."""
         ...
 
     def read(self, node: exp.Expr) -> Expr:
@@ -378,4 +378,4 @@ class SelectHost(Binder):
 
     @abc.abstractmethod
     def inside(self, select: exp.Select, names: Names) -> SelectHost:
-        """The binder of a subquery, whose names may also be those of this SELECT."""
+        """The binder of a subquery, which also sees the names of this SELECT."""

@@ -35,7 +35,7 @@ class _PublicColumn(Frozen):
 
 
 def combinations_of(view: Node, keys: Sequence[str], scratch: Scratch) -> tuple[Combinations, ...]:
-    """The combinations of values of those of the columns of a view that are in one occurrence of a public table, for each."""
+    """For each occurrence of a public table in a view, the combinations of values of those columns that come from it."""
     found: dict[tuple[int, int], dict[str, _PublicColumn]] = {}
     for key in keys:
         for origin in _origins(view, key):
@@ -44,7 +44,7 @@ def combinations_of(view: Node, keys: Sequence[str], scratch: Scratch) -> tuple[
 
 
 def narrowed(key: Key, combinations: Sequence[Combinations]) -> Key:
-    """A key with those of its declared values that there can be; one without declared values has those of a public table."""
+    """A key with only the declared values that can occur; without declared values, it gets those of a public table."""
     for one in (one for one in combinations if key.column in one.keys):
         there = dict.fromkeys(row[one.keys.index(key.column)] for row in one.rows)
         if key.domain is not None:

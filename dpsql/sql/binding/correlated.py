@@ -32,7 +32,7 @@ Link = tuple[Expr, Expr]  # an expression over the rows around, and one over the
 
 
 def total(host: SelectHost, select: exp.Select, names: Names, span: Span | None) -> AddedColumns:
-    """The value of a subquery of aggregates, for each row around it."""
+    """The value of a subquery of aggregates, for each outer row."""
     inner = host.inside(select, names)
     links = _links(host, inner, select, span)
     _check_limit(select)
@@ -41,7 +41,7 @@ def total(host: SelectHost, select: exp.Select, names: Names, span: Span | None)
     having = grouping.read_having(select)
     for found in grouping.aggregates:
         if not all(columns(part) <= set(inner.node.env) for part in (*found.args, *([found.when] if found.when else []))):
-            raise Unsupported("this aggregate adds up values of the outer row", code="linked", span=found.span,
+            raise Unsupported("this aggregate reads columns of the outer row", code="linked", span=found.span,
                               try_="an aggregate of the subquery's own columns: COUNT(*) * p.x for SUM(p.x)")
     keys = [grouping.add_key(_named(theirs, inner), theirs).id for _, theirs in links]
     node = replace(grouped(grouping, inner), span=span)

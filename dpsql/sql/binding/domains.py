@@ -58,7 +58,7 @@ class Scratch(Protocol):
 
 
 def domain_of(expr: Expr, env: Mapping[str, Facts], scratch: Scratch) -> tuple[Domain | None, bool]:
-    """All values an expression can take, None where they do not follow from the policy; and whether NULL is one of them.
+    """All values that an expression can take (None if they do not follow from the policy), and whether NULL is one of them.
 
     They are known for declared columns, truth values, CASE over constants, expressions over columns with declared values
     (evaluated over all combinations), whole numbers in a declared range, such as floor(income / 1000), multiples of a power of
@@ -92,7 +92,7 @@ def domain_of(expr: Expr, env: Mapping[str, Facts], scratch: Scratch) -> tuple[D
 
 
 def known_values(expr: Expr, node: Node, scratch: Scratch) -> tuple[Domain | None, bool]:
-    """The same over the rows of a relation. An expression that a subquery computes is looked up there."""
+    """The same over the rows of a relation. An expression computed in a subquery is looked up there."""
     found = domain_of(expr, compared(node), scratch)
     if found[0] is None and isinstance(node, Project | Filter):
         below = lowered(node, [expr])
@@ -204,8 +204,8 @@ def _readable(expr: Expr) -> Expr:
 
 
 def compared(node: Node) -> Mapping[str, Facts]:
-    """Facts about the columns of a relation, with the ranges to which WHERE restricts double-precision numbers: about the
-    remaining rows, as only these have groups."""
+    """Facts about the columns of a relation, including the ranges to which WHERE restricts double-precision numbers. They
+    describe only the remaining rows, as only these have groups."""
     if not isinstance(node, Filter):
         return node.env
     env, tests = dict(node.env), []
@@ -232,8 +232,8 @@ def _ends_of(said: Said) -> Interval:
 
 def values_left(expr: Expr, node: Node, domain: Domain | None, scratch: Scratch, *, nullable: bool,
                 most: int = MOST_CELLS) -> tuple[Domain | None, bool]:
-    """The declared values of a key that rows of `node` can have, and whether NULL is possible; None where they are more than
-    `most` numbers."""
+    """The declared values of a key that rows of `node` can have, and whether NULL is possible; None if they are more than `most`
+    numbers."""
     if domain is None or not columns(expr):
         return domain, nullable
     low, high = _ends(expr, node.env)
@@ -304,7 +304,7 @@ def _moment(value: Any) -> dt.datetime:
 
 
 def never_null(expr: Expr, env: Mapping[str, Facts]) -> bool:
-    """Whether an expression is never NULL, provided that columns which the policy declares free of NULL are so."""
+    """Whether an expression is never NULL, assuming that columns declared free of NULL are so."""
     if not facts(expr, env).nullable:
         return True
     match expr:

@@ -78,7 +78,7 @@ class Binder(abc.ABC):
         """Whether the engine accepts a regular expression."""
 
     def condition(self, node: exp.Expr, what: str) -> Expr:
-        """An expression that must be a truth value."""
+        """An expression that must be boolean."""
         expr = self.bind(node)
         if typing.is_null(expr):
             return Literal(value=None, type=Type.BOOLEAN, span=expr.span)
@@ -88,7 +88,7 @@ class Binder(abc.ABC):
         return expr
 
     def bind(self, node: exp.Expr) -> Expr:
-        """The expression a node stands for. Raises SqlError or Unsupported, located."""
+        """The bound expression of a node. Raises SqlError or Unsupported, located."""
         if self._depth >= MOST_NESTING:
             raise SqlError("this expression is nested too deeply", code="too-deep", span=span_of(node),
                            try_="a subquery that computes a part of it")
@@ -487,7 +487,8 @@ class Binder(abc.ABC):
         raise Unsupported("lists are not answered", code="not-accepted", span=span, try_="one column for each value")
 
     def _tuple(self, node: exp.Expr, span: Span | None) -> Expr:
-        raise Unsupported("several values in brackets are answered only with = and IN, as many on both sides", code="tuple",
+        raise Unsupported("rows of values in parentheses are answered only with = and IN, with equally many values on both "
+                          "sides", code="tuple",
                           span=span, try_="(a, b) = (1, 2), or (a, b) IN ((1, 2), (3, 4))")
 
 

@@ -15,7 +15,7 @@ Distance = TypeVar("Distance", int, float)
 
 
 def read_frame(spec: exp.Expr, distance: Callable[[exp.Expr, bool], Distance]) -> tuple[bool, Distance | None, Distance | None]:
-    """Whether a frame counts rows, and where it begins and ends relative to the row itself; None for an open end.
+    """Whether a frame counts rows, and its beginning and end relative to the current row; None for an open end.
 
     `distance` reads a number; its second argument says whether rows are counted. Raises SqlError or Unsupported, located.
     """

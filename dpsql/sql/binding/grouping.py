@@ -89,7 +89,7 @@ class Grouping(Binder):
         return self._host.scalar(query, span)
 
     def window(self, node: exp.Expr) -> Expr:
-        """A window over groups; the aggregate inside it is one over rows."""
+        """A window over groups; its inner aggregate is over rows."""
         if self._exact:
             raise not_here(node)
         if self.sets is not None:
@@ -102,7 +102,7 @@ class Grouping(Binder):
         return self._known_as(replace(read, over=over, span=span_of(node), type=Type.DOUBLE if over.mean else read.type))
 
     def level(self, node: exp.Expr) -> Expr:
-        """GROUPING(keys): the column that holds it."""
+        """The column with the value of GROUPING(keys)."""
         keys = tuple(self._key_of(part)[0] for part in node.expressions)
         if len(keys) > MOST_GROUPING:
             raise SqlError(f"GROUPING takes up to {MOST_GROUPING} keys", code="group-by", span=span_of(node))
@@ -145,8 +145,8 @@ class Grouping(Binder):
     # -- clauses
 
     def read_keys(self, select: exp.Expr, *, all_items: bool = False) -> None:
-        """The keys of the GROUP BY of a SELECT: columns, expressions, positions, aliases or ALL (also meant by `all_items`); in
-        CUBE, ROLLUP or GROUPING SETS, where the groups are released."""
+        """Read the keys of the GROUP BY of a SELECT: columns, expressions, positions, aliases or ALL (also implied by
+        `all_items`); in CUBE, ROLLUP or GROUPING SETS, if the groups are released."""
         group = select.args.get("group")
         if all_items or (group is not None and group.args.get("all")):
             for item in select.expressions:
@@ -175,7 +175,7 @@ class Grouping(Binder):
         return self.add_key(item_name(item), self._host.bind(inner_of(item)))
 
     def read_items(self, select: exp.Expr) -> list[Expr]:
-        """The SELECT list. Its aliases may be used by the clauses that follow."""
+        """Read the SELECT list. Its aliases may be used in the clauses that follow."""
         found = []
         for item in select.expressions:
             inner = inner_of(item)
@@ -209,7 +209,7 @@ class Grouping(Binder):
         return item
 
     def add_key(self, name: str, expr: Expr) -> GroupKey:
-        """The key for an expression; equal expressions share one."""
+        """Add a key for an expression; equal expressions share one key."""
         known = next((key for key in self.keys if key.expr == expr), None)
         if known is None:
             known = GroupKey(id=self._fresh.column(), name=name, expr=expr)
@@ -225,7 +225,7 @@ class Grouping(Binder):
     # -- expressions over groups
 
     def output(self, expr: Expr, span: Span | None) -> Expr:
-        """An expression with its keys replaced by their columns. Raises SqlError if a column is neither key nor aggregated."""
+        """An expression with its keys replaced by their columns. Raises SqlError if a column is neither a key nor aggregated."""
         known = {key.id for key in self.keys} | {found.id for found in self.aggregates} | {
             level.id for level in self.levels} | self._around
         ids = {key.expr: key.id for key in self.keys if not isinstance(key.expr, Literal)}
@@ -245,7 +245,7 @@ class Grouping(Binder):
 
 
 def exact_facts(found: Aggregated, env: Mapping[str, Facts]) -> Facts:
-    """Facts about an exact aggregate: only those that `GroupBy` states."""
+    """Facts about an exact aggregate: only those that `GroupBy` guarantees."""
     return facts(found.args[0], env) if found.aggregate.place is not None else released_facts(found, env)
 
 

@@ -26,7 +26,7 @@ from dpsql.types import Type
 
 
 def bind_groups(select: exp.Expr, host: SelectHost) -> tuple[list[tuple[str, Expr]], Node, Mapping[str, Origin]]:
-    """The SELECT list of a grouped query, over its groups; keys keep the origin of their column."""
+    """The SELECT list of a grouped query, over its groups. Keys keep the origin of their column."""
     grouping = Grouping(host, host.context.fresh, exact=True)
     grouping.read_keys(select)
     exprs = grouping.read_items(select)
@@ -40,7 +40,7 @@ def bind_groups(select: exp.Expr, host: SelectHost) -> tuple[list[tuple[str, Exp
 
 
 def grouped(grouping: Grouping, host: SelectHost) -> GroupBy:
-    """Groups by the keys and, where these determine the entity, by the owner too."""
+    """Groups by the keys and, if these determine the entity, also by the owner."""
     context, carried = host.context, [(key.id, key.name or "key", key.expr) for key in grouping.keys]
     folds = [_fold(found, carried, host) for found in grouping.aggregates]
     owners, keys = context.owners(host.node), [key.id for key in grouping.keys]
@@ -58,8 +58,8 @@ def grouped(grouping: Grouping, host: SelectHost) -> GroupBy:
 
 
 def names_entity(refs: Collection[str], host: SelectHost, owner: str, owners: tuple[str, ...]) -> bool:
-    """Whether columns determine the entity: the owner itself; for a single owner, another copy of its name, a key of a private
-    table, or a foreign key to one."""
+    """Whether columns determine the entity: they include the owner itself or, for a single owner, another copy of its name, a key
+    of a private table, or a foreign key to one."""
     if owner in refs:
         return True
     if len(owners) > 1:
@@ -96,10 +96,10 @@ def _fold(found: Aggregated, carried: list[tuple[str, str, Expr]], host: SelectH
 
 
 def exact_argument(found: Aggregated, env: Mapping[str, Facts]) -> tuple[Expr | None, Quantizer | None]:
-    """The argument of an exact aggregate, NULL where its FILTER is not true; and the grid that its values are rounded to."""
+    """The argument of an exact aggregate, NULL if its FILTER is not true; and the grid to which its values are rounded."""
     if found.function not in FOLDS:
         raise Unsupported(f"{found.function} inside a query is not answered", code="inner-aggregate", span=found.span,
-                          try_="COUNT, SUM, AVG, MIN or MAX inside, and the statistic outside")
+                          try_="COUNT, SUM, AVG, MIN or MAX inside, and this statistic outside")
     argument = found.args[0] if found.args else None
     if found.when is not None:
         value = argument if argument is not None else Literal(value=1, type=Type.BIGINT)

@@ -23,14 +23,14 @@ _OF_LINKED_ROWS = {"expressions", "from_", "joins", "where"}
 
 
 def is_lateral(tree: exp.Expr) -> bool:
-    """Whether a source is computed from those before it."""
+    """Whether a source is computed from the sources before it."""
     inner = tree.this if isinstance(tree, exp.Subquery) else None
     return isinstance(tree, exp.Lateral) or (isinstance(inner, exp.Select) and inner.args.get("from_") is None and any(
         parameter_of(column) is None and column.find_ancestor(exp.Select) is inner for column in inner.find_all(exp.Column)))
 
 
 def added_columns(left: Scope, join: exp.Expr, context: BindingContext, names: Names) -> BoundRelation:
-    """The rows on the left with the columns of a lateral subquery.
+    """The rows on the left, extended by the columns of a lateral subquery.
 
     Raises Unsupported, located, if it may have more or fewer rows than one.
     """

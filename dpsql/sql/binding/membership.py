@@ -81,7 +81,7 @@ def _several_listed(host: SelectHost, subjects: Sequence[Expr], relation: BoundR
     """(x, y) IN (SELECT ...), if it cannot be NULL, or if NULL means the same as false here."""
     if not kept and any(part.nullable for part in (*(column.facts for _, column in relation.columns), *(
             facts(subject, host.env) for subject in subjects))):
-        raise Unsupported("this test of several values may be NULL, so it is answered only under AND and OR of WHERE",
+        raise Unsupported("this test of several values may be NULL, so it is answered only in WHERE, under AND and OR",
                           code="null-list", span=span, try_="NOT EXISTS (SELECT 1 FROM t WHERE t.a = x AND t.b = y)")
     keys = tuple((subject, column.id) for subject, (_, column) in zip(subjects, relation.columns, strict=True))
     return _look_up(host, ListedRows(node=relation.node, keys=keys, origins=relation.origins), span)
@@ -102,7 +102,7 @@ def _same_types(subjects: Sequence[Expr], relation: BoundRelation, context: Bind
 
 
 def exists(host: SelectHost, inner: SelectHost, select: exp.Select, span: Span | None) -> AddedColumns:
-    """EXISTS (SELECT ...), alone or linked to the query around it by its WHERE.
+    """EXISTS (SELECT ...), uncorrelated or correlated through its WHERE.
 
     `inner` is the host of the subquery, whose names may also be those of `host`.
     """
@@ -115,7 +115,7 @@ def exists(host: SelectHost, inner: SelectHost, select: exp.Select, span: Span |
         return AddedColumns(expr=replace(TRUE if rows > 0 else FALSE, span=span), node=host.node)
     if not all(columns(part) <= {*host.node.env, *inner.node.env} for part in links):
         raise Unsupported("a subquery inside EXISTS cannot refer to the outermost query", code="exists", span=span,
-                          try_="it in the WHERE of the outermost query")
+                          try_="this test in the WHERE of the outermost query")
     return _look_up(host, _linked(host.context, inner.node, links or [TRUE], inner.scope.origins), span)
 
 
@@ -153,7 +153,7 @@ def _sides(part: Expr, inner: Node) -> tuple[Expr, Expr] | None:
 
 def half_join(left: Node, right: Node, condition: Expr, origins: Origins, context: BindingContext, *, keep: bool,
               span: Span | None) -> Node:
-    """The left rows that match some right row, or those that match none."""
+    """The left rows that match some right row, or those that match no right row."""
     links = []
     for part in conjuncts(condition):
         if columns(part) <= set(right.env):

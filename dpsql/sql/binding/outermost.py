@@ -44,7 +44,7 @@ class Outermost:
         self._grouping = Grouping(self._host, context.fresh)
 
     def bind(self) -> tuple[Question, Facts]:
-        """The question, and what is known of its first column."""
+        """The question, and the facts about its first column."""
         select, grouping = self._select, self._grouping
         self._host.where(select.args.get("where"))
         self._check_items()
@@ -93,7 +93,7 @@ class Outermost:
 
     @property
     def known(self) -> Mapping[str, Facts]:
-        """What is known of keys and aggregates, once they are bound."""
+        """Facts about keys and aggregates, after they are bound."""
         return self._grouping.env
 
     @property

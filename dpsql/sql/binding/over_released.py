@@ -31,8 +31,8 @@ _INNER = ("distinct", "order", "limit", "offset", "qualify", "windows")
 
 
 def released_inside(select: exp.Select, names: Names) -> tuple[exp.Select, Names, list[exp.Expr]] | None:
-    """The released query that a SELECT reads, the CTEs visible to it, and its aliases from the inside out (a CTE and its use may
-    both name columns); None if a SELECT does not have this form."""
+    """The released query that a SELECT reads, the CTEs visible to it, and its aliases from the inside out (both a CTE and its use
+    may name columns); None if a SELECT does not have this form."""
     clause = select.args.get("from_")
     if clause is None or any(select.args.get(key) for key in _ALONE) or any(map(has_aggregate, select.expressions)):
         return None
@@ -105,7 +105,7 @@ class ReleasedRows(Binder):
         return found
 
     def term(self, node: exp.Expr) -> Expr:
-        """A term of ORDER BY, where an alias of the SELECT list has precedence over a column."""
+        """A term of ORDER BY, where an alias of the SELECT list takes precedence over a column."""
         named = isinstance(node, exp.Column) and node.args.get("table") is None and self._items.get(str(node.name).lower())
         return named or self.bind(node)
 
@@ -144,7 +144,7 @@ class ReleasedRows(Binder):
     @staticmethod
     def _no_subquery(span: Span | None) -> Unsupported:
         return Unsupported("a subquery over released rows is not answered here", code="scalar-subquery", span=span,
-                           try_="it in the SELECT list or HAVING of the query inside")
+                           try_="the subquery in the SELECT list or HAVING of the query inside")
 
     def window(self, node: exp.Expr) -> Expr:
         raise Unsupported("a window function over released rows is not answered", code="window-here", span=span_of(node),
@@ -155,7 +155,8 @@ class ReleasedRows(Binder):
                        try_="GROUPING(a) AS g in the query inside")
 
     def bins(self, node: exp.Expr) -> Expr:
-        raise Unsupported("bin_floor takes a column of a table", code="bins", span=span_of(node), try_="it in the query inside")
+        raise Unsupported("bin_floor takes a column of a table", code="bins", span=span_of(node), try_="the same call in the "
+                                                                                                       "query inside")
 
     def compiles(self, pattern: str) -> bool:
         return self._context.scratch.compiles(pattern)

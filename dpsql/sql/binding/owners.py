@@ -22,8 +22,8 @@ from dpsql.types import Type
 
 
 def say_owners(join: Join, origins: Mapping[str, Origin], context: BindingContext) -> Join:
-    """The join, with the equality of the owners added to its condition where the other equalities imply it. A full join also gets
-    a column with the owner from whichever side has a row.
+    """The join, with the equality of the owners added to its condition if the other equalities imply it. A full join also gets
+    a column with the owner from the side that has a row.
     """
     owners = context.owners(join.left), context.owners(join.right)
     pairs = [(origins[a], origins[b]) for a, b in join.equated if a in origins and b in origins]
@@ -119,7 +119,7 @@ def _kind(origin: Origin, context: BindingContext) -> int | None:
 
 
 def parent_keys(table: Table, catalog: Catalog) -> Iterator[tuple[ForeignKey, Table]]:
-    """The foreign keys of a table to a parent that has one owner, and that they name uniquely."""
+    """The foreign keys of a table whose parent has one owner, and which identify a row of the parent."""
     for key in table.foreign_keys:
         target = catalog.table(key.table)
         if target is not None and target.owner is not None and any(unique <= set(key.references) for unique in target.unique):

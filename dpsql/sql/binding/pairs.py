@@ -12,7 +12,7 @@ from dpsql.types import Span, Type
 
 
 def paired(y: Expr, x: Expr, env: typing.Env, span: Span | None) -> tuple[Expr, Expr, Expr]:
-    """Each of two numbers, NULL if the other is missing; and the product of their distances from the middles of their ranges.
+    """Both numbers, NULL if the other is missing; and the product of their distances from the middles of their ranges.
 
     Measured from the middles, the product is as small as possible: between -vw / 4 and vw / 4 for ranges of widths v and w.
     Values are clamped to their ranges before they are multiplied, as in sums of one column.

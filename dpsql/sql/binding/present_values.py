@@ -20,7 +20,7 @@ def present(expr: Expr, env: typing.Env, span: Span | None) -> Expr | None:
 
 
 def where(tests: Sequence[Expr | None], expr: Expr) -> Expr:
-    """An expression where some tests hold, NULL elsewhere, under the expression's own name."""
+    """An expression that is NULL unless all tests are true, under the expression's own name."""
     for test in dict.fromkeys(tests):
         if test is not None:
             expr = typing.case([(test, expr)], None, expr.span)

@@ -85,7 +85,7 @@ def _bind_select(select: exp.Expr, context: BindingContext, names: Names) -> Bou
 def _no_limit(tree: exp.Expr) -> None:
     for key in ("limit", "offset"):
         if tree.args.get(key) is not None:
-            raise Unsupported(f"{key.upper()} inside a subquery depends on everybody's rows", code="inner-limit",
+            raise Unsupported(f"{key.upper()} inside a subquery depends on the rows of all entities", code="inner-limit",
                               span=span_of(tree.args[key]),
                               try_=f"{key.upper()} in the outermost query, where it acts on noisy rows")
 

@@ -36,7 +36,8 @@ def inner_of_over(node: exp.Expr) -> exp.Expr:
 
 
 def read_over(node: exp.Expr, key_of: KeyOf, constant: Callable[[exp.Expr], Expr], others: int) -> OverGroups:
-    """What OVER asks for. `others` is how many keys GROUP BY has; `constant` binds a number. Raises SqlError or Unsupported."""
+    """The contents of OVER. `others` is the number of keys in GROUP BY; `constant` binds a number. Raises SqlError or
+    Unsupported."""
     if node.args.get("alias") is not None:
         raise Unsupported("WINDOW is answered only in a subquery of rows", code="window-here", span=span_of(node.args["alias"]),
                           try_=FORM)
@@ -52,7 +53,7 @@ def read_over(node: exp.Expr, key_of: KeyOf, constant: Callable[[exp.Expr], Expr
     order, kind = key_of(terms[0].this)
     rows, start, end = read_frame(spec, partial(_distance, spec, kind, constant)) if spec is not None else (False, None, 0.0)
     if rows and len({*within, order}) < others:
-        raise Unsupported("ROWS counts single groups, but several groups have the same rank in this order",
+        raise Unsupported("ROWS counts single groups, but in this order several groups are tied",
                           code="window-frame", span=span_of(spec), try_="PARTITION BY all other keys, or RANGE")
     return OverGroups(within=within, order=order, mean=mean, rows=rows, start=start, end=end,
                       descending=bool(terms[0].args.get("desc")), nulls_first=bool(terms[0].args.get("nulls_first")))
@@ -63,7 +64,7 @@ def _distance(spec: exp.Expr, kind: Type, constant: Callable[[exp.Expr], Expr], 
     expr = constant(node)
     value = expr.value if isinstance(expr, Literal) and expr.type.numeric else None
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MOST_ROWS:
-        raise SqlError("a frame takes a number that is not negative", code="window-number", span=span_of(node) or span_of(spec),
+        raise SqlError("the distance of a frame cannot be negative", code="window-number", span=span_of(node) or span_of(spec),
                        try_=ROWS)
     if value and not rows and not kind.numeric:
         raise Unsupported("RANGE with a distance needs a key of numbers", code="window-frame", span=span_of(spec), try_=ROWS)

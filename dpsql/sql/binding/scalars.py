@@ -98,7 +98,7 @@ def _only_row(query: exp.Expr, host: SelectHost, span: Span | None) -> AddedColu
     if not context.stability(relation.node).public:
         raise _rows(span)
     if context.public.fanout(relation.node, ()) > 1:
-        raise SqlError("this subquery has several rows, and a value needs one", code="scalar-subquery", span=span,
+        raise SqlError("this subquery returns several rows, but a value needs one", code="scalar-subquery", span=span,
                        try_="MAX(x) or another aggregate, or IN (SELECT ...)")
     name, column = relation.columns[0]
     rows = context.public.public_rows(Project(input=relation.node, columns=((context.fresh.column(), name, column.ref),)))
@@ -112,10 +112,10 @@ def _check_public(select: exp.Select, context: BindingContext, names: Names, spa
 
 
 def _rows(span: Span | None) -> Unsupported:
-    return Unsupported("a subquery used as a value must always have exactly one row", code="scalar-subquery", span=span,
+    return Unsupported("a subquery used as a value must return exactly one row", code="scalar-subquery", span=span,
                        try_="an aggregate without GROUP BY: (SELECT AVG(x) FROM t)")
 
 
 def _columns(count: int, span: Span | None) -> SqlError:
-    return SqlError(f"a subquery as a value has one column, and this one has {count}", code="scalar-subquery", span=span,
+    return SqlError(f"a subquery used as a value needs one column, and this one has {count}", code="scalar-subquery", span=span,
                     try_="a subquery for each of them")

@@ -70,7 +70,8 @@ class SelectBinder(SelectHost):
         return self.context.parameters
 
     def column(self, name: str, table: str | None, span: Span | None) -> Expr:
-        """The column that a name stands for: one of this query, or else of the query around. Raises SqlError or Unsupported."""
+        """The column that a name refers to: one of this query, or otherwise of the outer query. Raises SqlError or
+        Unsupported."""
         if table is None and self.scope.is_source(name) and not self.scope.find(name, None):
             raise Unsupported(f"{name} is a table, and rows are never shown", code="table-as-column", span=span, subject=name,
                               try_=f"a column of {name}")
@@ -129,7 +130,7 @@ class SelectBinder(SelectHost):
                         try_=f"FROM ... JOIN {found} ...")
 
     def where(self, clause: exp.Expr | None) -> list[Expr]:
-        """Keep the rows of a condition; returns the parts of it that name columns of the query around.
+        """Keep the rows that satisfy a condition; returns the parts of it that name columns of the outer query.
 
         Equalities that link tables become conditions of their joins first, before subqueries in the condition are bound: whether
         a subquery is allowed depends on whose rows are joined.
@@ -181,7 +182,7 @@ class SelectBinder(SelectHost):
         return replace(self._values[query], span=span)
 
     def inside(self, select: exp.Select, names: Names) -> SelectBinder:
-        """The host of a subquery, whose names may also be those of this SELECT."""
+        """The binder of a subquery, which also sees the names of this SELECT."""
         return SelectBinder(self.context, self._scope_inside(select, names), names, aliases_of(select))
 
     def _scope_inside(self, select: exp.Select, names: Names) -> Scope:
@@ -203,7 +204,7 @@ class SelectBinder(SelectHost):
         return self._windows.read(node)
 
     def numbered(self) -> Expr:
-        """A column that numbers the rows, so that equal rows can be told apart."""
+        """A column that numbers the rows, so that equal rows can be distinguished."""
         new = WindowFunction(id=self.context.fresh.column(), name="row", function="row_number")
         self.node = Window(input=self.node, partition=(), order=(), ties=tie_breaks(self.node, ()), functions=(new,),
                            most_rows=None)
@@ -214,7 +215,7 @@ class SelectBinder(SelectHost):
                        try_="SELECT GROUPING(a) ... GROUP BY CUBE (a)")
 
     def bins(self, node: exp.Expr) -> Expr:
-        """bin_floor(column): the lower end of the declared bin that a value lies in."""
+        """bin_floor(column): the lower end of the declared bin that contains a value."""
         span = span_of(node)
         form = "bin_floor(income), with bins declared for the column in the policy"
         if len(node.expressions) != 1 or not isinstance(node.expressions[0], exp.Column):

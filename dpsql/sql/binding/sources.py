@@ -71,7 +71,7 @@ def _bind_source(tree: exp.Expr, context: BindingContext, names: Names) -> Scope
                                   try_="(SELECT ... FROM a JOIN b ...) AS name")
         case exp.Lateral():
             raise Unsupported("LATERAL needs a table before it", code="lateral", span=span_of(tree),
-                              try_="the subquery without this word")
+                              try_="the subquery without LATERAL")
         case exp.Subquery() | exp.Values():
             scope = _named(context.relation(tree, names), alias, "(subquery)")
         case _:
@@ -114,7 +114,7 @@ def _bind_table(tree: exp.Expr, context: BindingContext, names: Names) -> Scope:
 
 
 def unknown_table(name: str, span: Span | None, catalog: Catalog, ctes: Iterable[str] = ()) -> SqlError | Unsupported:
-    """Why a table cannot be read: it cannot be protected, is not declared, is a file, or does not exist."""
+    """The error for a table that cannot be read: it cannot be protected, is not declared, is a file, or does not exist."""
     outside = next((table for table in catalog.outside if table.lower() == name.lower()), None)
     if outside is not None:
         return Unsupported(f"table {outside} cannot be used: {catalog.outside[outside]}", code="outside-table", span=span,

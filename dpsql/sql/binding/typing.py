@@ -20,7 +20,7 @@ MOST_WEIGHT = 20_000  # most parts of an expression once it is printed
 
 
 def call(name: str, args: Sequence[Expr], env: Env, span: Span | None) -> Expr:
-    """A function or operator applied to expressions, converted to an overload that is total.
+    """A function or operator applied to expressions, converted to an overload that never fails.
 
     Raises SqlError if no overload fits.
     """
@@ -109,7 +109,7 @@ def _cast_hint(rows: Sequence[Overload], args: Sequence[Expr]) -> str:
 
 
 def written(name: str) -> str:
-    """The name in SQL of a function of the table."""
+    """The SQL name of a function of the table."""
     for prefix in ("date_trunc", "date_diff", "date_sub", "time_bucket"):
         if name.startswith(prefix + "_"):
             return f"{prefix}('{name[len(prefix) + 1:]}', ...)"
@@ -121,7 +121,7 @@ def written(name: str) -> str:
 
 
 def weight(expr: Expr) -> int:
-    """The number of parts an expression has when printed, where guards repeat their arguments."""
+    """The number of parts of an expression when printed; guards repeat their arguments."""
     match expr:
         case Call(function=name, args=args):
             row = overload(name, [arg.type for arg in args])
@@ -160,7 +160,8 @@ def case(branches: Sequence[tuple[Expr, Expr]], otherwise: Expr | None, span: Sp
 
 
 def common(parts: Sequence[Expr], span: Span | None) -> list[Expr]:
-    """Expressions converted to a common type: that of the columns, as which texts are read. Raises SqlError if there is none."""
+    """Expressions converted to a common type: that of the columns, to which text constants are converted. Raises SqlError if
+    there is none."""
     given = [part for part in parts if not is_null(part)]
     if not given:  # NULLs of several types, as by CAST(NULL AS DATE)
         return [Literal(value=None, type=parts[0].type, span=part.span) for part in parts]
@@ -175,7 +176,7 @@ def common(parts: Sequence[Expr], span: Span | None) -> list[Expr]:
 
 
 def to(expr: Expr, wanted: Type, span: Span | None) -> Expr:
-    """The expression as another type. Raises SqlError if only an explicit CAST converts it."""
+    """The expression converted to another type. Raises SqlError if that needs an explicit CAST."""
     converted = convert(expr, wanted)
     if converted is None:
         raise _mismatch(expr, wanted, span)
@@ -202,7 +203,7 @@ def _mismatch(part: Expr, wanted: Type, span: Span | None) -> SqlError:
 
 
 def convert(expr: Expr, wanted: Type) -> Expr | None:
-    """The expression as another type, by an implicit conversion; None where there is none."""
+    """The expression converted to another type implicitly; None if that is impossible."""
     if expr.type is wanted:
         return expr
     if is_null(expr):

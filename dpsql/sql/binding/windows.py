@@ -52,7 +52,7 @@ class WindowGroup:
     functions: list[WindowFunction] = dataclasses.field(default_factory=list)
 
     def having(self, functions: list[WindowFunction]) -> WindowGroup:
-        """The same with other functions."""
+        """The same group with other functions."""
         return dataclasses.replace(self, functions=functions)
 
 
@@ -73,7 +73,7 @@ class Windows:
 
     @property
     def env(self) -> Mapping[str, Facts]:
-        """What is known of the columns of functions."""
+        """Facts about the columns of window functions."""
         return self._known
 
     # -- reading
@@ -203,7 +203,7 @@ class Windows:
     # -- the rows
 
     def rows(self, condition: Expr | None) -> Node:
-        """The rows of the SELECT with the columns of its window functions, where the condition of QUALIFY holds.
+        """The rows of the SELECT with the columns of its window functions, filtered by the condition of QUALIFY.
 
         Row numbers that QUALIFY limits are computed last and by themselves, so that no other function sees fewer rows where a
         truncation keeps the limit (`rules.keep_first`).

@@ -11,7 +11,7 @@ from dpsql.sql.text.places import placed, span_of
 from dpsql.sql.text.trees import has_aggregate, has_window, inner_of, is_aggregate, item_name, position_of
 
 
-def apart(select: exp.Select) -> tuple[exp.Select, exp.Select]:
+def split_windows(select: exp.Select) -> tuple[exp.Select, exp.Select]:
     """Split a grouped SELECT with window functions into a SELECT of rows and, inside it, a SELECT of groups (returned second),
     which shows the keys and aggregates that the first needs."""
     keys = _keys(select)

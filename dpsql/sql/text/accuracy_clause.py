@@ -28,7 +28,8 @@ _ENDS_LIST = {TokenType.FROM, TokenType.WHERE, TokenType.GROUP_BY, TokenType.HAV
 
 
 def take_goals(tokens: list[Token]) -> tuple[list[Token], tuple[Goal, ...]]:
-    """The other tokens, and what the clauses ask for. Raises SqlError, located, for a clause that is wrong or out of place."""
+    """The other tokens, and the goals that the clauses state. Raises SqlError, located, for a clause that is wrong or
+    misplaced."""
     starts = [i for i in range(len(tokens)) if _begins(tokens, i)]
     if not starts:
         return tokens, ()

@@ -86,7 +86,7 @@ _COMPARISONS = (exp.LT, exp.LTE, exp.GT, exp.GTE, exp.EQ, exp.NEQ, exp.NullSafeE
 
 
 def check(tree: exp.Expr, text: str) -> None:
-    """Refuse a tree that holds anything but accepted nodes with accepted arguments."""
+    """Refuse a tree that contains anything but accepted nodes with accepted arguments."""
     for node in tree.walk(bfs=False):
         kind = type(node)
         if kind not in ACCEPTED:
@@ -153,7 +153,7 @@ _NEEDED: dict[type[exp.Expr], tuple[tuple[str, ...], str, str]] = {
     exp.Order: (("expressions",), "what to ORDER BY", "ORDER BY 1"),
     exp.In: (("expressions", "query", "unnest", "field"), "the list of IN", "IN (1, 2)"),
     exp.TableAlias: (("this",), "a name", "(SELECT ...) AS name"),
-    exp.Tuple: (("expressions",), "what stands in brackets", "(a, b)"),
+    exp.Tuple: (("expressions",), "a condition in parentheses", "(a, b)"),
     exp.Case: (("ifs",), "WHEN", "CASE WHEN x > 1 THEN 'a' ELSE 'b' END"),
 }
 
@@ -217,7 +217,7 @@ def _word(text: str, span: Span | None) -> str:
 
 
 def parameter_of(node: exp.Expr) -> str | None:
-    """The name of the parameter that a node stands for."""
+    """The name of the parameter that a node represents; None for other nodes."""
     if isinstance(node, exp.Column) and isinstance(node.this, exp.Identifier) and node.args.get("table") is None:
         name = str(node.this.this)
         return name[1:] if name.startswith(PARAMETER) else None

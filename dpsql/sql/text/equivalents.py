@@ -29,7 +29,7 @@ WRITTEN = "written"  # in `meta`: the aggregate that stood where another one doe
 
 
 def rewrite_equivalents(tree: exp.Expr) -> None:
-    """Rewrite a tree, whose nodes have their places, from the inside out."""
+    """Rewrite a tree from the inside out; its nodes have their positions."""
     for node in reversed(list(tree.walk(bfs=True))):
         rule = _RULES.get(type(node))
         made = rule(node) if rule is not None else None

@@ -23,7 +23,7 @@ _MOMENT = re.compile(_DATE.pattern + r"[ T]([0-9]{1,2}):([0-9]{2})(?::([0-9]{2})
 
 
 def constant(value: Value | Decimal | np.generic, span: Span | None = None) -> Literal:
-    """A Python value as a typed constant. Raises DataError for what cannot be one.
+    """A Python value as a typed constant. Raises DataError if that is impossible.
 
     A subclass may override anything, so what is kept, and later printed, is a value of the plain type.
     """
@@ -65,12 +65,13 @@ def constant(value: Value | Decimal | np.generic, span: Span | None = None) -> L
 
 
 def is_text(value: str) -> bool:
-    """Whether a string can be sent to an engine: no NUL, no half of a pair of code units."""
+    """Whether a string can be sent to an engine: it contains no NUL and no unpaired surrogate."""
     return "\x00" not in value and not any("\ud800" <= letter <= "\udfff" for letter in value)
 
 
 def whole_number(text: str) -> int | None:
-    """The number that digits stand for, None for other texts. Beyond 64 bits any number will do: Python reads no long ones."""
+    """The number that digits represent, None for other texts. Beyond 64 bits, some large number is returned, as Python does not
+    read very long ones."""
     if re.fullmatch("[0-9]+", text) is None:
         return None
     digits = text.lstrip("0")
@@ -78,7 +79,7 @@ def whole_number(text: str) -> int | None:
 
 
 def read_text(text: str, wanted: Type) -> Value:
-    """A text constant read as another type, as in born >= '2020-01-01'; None if it is not one."""
+    """A text constant converted to another type, as in born >= '2020-01-01'; None if it is not a value of that type."""
     text = text.strip()
     try:
         match wanted:

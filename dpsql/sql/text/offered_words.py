@@ -23,11 +23,11 @@ CALLED = re.compile(r"'[^']*'|(\w+)\(")  # words within texts call nothing
 
 @cache
 def function_names() -> tuple[str, ...]:
-    """The scalar functions by the names under which they are called, in order."""
+    """The names under which scalar functions are called, sorted."""
     called = {name for row in TABLE.values() for way in row.written for name in CALLED.findall(way) if name}
     return tuple(sorted(name.lower() for name in called if name.upper() not in KEYWORDS))
 
 
 def listed_texts(values: Iterable[object]) -> Iterator[str]:
-    """The texts among the values that a column is declared to have; none that would not be shown as it is."""
+    """The texts among the declared values of a column, without those that cannot be displayed unchanged."""
     yield from (value for value in islice(values, MOST_VALUES) if isinstance(value, str) and value.isprintable())

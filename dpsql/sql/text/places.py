@@ -31,7 +31,7 @@ _WORDS: dict[type[exp.Expr], tuple[str, ...]] = {
 
 
 def place(nodes: Sequence[exp.Expr], tokens: Sequence[Token]) -> None:
-    """Note the place of every node of a tree, in which parents stand first, that was parsed from these tokens."""
+    """Record the position of every node of a tree that was parsed from these tokens; parents come first."""
     finder, tree = _Finder(tokens), nodes[0]
     intervals = [node for node in nodes if isinstance(node, exp.Interval)]
     words = [i for i, token in enumerate(tokens) if token.text.upper() == "INTERVAL"]
@@ -52,7 +52,7 @@ def place(nodes: Sequence[exp.Expr], tokens: Sequence[Token]) -> None:
 
 
 def placed(node: exp.Expr, span: Span | None) -> exp.Expr:
-    """Give a node that was not written this way the place of what was written; so too nodes below it that have no place."""
+    """Give a generated node, and nodes below it without a position, the position of the text they replace."""
     for part in node.walk():
         if part.meta.get(_PLACE) is None:
             part.meta[_PLACE] = span
@@ -60,7 +60,7 @@ def placed(node: exp.Expr, span: Span | None) -> exp.Expr:
 
 
 def span_of(node: exp.Expr | None) -> Span | None:
-    """The place of a node; that of the nearest node above where it left no trace."""
+    """The position of a node, or of its nearest ancestor with a known position."""
     while node is not None:
         found = node.meta.get(_PLACE)
         if isinstance(found, Span):
@@ -135,7 +135,7 @@ class _Finder:
 
 
 def placed_in(fault: Error, tree: exp.Expr, text: str) -> Error:
-    """An error that knows its text, and where it knows no place in it, that of all that was asked."""
+    """Add the text to an error and, if the error has no position, that of the whole statement."""
     if fault.span is None:
         fault.span = span_of(tree)
     return fault.located(text)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-_SOME_ROW = ("a value of some row is not answered", "MIN or MAX; or, of one entity's rows, those that a subquery keeps by "
+_SOME_ROW = ("an aggregate that shows the value of a single row is not answered", "MIN or MAX; or, for one entity's rows, a "
+                                                                                  "subquery with "
              "QUALIFY ROW_NUMBER() OVER (PARTITION BY k ORDER BY x) = 1")
 _NOW = ("the current time is not available in a query", "a constant, such as DATE '2020-12-31', or a parameter")
 _CHANCE = ("random numbers are not answered", "nothing: the noise of the answer is drawn elsewhere")
@@ -12,10 +13,10 @@ _CHANGE = ("a statement cannot change data", "a SELECT")
 _LISTS = ("lists, structs and maps are not answered", "one column for each value")
 _JSON = ("JSON is not answered", "a column that the owner takes out of it")
 _MAKES_ROWS = ("functions in FROM are not answered", "a table that the policy declares")
-_SAMPLE = ("samples are not answered", "the whole table: noise already hides who is in it")
+_SAMPLE = ("samples are not answered", "the whole table; noise already protects everyone in it")
 _DURATION = ("an interval is a whole number of seconds, minutes, hours, days, weeks, months or years", "INTERVAL 3 DAY")
 _SHAPE = ("skewness and kurtosis are not answered", "QUANTILE_CONT(x, 0.1), MEDIAN(x), QUANTILE_CONT(x, 0.9)")
-_SPREAD = ("sums of squared distances are not answered", "VAR_POP(x) * COUNT(x), over the rows where both have values")
+_SPREAD = ("sums of squared distances are not answered", "VAR_POP(x) * COUNT(x), over the rows in which both have values")
 RELEASED_RANK = "x <= (SELECT QUANTILE_CONT(x, 0.25) FROM t)"
 _RELATIVE = ("relative ranks are not answered", RELEASED_RANK)
 LATERAL = ("LATERAL is answered only for expressions, or for aggregates over the rows linked to the outer row",
@@ -26,9 +27,9 @@ REASONS: dict[type[exp.Expr], tuple[str, str]] = {
     exp.IgnoreNulls: ("IGNORE NULLS is not answered", "WHERE x IS NOT NULL in a subquery"),
     exp.RespectNulls: ("RESPECT NULLS is the default", "the function without it"),
     exp.Collate: ("collations are not answered", "lower(x) = lower(y)"),
-    exp.Any: ("ANY stands after = and before a list of constants, a parameter or a subquery",
+    exp.Any: ("ANY must be between = and a list of constants, a parameter or a subquery",
               "EXISTS (SELECT 1 FROM t WHERE x > t.y)"),
-    exp.All: ("ALL stands after <> and before a list of constants or a subquery",
+    exp.All: ("ALL must be between <> and a list of constants or a subquery",
               "NOT EXISTS (SELECT 1 FROM t WHERE (x <= t.y) IS NOT FALSE)"),
     exp.PercentRank: _RELATIVE, exp.CumeDist: _RELATIVE,
     exp.ApproxDistinct: ("approximate counts are not needed", "COUNT(DISTINCT x)"),
@@ -77,9 +78,9 @@ NAMES: dict[str, tuple[str, str]] = {
     "now": _NOW, "get_current_timestamp": _NOW, "random": _CHANCE, "setseed": _CHANCE, "gen_random_uuid": _CHANCE,
     "getenv": ("the engine's environment is not available in a query", "a constant or a parameter"),
     "current_setting": ("the engine's environment is not available in a query", "a constant or a parameter"),
-    "error": ("a function that fails would reveal that a row exists", "a condition in WHERE"),
+    "error": ("an error on purpose would reveal that a row exists", "a condition in WHERE"),
     "mad": ("the median absolute deviation is not answered", "MEDIAN(abs(x - (SELECT MEDIAN(x) FROM t))), or STDDEV(x)"),
-    "product": ("products of values are not answered", "exp(SUM(ln(x))), of values above 0"),
+    "product": ("products over rows are not answered", "exp(SUM(ln(x))), of values above 0"),
     "entropy": ("the entropy of values is not answered", "a SELECT of x and COUNT(*) with GROUP BY x"), "histogram": _TOP,
     "sem": ("the standard error of a mean is not answered", "STDDEV(x) / SQRT(COUNT(x))"),
     "weighted_avg": ("weighted means are not answered", "SUM(x * w) / SUM(w)"),
@@ -92,10 +93,11 @@ ARGUMENTS: dict[tuple[type[exp.Expr], str], tuple[str, str]] = {
     (exp.With, "recursive"): ("recursive queries have no bound", "a fixed number of joins"),
     (exp.CTE, "key_expressions"): ("USING KEY is not answered", "WITH name AS (SELECT ...)"),
     (exp.Table, "catalog"): ("tables are named without a schema", "the table's name alone"),
-    (exp.Column, "catalog"): ("columns are named by table and column", "table.column"),
+    (exp.Column, "catalog"): ("columns are named by table and column only", "table.column"),
     (exp.Table, "sample"): _SAMPLE, (exp.Select, "sample"): _SAMPLE, (exp.Subquery, "sample"): _SAMPLE,
     (exp.Table, "pivots"): REASONS[exp.Pivot], (exp.Subquery, "pivots"): REASONS[exp.Pivot],
-    (exp.Table, "ordinality"): _MAKES_ROWS, (exp.Table, "when"): ("times of a table are not answered", "the table's name alone"),
+    (exp.Table, "ordinality"): _MAKES_ROWS, (exp.Table, "when"): ("earlier versions of a table are not available", "the table's "
+                                                                                                                   "name alone"),
     (exp.Select, "into"): REASONS[exp.Into], (exp.Select, "locks"): REASONS[exp.Lock], (exp.Subquery, "locks"): REASONS[exp.Lock],
     (exp.WindowSpec, "exclude"): ("EXCLUDE is not answered", "a frame of the rows before, such as ROWS BETWEEN 2 PRECEDING AND "
                                   "1 PRECEDING"),

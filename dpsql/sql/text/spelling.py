@@ -7,20 +7,21 @@ from collections.abc import Sequence
 
 
 def closest(name: str, known: Sequence[str], *, cutoff: float = 0.6) -> str:
-    """The known name that a mistyped one is most like, or nothing."""
+    """The known name that is most similar to a mistyped one; "" if none is."""
     lowered = {item.lower(): item for item in known}
     close = difflib.get_close_matches(name.lower(), lowered, n=1, cutoff=cutoff)
     return lowered[close[0]] if close else ""
 
 
 def mistyped(name: str, words: Sequence[str]) -> str:
-    """The function whose name was mistyped, or nothing: similar names may be different functions (MAD, mod)."""
+    """The function whose name was mistyped; "" if none is similar enough, as similar names may be different functions (MAD,
+    mod)."""
     swapped = next((word for word in words if word != name.lower() and sorted(word) == sorted(name.lower())), "")
     return swapped or closest(name, words, cutoff=0.8)
 
 
 def one_of(known: Sequence[str]) -> str:
-    """A hint that lists names, or nothing where there are none."""
+    """A hint that lists names; "" if there are none."""
     names = sorted(set(known))
     return "one of " + ", ".join(names[:12]) + (", ..." if len(names) > 12 else "") if names else ""
 

@@ -10,7 +10,7 @@ from dpsql.sql.text.tokens import Words
 
 
 def ends_whole(text: str) -> bool:
-    """Whether the last thing in a text, but for comments, is a semicolon outside quotes: nothing is left to be completed."""
+    """Whether a text ends, apart from comments, with a semicolon outside quotes, so that it is complete."""
     try:
         tokens = Words(dialect=DuckDB()).tokenize(text)
     except TokenError:

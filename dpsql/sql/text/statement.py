@@ -62,7 +62,7 @@ class Query(Frozen):
 
     @cached_property
     def tables(self) -> tuple[str, ...]:
-        """The tables that it names, without those that it makes in WITH."""
+        """The tables that the query names, without those that it defines in WITH."""
         found = [*self.tree.find_all(exp.CTE, exp.Table)]
         made = {part.alias.lower() for part in found if isinstance(part, exp.CTE)}
         return tuple(part.name for part in found if isinstance(part, exp.Table) and (
@@ -70,7 +70,7 @@ class Query(Frozen):
 
     @property
     def all_options(self) -> tuple[Option, ...]:
-        """What stands in its clause of options."""
+        """All options of its clause."""
         return self.options if self.errors is None else (*self.options, self.errors)
 
 

@@ -38,7 +38,7 @@ _CALL = re.compile(r"(\w+)\(({0}(?:, {0})*)\)".format(r"(?:\w+|'[^',]*')"))
 
 
 def calls_of(row: Function) -> list[tuple[str, int]]:
-    """Of the ways to write a function, each word(a, b) with the arguments of an overload: the word and their number."""
+    """The ways to call a function as word(a, b) with the arguments of an overload: the word and the number of arguments."""
     found = [(call[1], call[2].count(", ") + 1) for way in row.written if (call := _CALL.fullmatch(way))]
     return [(word, count) for word, count in dict.fromkeys(found) if any(
         len(over.args) == count or (over.variadic and len(over.args) <= count) for over in row.overloads)]

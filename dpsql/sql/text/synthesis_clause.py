@@ -24,7 +24,7 @@ ReadQuery = Callable[[list[Token], Token], Query]
 
 
 def read_synthesis(text: str, tokens: Sequence[Token], query: ReadQuery) -> Synthesize | SynthesizeTables | OpenModel:
-    """The statement; `query` reads the tokens of its query, given the token before them. Raises SqlError, located."""
+    """Read the statement; `query` reads the tokens of its query, given the token before them. Raises SqlError, located."""
     several = [token.text.upper() for token in tokens[1:3]] == ["SYNTHETIC", "TABLES"]
     online = tokens[1].text.upper() == "ONLINE"
     form, what = (ONLINE_FORM, "model") if online else (TABLES_FORM, "tables") if several else (FORM, "table")

@@ -46,7 +46,7 @@ class Words(DuckDB.Tokenizer):
 
 
 def tokens_of(text: str) -> list[Token]:
-    """The tokens, after the caps on size. Comments are not tokens, so they are gone from here on."""
+    """The tokens of a text. Raises SqlError if it is too large. Comments are dropped here."""
     if len(text.encode("utf-8", errors="replace")) > MOST_BYTES:
         raise SqlError(f"the statement is longer than {MOST_BYTES} bytes", code="too-long", span=Span(0, 1),
                        try_="parameters for long texts, or several statements")

@@ -31,7 +31,7 @@ def has_window(node: exp.Expr) -> bool:
 
 
 def refuse_windows(select: exp.Expr) -> None:
-    """Raise Unsupported where a SELECT that is not one of rows has QUALIFY or WINDOW."""
+    """Raise Unsupported if a SELECT that is not one of rows has QUALIFY or WINDOW."""
     for key, word in (("qualify", "QUALIFY"), ("windows", "WINDOW")):
         clause = select.args.get(key)
         if clause:
@@ -41,7 +41,7 @@ def refuse_windows(select: exp.Expr) -> None:
 
 
 def not_here(node: exp.Expr) -> Unsupported:
-    """The refusal of a window function where there are no single rows."""
+    """The error for a window function in a place without single rows."""
     parts = isinstance(node, exp.Window) and isinstance(node.this, exp.Ntile) and not node.args.get("partition_by")
     return Unsupported("a window function is answered in the SELECT list of a subquery of rows only", code="window-here",
                        span=span_of(node), try_=f"CASE WHEN {RELEASED_RANK} THEN 1 ... END" if parts else
@@ -66,7 +66,7 @@ def _outside(part: exp.Expr, node: exp.Expr) -> bool:
 
 
 def operands(node: exp.Expr, kind: type[exp.Expr]) -> list[exp.Expr]:
-    """The parts that AND (or OR) joins, in order, through brackets; the node itself where it is of another kind."""
+    """The parts joined by AND (or OR), in order, looking through parentheses; the node itself if it is of another kind."""
     parts: list[exp.Expr] = []
     waiting = [node]
     while waiting:
@@ -82,7 +82,7 @@ def operands(node: exp.Expr, kind: type[exp.Expr]) -> list[exp.Expr]:
 
 
 def position_of(part: exp.Expr, items: Sequence[exp.Expr]) -> int:
-    """The index of the item of a SELECT list that a number stands for."""
+    """The index of the item of a SELECT list that a number refers to."""
     text = str(part.this)
     number = whole_number(text)
     if number is None or not 1 <= number <= len(items):
@@ -97,7 +97,7 @@ def inner_of(item: exp.Expr) -> exp.Expr:
 
 
 def aliases_of(select: exp.Expr) -> dict[str, exp.Expr]:
-    """What each alias of a SELECT list stands for; of equal aliases, the first."""
+    """The expression that each alias of a SELECT list names; for equal aliases, the first."""
     found: dict[str, exp.Expr] = {}
     for item in select.expressions:
         if isinstance(item, exp.Alias):
@@ -120,12 +120,13 @@ def item_name(item: exp.Expr) -> str:
 
 
 def is_grouping_set(part: exp.Expr) -> bool:
-    """Whether a part of GROUP BY stands for grouping sets: CUBE, ROLLUP, GROUPING SETS, or (), the set of no keys."""
+    """Whether a part of GROUP BY denotes grouping sets: CUBE, ROLLUP, GROUPING SETS, or (), the set of no keys."""
     return isinstance(part, exp.Cube | exp.Rollup | exp.GroupingSets) or (isinstance(part, exp.Tuple) and not part.expressions)
 
 
 def kept_lists(condition: exp.Expr) -> Iterator[exp.Expr]:
-    """The subqueries of tests IN (SELECT ...) under AND and OR alone, where rows are kept only if the test is true."""
+    """The subqueries of IN (SELECT ...) tests that are combined only by AND and OR, where rows are kept only if the test is
+    true."""
     for part in operands(condition, exp.And):
         choices = operands(part, exp.Or)
         if len(choices) > 1:

@@ -24,7 +24,7 @@ ReadQuery = Callable[[list[Token], Token], Query]
 
 
 def read_validation(text: str, tokens: Sequence[Token], query: ReadQuery) -> Validate:
-    """The statement; `query` reads the tokens of one query, given the token before them. Raises SqlError, located."""
+    """Read the statement; `query` reads the tokens of one query, given the token before them. Raises SqlError, located."""
     return _ValidationReader(list(tokens), query).read(text)
 
 

@@ -77,7 +77,7 @@ class AdaptiveMarginals(AbstractFrozen, Method):
         return 2 * len(task.columns)  # rounds become dearer
 
     def measure(self, task: SynthesisTask) -> Measuring:
-        """The single columns, then what the model describes worst, until the price is spent."""
+        """Measure the single columns, then repeatedly the marginal that the model describes worst, until the price is spent."""
         table, price = task.table, task.price
         domain, possible = table.domain, candidates(task, self.cells)
         if not _dependent(possible):
@@ -134,19 +134,19 @@ class AdaptiveMarginals(AbstractFrozen, Method):
             domain.cells(each.columns) <= room and model_cells(domain, [*taken, each.columns]) <= room)]
         return tried or [possible[0]]
 
-    def told(self, task: SynthesisTask) -> tuple[str, ...]:
+    def stages(self, task: SynthesisTask) -> tuple[str, ...]:
         table, price = task.table, task.price
         number, possible = len(task.columns), candidates(task, self.cells)
         if not _dependent(possible):
-            return Independent().told(task)
+            return Independent().stages(task)
         each = price.part((1 - CHOOSING) / (self.rounds * number))
         columns = unknown_columns(task, each)
         most = math.floor(self.rounds * number - (1 - CHOOSING) * len(columns))
         width = max(len(one.columns) for one in possible)
         singles = (singles_stage(table, columns, each),) if columns else ()
         return (*singles,
-                f"at most {most} counts of up to {width} columns together, each time of those that the model of all counts "
-                f"before describes worst: {error_stage(table, each)} or less", size_stage(self.cells))
+                f"at most {most} counts of up to {width} columns together; each time, of the columns that the model of all "
+                f"earlier counts describes worst: {error_stage(table, each)} or less", size_stage(self.cells))
 
 
 def _dependent(possible: Sequence[Candidate]) -> bool:

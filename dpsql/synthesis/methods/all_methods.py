@@ -25,6 +25,6 @@ METHODS: dict[str, Method] = {method.name: method for method in (
 
 
 def methods_for(terms: SynthesisTerms) -> dict[str, Method]:
-    """Every method by its name, with the options that a statement gives to it."""
+    """Every method by its name, with the options that a statement gives it."""
     named = {option: value for option, value in (("score", terms.score), ("fit", terms.fit)) if value != "auto"}
     return {**METHODS, PrivBayes.name: PrivBayes(**named)}

@@ -58,7 +58,7 @@ class DualQuery(AbstractFrozen, Method):
         return too_many_counts(task)
 
     def measure(self, task: SynthesisTask) -> Measuring:
-        """The number of rows, by the smallest column; then only choices."""
+        """Measure the number of rows, from the column with the fewest values; then only choose cells."""
         table, domain, wanted = task.table, task.table.domain, wanted_marginals(task)
         if not wanted:
             return (yield from Independent().measure(task))
@@ -84,9 +84,9 @@ class DualQuery(AbstractFrozen, Method):
         rounds = min(max(round(many), LEAST_ROUNDS), MOST_ROUNDS)
         return rounds, max(1, round(rounds / ROUNDS_FOR_DRAW))
 
-    def told(self, task: SynthesisTask) -> tuple[str, ...]:
+    def stages(self, task: SynthesisTask) -> tuple[str, ...]:
         if not wanted_marginals(task):
-            return Independent().told(task)
+            return Independent().stages(task)
         domain = task.table.domain
         column = min(domain.columns, key=lambda each: domain.cells([each]))
         return (f"counts of the values of {column}: {domain.cells([column]):,} cells, "
@@ -102,8 +102,8 @@ def _share(number: int, rounds: int, *, pure: bool) -> Fraction:
 
 
 def best_row(domain: TableDomain, wanted: Sequence[Columns], cells: Sequence[FarCell], draws: Simulation) -> Places:
-    """A row that is in many of the cells with the sign +, and in few of the others. Starts are random, but for the values of a
-    cell with the sign +; then each column in turn gets its best value, until nothing changes."""
+    """A row that is in many of the cells with the sign +, and in few of the others. It starts at random, except for the values of
+    a cell with the sign +; then each column in turn gets its best value, until nothing changes."""
     codes = np.full((len(cells), len(domain.columns)), -1, dtype=np.int64)
     for at, cell in enumerate(cells):
         columns = wanted[cell.marginal]

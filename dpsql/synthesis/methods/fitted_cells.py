@@ -59,7 +59,7 @@ class FittedCells(Method):
         return len(marginals_within(task.table.domain, task.workload))
 
     def measure(self, task: SynthesisTask) -> Measuring:
-        """Every marginal, each for an equal share."""
+        """Measure every marginal, each for an equal share of the price."""
         marginals = marginals_within(task.table.domain, task.workload)
         found = []
         for columns in marginals:
@@ -74,12 +74,12 @@ class FittedCells(Method):
             notes = after(noisy, table, independent_errors(noisy, Simulation(0)), _names(noisy))
             cells = np.rint(_without_negative(table).cells)
         except FAILURES:
-            notes = (f"no table was found by {self.name}: this one is made of the noisy cells alone",)
+            notes = (f"{self.name} found no table: this one is made from the noisy cells alone",)
             cells = np.rint(np.maximum(found[-1].values, 0.0))
         model = JointHistogram(domain=domain, counts=cells.reshape(domain.sizes))
         return Measured(marginals=tuple(found), model=model, notes=notes)
 
-    def told(self, task: SynthesisTask) -> tuple[str, ...]:
+    def stages(self, task: SynthesisTask) -> tuple[str, ...]:
         domain = task.table.domain
         marginals = marginals_within(domain, task.workload)
         each, cells = task.price.part(Fraction(1, len(marginals))), domain.cells(domain.columns)
@@ -123,7 +123,7 @@ class ReweightedCells(FittedCells):
 
 
 def marginals_within(domain: TableDomain, workload: Sequence[Columns]) -> tuple[Columns, ...]:
-    """All marginals within those of the workload, those of few columns first; at last that of all columns."""
+    """All marginals contained in those of the workload, from few columns to many; the marginal of all columns comes last."""
     return tuple(_within(domain, workload))
 
 
@@ -137,7 +137,8 @@ def _within(domain: TableDomain, workload: Sequence[Columns]) -> Iterator[Column
 
 
 def noisy_table(domain: TableDomain, marginals: Sequence[MarginalMeasurement], noise: str) -> NoisyAnswers:
-    """Marginals as queries over the cells of all columns, each once. Their stage is their number of columns."""
+    """Marginals as queries over the cells of all columns, each marginal once. The stage of a marginal is its number of
+    columns."""
     return noisy_answers(*(_group(domain, each, noise) for each in combined(domain, marginals)))
 
 

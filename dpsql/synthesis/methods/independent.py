@@ -22,7 +22,7 @@ class Independent(Method):
         return len(task.columns)
 
     def measure(self, task: SynthesisTask) -> Measuring:
-        """One marginal for each column that is not known well enough; for each column where all are."""
+        """Measure one marginal for each column that is not known well enough; if all are, for every column."""
         columns = self._columns(task)
         found = []
         for column in columns:
@@ -31,14 +31,15 @@ class Independent(Method):
         return Measured(marginals=tuple(found), model=fit(task.table.domain, [*known, *found]))
 
     def again(self, task: SynthesisTask, found: Sequence[MarginalMeasurement]) -> Measuring:
-        """All columns for the price of the task, after these marginals of a method for which the whole price is too low."""
+        """Measure all columns for the price of the task, after the marginals `found` by a method whose price is too low to
+        continue."""
         more = (yield from self.measure(replace(task, known=(*task.known, *found)))).marginals
         return Measured(marginals=(*found, *more), model=fit(task.table.domain, [*task.known, *found, *more]))
 
     def _columns(self, task: SynthesisTask) -> list[str]:
         return unknown_columns(task, task.price.part(Fraction(1, len(task.columns)))) or list(task.columns)
 
-    def told(self, task: SynthesisTask) -> tuple[str, ...]:
+    def stages(self, task: SynthesisTask) -> tuple[str, ...]:
         columns = self._columns(task)
         return (singles_stage(task.table, columns, task.price.part(Fraction(1, len(columns)))),
                 size_stage(sum(task.table.domain.sizes)))

@@ -43,7 +43,7 @@ MOST_WEIGHT = 1000  # of a candidate
 
 
 def counted(table: CodedTable, columns: Columns, price: Cost) -> Generator[Request, Any, MarginalMeasurement]:
-    """Measures a marginal."""
+    """Measure a marginal."""
     noise = noise_for(table, price)
     release: MeasuredSums = yield NoisySums(plan=table.plan(columns), cells=table.cells(columns), noises=(noise,))
     values = np.array(release.totals[0][0], dtype=float).reshape(table.domain.shape(columns))
@@ -52,7 +52,7 @@ def counted(table: CodedTable, columns: Columns, price: Cost) -> Generator[Reque
 
 def counted_cell(table: CodedTable, columns: Columns, cell: tuple[int, ...], price: Cost) -> Generator[
         Request, Any, CellMeasurement]:
-    """Measures one count of a marginal."""
+    """Measure one count of a marginal."""
     noise = noise_for(table, price)
     by_name = {each.name: each for each in table.columns}
     values = tuple(by_name[name].values[place] for name, place in zip(columns, cell, strict=True))
@@ -67,7 +67,7 @@ def noise_for(table: CodedTable, price: Cost) -> Noise:
 
 
 def mean_size(noise: Noise) -> float:
-    """The mean of |z| for noise z: what noise adds to the distance between two marginals, for each cell."""
+    """The mean of |z| for noise z, which is what noise adds, for each cell, to the distance between two marginals."""
     return math.sqrt(noise.variance * (1 / 2 if isinstance(noise, DiscreteLaplace) else 2 / math.pi))
 
 
@@ -79,9 +79,9 @@ class Candidate(Frozen):
 
 
 def candidates(task: SynthesisTask, cells: int) -> list[Candidate]:
-    """The marginals within those of the workload (its downward closure) that have so many cells at most, those of few columns
-    first. The weight of one is the number of columns that it shares with the marginals of the workload, added up over them (AIM,
-    section 4), but for a common factor."""
+    """The marginals contained in those of the workload (its downward closure) that have at most `cells` cells, from few columns
+    to many. The weight of a marginal is the number of columns that it shares with each marginal of the workload, added up (AIM,
+    section 4), without a common factor."""
     domain, wanted = task.table.domain, dict.fromkeys(map(task.table.domain.ordered, task.workload))
     cells = min(cells, most_numbers())
     place = {column: at for at, column in enumerate(domain.columns)}
@@ -99,7 +99,7 @@ def candidates(task: SynthesisTask, cells: int) -> list[Candidate]:
 
 
 def unknown_columns(task: SynthesisTask, each: Cost) -> list[str]:
-    """The columns whose counts are not known already as well as a measurement for this price would tell them."""
+    """The columns whose counts are known less accurately than from a measurement at this price."""
     domain, variance = task.table.domain, noise_for(task.table, each).variance
     precisions = dict.fromkeys(domain.columns, 0.0)
     for known in task.known:
@@ -110,7 +110,7 @@ def unknown_columns(task: SynthesisTask, each: Cost) -> list[str]:
 
 def farthest(table: CodedTable, candidates: Sequence[tuple[Candidate, Array]], noise: float, price: Cost) -> Generator[
         Request, Any, Candidate]:
-    """The candidate with about the largest weight * (distance of its counts from the expected ones - `noise` for each cell).
+    """A candidate with about the largest weight * (distance of its counts from the expected ones - `noise` for each cell).
 
     Nothing is asked where there is one candidate only.
     """
@@ -128,7 +128,8 @@ def farthest(table: CodedTable, candidates: Sequence[tuple[Candidate, Array]], n
 
 def farthest_cells(table: CodedTable, expected: Sequence[tuple[Columns, Array]], price: Cost, *, multiplier: int = 1,
                    draws: int = 1) -> Generator[Request, Any, tuple[FarCell, ...]]:
-    """Cells of these marginals whose counts, multiplied, are far from the expected numbers, each for an equal share."""
+    """Cells of these marginals whose multiplied counts are far from the expected numbers, each chosen for an equal share of the
+    price."""
     scale = cells_scale(table, multiplier, price.part(Fraction(1, draws)))
     chosen: FarthestCounts = yield FarthestCount(
         view=table.view, axes=_axes(table), marginals=tuple(_places(table, columns) for columns, _ in expected),
@@ -138,7 +139,7 @@ def farthest_cells(table: CodedTable, expected: Sequence[tuple[Columns, Array]],
 
 
 def cells_scale(table: CodedTable, multiplier: int, price: Cost) -> float:
-    """The scale of the choice of one cell, whose counts are multiplied."""
+    """The scale for choosing one cell, whose counts are multiplied."""
     epsilon = price.epsilon if price.epsilon is not None else root(8 * price.rho)
     return scale_of(Fraction(2 * table.rows * multiplier) / max(epsilon - BLOCK_ROUNDING, epsilon / 2))
 
@@ -153,28 +154,28 @@ def _places(table: CodedTable, columns: Columns) -> tuple[int, ...]:
 
 
 def choice_scale(table: CodedTable, weight: int | Fraction, price: Cost) -> float:
-    """The scale of a choice among scores that a row moves by at most this weight."""
+    """The scale for a choice among scores, each of which a row changes by at most this weight."""
     epsilon = price.epsilon if price.epsilon is not None else root(8 * price.rho)
     return scale_of(Fraction(2 * table.rows * weight) / epsilon)
 
 
 def blurred(model: TableModel, columns: Sequence[str], noise: float) -> bool:
-    """Whether noise, of this mean size in each count of these columns, moves more rows to other values than `MOST_BLURRED` of
-    all, on average over all columns. A count that is smaller than the noise is off by about itself, as no count is negative in
-    a model."""
+    """Whether noise of this mean size in each count of these columns would move more than the fraction `MOST_BLURRED` of all rows
+    to other values, on average over all columns. A count smaller than the noise is off by about its own size, as no count is
+    negative in a model."""
     moved = sum(float(np.minimum(model.marginal((column,)), noise).sum()) for column in columns)
     return moved > 2 * MOST_BLURRED * model.total * len(model.domain.columns)
 
 
 def audible(domain: TableDomain, candidate: Candidate, noise: float, total: float) -> bool:
-    """Whether noise, of this mean size in each cell, leaves anything to be learned: it would move less than `MOST_NOISE` of all
-    rows to other cells."""
+    """Whether noise of this mean size in each cell leaves anything to be learned: it would move less than the fraction
+    `MOST_NOISE` of all rows to other cells."""
     return noise * domain.cells(candidate.columns) / 2 <= MOST_NOISE * total
 
 
 def hopeful(domain: TableDomain, candidates: Sequence[Candidate], noise: float, total: float, scale: float) -> list[Candidate]:
-    """The candidates that can be chosen at all: no distance is larger than both tables together, and the best of the others are
-    not below their penalty. Large marginals, of which noise would leave nothing, are left out before anything is computed."""
+    """The candidates that could be chosen: no distance exceeds the size of both tables together, and the best of the others are
+    not below their penalty. Large marginals, in which noise would hide everything, are excluded before anything is computed."""
     least = max((-each.weight * noise * domain.cells(each.columns) for each in candidates), default=0.0)
     return [each for each in candidates
             if each.weight * (3 * total - noise * domain.cells(each.columns)) + HOPELESS * scale >= least]

@@ -56,7 +56,7 @@ class SpanningTree(Method):
         return 2 * len(task.columns)
 
     def measure(self, task: SynthesisTask) -> Measuring:
-        """The single columns, then the pairs of a spanning tree."""
+        """Measure the single columns, then the pairs of a spanning tree."""
         table, price, possible = task.table, task.price, pairs(task)
         edges = len(_links(task, possible))
         if not edges:
@@ -93,12 +93,12 @@ class SpanningTree(Method):
             part = _joined(part, chosen.columns)
         return tree, choices
 
-    def told(self, task: SynthesisTask) -> tuple[str, ...]:
+    def stages(self, task: SynthesisTask) -> tuple[str, ...]:
         table, possible = task.table, pairs(task)
         edges = len(_links(task, possible))
         if not edges:
-            return Independent().told(task)
-        singles = Independent().told(replace(task, price=task.price.part(THIRD)))[:1]
+            return Independent().stages(task)
+        singles = Independent().stages(replace(task, price=task.price.part(THIRD)))[:1]
         cells = sorted(table.domain.cells(each.columns) for each in possible)[-edges:]
         size = size_stage(sum(cells) + sum(known.values.size for known in task.known) + sum(table.domain.sizes))
         error = error_stage(table, self._each(task, edges))

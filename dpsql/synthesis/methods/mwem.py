@@ -32,7 +32,7 @@ class MultiplicativeWeights(AbstractFrozen, Method):
     name: ClassVar[str] = "mwem"
 
     def refusal(self, task: SynthesisTask) -> Impossible | None:
-        """Every combination of values has a cell."""
+        """Why the table has too many cells; every combination of values needs one."""
         cells = task.table.domain.cells(task.table.domain.columns)
         if cells <= min(self.cells, most_numbers()):
             return None
@@ -40,7 +40,7 @@ class MultiplicativeWeights(AbstractFrozen, Method):
                           f"{self.cells:,} at most", try_="fewer columns, fewer bins, or method = 'aim'")
 
     def measure(self, task: SynthesisTask) -> Measuring:
-        """The single columns, then marginals or single counts of the workload."""
+        """Measure the single columns, then marginals or single counts of the workload."""
         return self._rounds(task).measure(task)
 
     def _rounds(self, task: SynthesisTask) -> QueryRounds[JointHistogram]:
@@ -49,6 +49,6 @@ class MultiplicativeWeights(AbstractFrozen, Method):
                            worth=lambda model: WORTH * model.total, sharp=SHARP,
                            rounds=SINGLE_ROUNDS if single else ROUNDS * len(domain.columns), single=single)
 
-    def told(self, task: SynthesisTask) -> tuple[str, ...]:
+    def stages(self, task: SynthesisTask) -> tuple[str, ...]:
         domain = task.table.domain
-        return (*self._rounds(task).told(task), size_stage(domain.cells(domain.columns)))
+        return (*self._rounds(task).stages(task), size_stage(domain.cells(domain.columns)))

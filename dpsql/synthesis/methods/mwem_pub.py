@@ -42,7 +42,7 @@ class WeightedPublicRows(Method):
     name: ClassVar[str] = "mwem_pub"
 
     def refusal(self, task: SynthesisTask) -> Impossible | None:
-        """There are public rows with values of the private ones."""
+        """Why the public rows cannot be used: there are none, or none with values of the private rows."""
         if task.public is None:
             return Impossible(why=NEEDED, try_="public = 'a table that the policy declares public' among the OPTIONS")
         if not len(task.public):
@@ -51,7 +51,7 @@ class WeightedPublicRows(Method):
         return too_many_counts(task)
 
     def measure(self, task: SynthesisTask) -> Measuring:
-        """The single columns, then marginals of the workload."""
+        """Measure the single columns, then marginals of the workload."""
         return self._rounds(task).measure(task)
 
     def _rounds(self, task: SynthesisTask) -> QueryRounds[WeightedRows]:
@@ -63,13 +63,13 @@ class WeightedPublicRows(Method):
                            sharp=SHARP / math.sqrt(len(public)), rounds=ROUNDS,
                            worth=lambda model: min(float(len(public)), model.total) / design_effect(start, model))
 
-    def told(self, task: SynthesisTask) -> tuple[str, ...]:
+    def stages(self, task: SynthesisTask) -> tuple[str, ...]:
         public = () if task.public is None else task.public
-        return (*self._rounds(task).told(task), f"weights of {len(public):,} public rows, and of rows mixed from them")
+        return (*self._rounds(task).stages(task), f"weights of {len(public):,} public rows, and of rows mixed from them")
 
 
 def support(domain: TableDomain, public: Places) -> WeightedRows:
-    """The public rows, and rows in which some of their values are exchanged. These draws are public."""
+    """The public rows, and further rows in which some of their values are exchanged. These draws are public."""
     draws, number = Simulation(0), len(public)
     mixed = []
     for _ in range(max(1, min(TIMES, MOST_MIXED // number))):

@@ -77,7 +77,7 @@ class PrivBayes(AbstractFrozen, Method):
         return 2 * len(task.columns)
 
     def measure(self, task: SynthesisTask) -> Measuring:
-        """The single columns, the network, and the counts of its nodes."""
+        """Measure the single columns, the network, and the counts of its nodes."""
         table, price, sets = task.table, task.price, parent_sets(task)
         if not sets:
             return (yield from Independent().measure(task))
@@ -164,11 +164,11 @@ class PrivBayes(AbstractFrozen, Method):
         entropies = {column: round(GRAIN * entropy(singles.marginal((column,)))) for column, _ in tried}
         return ConvexInformation(kinks=kinks(singles.total)), tuple(entropies[column] for column, _ in tried)
 
-    def told(self, task: SynthesisTask) -> tuple[str, ...]:
+    def stages(self, task: SynthesisTask) -> tuple[str, ...]:
         table, price, sets = task.table, task.price, parent_sets(task)
         if not sets:
-            return Independent().told(task)
-        singles = Independent().told(replace(task, price=price.part(SINGLES)))[:1]
+            return Independent().stages(task)
+        singles = Independent().stages(replace(task, price=price.part(SINGLES)))[:1]
         each = price.part((1 - SIZE - SINGLES) * (1 - STRUCTURE) / rounds(task))
         most, error = max(map(len, sets)) - 1, math.sqrt(noise_for(table, each).variance)
         return (*singles, f"a network in which each column has up to {most} parent{'s' * (most > 1)} that it depends on most, "
@@ -179,22 +179,22 @@ class PrivBayes(AbstractFrozen, Method):
 
 
 def rounds(task: SynthesisTask) -> int:
-    """How many nodes are chosen: the first two at once, and none of those that are given."""
+    """The number of choices of nodes: the first choice decides two nodes, and columns that are given need none."""
     return max(len(task.columns) - (not task.given), 1)
 
 
 def parent_sets(task: SynthesisTask) -> list[Columns]:
-    """The sets of columns that a node and its parents may be, within the marginals of the workload."""
+    """The possible sets of columns for a node and its parents, within the marginals of the workload."""
     return [each.columns for each in candidates(task, MOST_CELLS) if len(each.columns) > 1]
 
 
 def at_least(counted: MarginalMeasurement) -> float:
-    """The number of rows, less twice its standard error: with too high a number, too little would be left to single columns."""
+    """The number of rows, less twice its standard error: with too high a number, too little would be left for single columns."""
     return max(float(counted.values.sum()) - 2 * math.sqrt(counted.variance * counted.values.size), 1.0)
 
 
 def singles_share(task: SynthesisTask, rows: float) -> Fraction:
-    """The part of the price for single columns, of a table with so many rows: noise that adds up to 2 r over the counts of a
+    """The share of the price for single columns of a table with this many rows: noise that adds up to 2 r over the counts of a
     column moves about r rows to other values."""
     columns = task.columns
     whole = task.price.part((1 - SIZE) / len(columns))
@@ -204,7 +204,7 @@ def singles_share(task: SynthesisTask, rows: float) -> Fraction:
 
 
 def shares(domain: TableDomain, nodes: Sequence[Node], price: Cost) -> list[Fraction]:
-    """The parts of one price for the counts of these nodes, which add up to 1 at most. With noise of mean size 1 / share, or of
+    """The shares of one price for the counts of these nodes, which add up to at most 1. With noise of mean size 1 / share, or of
     its root, the sum of cells times noise is least for these powers of the numbers of cells."""
     power = 1 / 2 if price.epsilon is not None else 2 / 3
     weights = [Fraction(domain.cells((column, *parents)) ** power).limit_denominator(1000) for column, parents in nodes]
@@ -212,14 +212,14 @@ def shares(domain: TableDomain, nodes: Sequence[Node], price: Cost) -> list[Frac
 
 
 def entropy(counts: np.ndarray[Any, np.dtype[np.float64]]) -> float:
-    """The entropy of the distribution of so many rows, in bits, times their number."""
+    """The entropy in bits of the distribution of the rows, times their number."""
     total, present = float(counts.sum()), counts[counts > 0]
     return float(present @ np.log2(total / present)) if total > 0 else 0.0
 
 
 def kinks(rows: float) -> tuple[int, ...]:
-    """The kinks of a convex function near GRAIN c log2(c), up to counts of about so many rows: where its rise from c to c + 1,
-    rounded, reaches another whole number."""
+    """The kinks of a convex function near GRAIN c log2(c), for counts up to about `rows`: the counts at which its rounded rise
+    from c to c + 1 reaches another whole number."""
     def rise(counts: np.ndarray[Any, np.dtype[np.float64]]) -> np.ndarray[Any, np.dtype[np.float64]]:
         return np.asarray(GRAIN * ((counts + 1) * np.log2(counts + 1) - counts * np.log2(np.maximum(counts, 1))))
 

@@ -60,7 +60,7 @@ class QueryRounds(Frozen, Generic[Tilted]):
     single: bool = False
 
     def measure(self, task: SynthesisTask) -> Measuring:
-        """The single columns, and then what the workload asks of columns together."""
+        """Measure the single columns, and then the workload's marginals of several columns."""
         table, price, wanted = task.table, task.price, wanted_marginals(task)
         columns = table.domain.columns
         first = SINGLES if wanted else Fraction(1)
@@ -111,8 +111,8 @@ class QueryRounds(Frozen, Generic[Tilted]):
             cells.append((yield from counted_cell(table, columns, place, each.part(Fraction(1, 2)))))
         return cells
 
-    def told(self, task: SynthesisTask) -> tuple[str, ...]:
-        """The stages, from public facts."""
+    def stages(self, task: SynthesisTask) -> tuple[str, ...]:
+        """The stages, as lines for EXPLAIN, from public facts."""
         table, price, wanted = task.table, task.price, wanted_marginals(task)
         first, number = SINGLES if wanted else Fraction(1), len(table.columns)
         told = [singles_stage(table, table.domain.columns, price.part(first / number))]
@@ -123,7 +123,7 @@ class QueryRounds(Frozen, Generic[Tilted]):
         each = rest.part(Fraction(1, self.rounds))
         if self.single:
             half = error_stage(table, each.part(Fraction(1, 2)))
-            return (*told, f"{self.rounds} single counts, each time one of those that the model is farthest from: {half}")
+            return (*told, f"{self.rounds} single counts, always one of those farthest from the model: {half}")
         if len(wanted) <= self.rounds:
             return (*told, f"counts of all {len(wanted)} marginals of the workload: {whole}")
         least = math.ceil(self._noise(table, rest, len(wanted)) / self.sharp)
@@ -134,20 +134,20 @@ class QueryRounds(Frozen, Generic[Tilted]):
 
 
 def wanted_marginals(task: SynthesisTask) -> tuple[Columns, ...]:
-    """The marginals of the workload with columns together, each once."""
+    """The marginals of the workload with several columns, each once."""
     return tuple(dict.fromkeys(columns for columns in map(task.table.domain.ordered, task.workload) if len(columns) > 1))
 
 
 
 
 def too_many_counts(task: SynthesisTask) -> Impossible | None:
-    """Why the counts of the workload's marginals, which are all looked at in every round, are too many; None if they are not."""
+    """Why the workload's marginals have too many counts, all of which are computed in every round; None if they do not."""
     domain = task.table.domain
     counts = [domain.cells(columns) for columns in wanted_marginals(task)]
     if sum(counts) <= MOST_COUNTS and max(counts, default=0) <= most_numbers():
         return None
-    return Impossible(why=f"its marginals have {sum(counts):,} counts, and the method looks at all of them in every round: "
-                          f"{MOST_COUNTS:,} at most", try_="fewer columns, fewer bins, a workload of fewer columns together, or "
+    return Impossible(why=f"its marginals have {sum(counts):,} counts, and the method computes all of them in every round: "
+                          f"at most {MOST_COUNTS:,}", try_="fewer columns, fewer bins, a workload of fewer columns together, or "
                                                            "method = 'aim'")
 
 

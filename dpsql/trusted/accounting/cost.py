@@ -45,7 +45,7 @@ class Cost(Frozen):
 
     def __post_init__(self) -> None:
         if min(self.epsilon or 0, self.rho, self.delta) < 0:
-            raise ValueError("a cost is never negative: nothing gives privacy back")
+            raise ValueError("a cost cannot be negative: privacy cannot be regained")
 
     def __add__(self, other: Cost) -> Cost:
         both = None if self.epsilon is None or other.epsilon is None else self.epsilon + other.epsilon
@@ -129,7 +129,7 @@ def _renyi(epsilon: int | None, rho: int) -> tuple[int, ...]:
 
 
 def _below(epsilon: int, order: int) -> int:
-    """By how much the Renyi divergence of a pure release stays below epsilon, in billionths, rounded down.
+    """The amount by which the Renyi divergence of a pure release stays below epsilon, in billionths, rounded down.
 
     It is at most log(2) / (a - 1), so the rounding error of floats is less than a millionth of the one billionth that is
     subtracted to cover it.

@@ -1,4 +1,4 @@
-"""The names of analysts in one normal form, so that nobody gets a second account by spelling the name in another way.
+"""The normal form of analysts' names, so that nobody gets a second account by spelling a name differently.
 
 The normal form is Unicode NFKC, without spaces around it, case-folded, and NFKC again, as folding can undo it. `eve`, `EVE`,
 ` Eve ` and full-width letters are one name, and so are a letter with its accent and the two written one after the other. Names

@@ -1,4 +1,4 @@
-"""Tables as the kernel reads them: columns, keys, and the path from a row to its entity.
+"""Tables in the form that the kernel reads: columns, keys, and the path from a row to its entity.
 
 `schema` makes them from the declarations (`model`) and from what a database says about itself.
 """
@@ -17,8 +17,8 @@ GENERATED = "GENERATED"
 
 
 class Domain(Frozen, kw_only=False):
-    """All the values, other than NULL, that a column may show in an answer; in order, without repetition. The whole numbers of a
-    long range are a range, and the days of one `days.Days`, which take no memory."""
+    """All values, other than NULL, that a column may show in an answer: ordered and distinct. The whole numbers of a long range
+    are stored as a range, and the days of one as `days.Days`, which take no memory."""
 
     values: Sequence[Scalar]
 
@@ -27,7 +27,7 @@ class Domain(Frozen, kw_only=False):
 
 
 class ForeignKey(Frozen):
-    """`columns` of this table name a row of `table`; deleting that row deletes the rows that name it."""
+    """A foreign key: `columns` of this table name a row of `table`, and deleting that row deletes the rows that name it."""
 
     columns: tuple[str, ...]
     table: str
@@ -35,7 +35,7 @@ class ForeignKey(Frozen):
 
 
 class TableSchema(Frozen):
-    """A database's description of a table, without reading a row: (name, type) of its columns, and proven unique columns.
+    """The database's description of a table, without reading a row: (name, type) of its columns, and proven unique columns.
 
     `foreign_keys` are those that the database declares; they help to draft a policy, which alone decides what a deletion follows.
     `view` holds the tables that a view reads, in lower case; None for a table. `fixed` tells whether every read shows the same
@@ -52,7 +52,7 @@ class TableSchema(Frozen):
 
 
 class Column(Frozen):
-    """A declared column with the type the database gives it. `sql_type` is the database's own name for the type."""
+    """A declared column with its type in the database. `sql_type` is the database's own name for the type."""
 
     name: str
     type: Type
@@ -92,7 +92,8 @@ class OwnerStep(Frozen):
 
 
 class OwnerPath(Frozen):
-    """Where a row's entity is written: follow `steps`, then read `column` there. No steps: the column is in the row.
+    """The location of the entity's name for a row: follow `steps`, then read `column` there. Without steps, the column is in
+    the row.
 
     `type` is the type that carries the entity's name; `not_null` says that the database forbids NULL there. Where entities are
     of several kinds, the name is carried together with the number of the kind, so that no two entities share a name: as name *

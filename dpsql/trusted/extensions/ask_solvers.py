@@ -37,7 +37,7 @@ Exit: TypeAlias = Callable[[RemovalProgram], RemovalSolution]
 
 
 def nothing(*given: object) -> Any:
-    """A missing solver gives no answer."""
+    """A missing solver: it gives no answer."""
     return ()
 
 
@@ -61,8 +61,8 @@ NO_SOLVERS = Solvers()
 
 
 def heard(read: Callable[[Any], T], solver: Callable[..., Any], *given: object) -> T | None:
-    """The solver's answer to copies of the arguments, converted by `read`; None if either fails. No solver is asked once the
-    statement is to stop: see `stopping.go_on`."""
+    """The solver's answer to copies of the arguments, converted by `read`; None if either fails. No solver is called once the
+    statement must stop; see `stopping.go_on`."""
     go_on()
     return _unless_it_fails(lambda: read(solver(*deepcopy(given))))
 
@@ -79,7 +79,7 @@ def each_heard(read: Callable[[Any], T], solver: Callable[..., Any], *given: obj
 
 
 def offered(doors: Callable[[Any], Iterable[T]], problem: object) -> tuple[T, ...]:
-    """The solvers to try for a problem."""
+    """The solvers to try for a problem, as `doors` proposes them."""
     return heard(lambda found: tuple(islice(found, MOST_ANSWERS)), doors, problem) or ()
 
 

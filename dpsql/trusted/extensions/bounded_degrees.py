@@ -41,7 +41,7 @@ class ArcList(Frozen, kw_only=False):
 
 
 def counted(degrees: Integers, most: int) -> Integers:
-    """The number of entities of degree 1, ..., most."""
+    """The numbers of entities with degree 1, ..., most."""
     return np.bincount(degrees, minlength=most + 1)[1:]
 
 

@@ -31,7 +31,7 @@ class Certified(Frozen, kw_only=False):
     above: int
 
     def at_most(self, level: int, here: int) -> int:
-        """An upper bound of UNIT V(level), rounded down, by the prices of the level `here`."""
+        """An upper bound of UNIT V(level), rounded down, from the prices of the level `here`."""
         return UNIT * (self.slope * level + (self.below if level <= here else self.above)) >> BITS
 
 
@@ -82,7 +82,7 @@ def prices_of(rows: Owned, small: ReducedRows, point: Point) -> Integers:
 
 def point_of(held: Owned, level: int, small: ReducedRows, rows: np.ndarray[tuple[int], np.dtype[np.float64]],
              bits: int) -> Integers:
-    """A feasible point, in units of 2^-bits, near the given one of the reduced program. Its sum is below 2^62."""
+    """A feasible point, in units of 2^-bits, near the given point of the reduced program. Its sum is below 2^62."""
     sizes = np.concatenate((small.weights, small.settled)) << bits
     there = np.minimum(np.floor(np.minimum(rows, small.weights) * 2.0**bits).astype(np.int64), sizes[: len(rows)])
     taken = np.concatenate((there, small.taken << bits))

@@ -54,7 +54,7 @@ class RowSource(Protocol):
         ...
 
     def near(self, prices: Integers, many: int) -> Owned:
-        """About `many` sets: those that the prices just cover or just fail to cover."""
+        """About `many` sets near the border: those that the prices just cover, or just fail to cover."""
         ...
 
     def sample(self, many: int) -> Owned:
@@ -82,7 +82,7 @@ class CuttingPlanes:
 
     @property
     def gap(self) -> int:
-        """UNIT D - UNIT P, each rounded down."""
+        """The gap between the bounds: UNIT D - UNIT P, each rounded down."""
         return self.units - self.below
 
     @property
@@ -118,7 +118,7 @@ class CuttingPlanes:
         return (self._list(self._source.near(prices, min(room, step) + len(self.listed.weights)), room) if room else False) or new
 
     def _look(self, prices: Integers) -> int:
-        """D of these prices in units of 1 / WHOLE; keeps their cut."""
+        """D for these prices in units of 1 / WHOLE; keeps their cut."""
         weight, load = self._source.cut(prices)
         bound: int = WHOLE * weight + sum(price * (capacity - there) for price, capacity, there in zip(
             prices.tolist(), self._capacities, load, strict=True) if price)
@@ -181,7 +181,7 @@ class CuttingPlanes:
     # -- the linear program of listed sets and cuts
 
     def _proposed(self) -> Iterator[tuple[Reals, Reals, Integers]]:
-        """Shares of listed sets and of cuts, and prices: ever better ones."""
+        """Better and better shares of listed sets and of cuts, and prices."""
         for x, y in stack_of(self._packing(), self._solvers):
             yield self._parted(x, y, len(self.listed.weights), len(self._capacities))
 

@@ -28,7 +28,7 @@ class Point(Frozen, kw_only=False):
 
 
 class Network(Frozen, kw_only=False):
-    """Arcs from left to right nodes; `given[p]` is the flow that left node p has besides, `room[q]` the capacity of node q."""
+    """Arcs from left to right nodes; `given[p]` is the additional flow of left node p, `room[q]` the capacity of node q."""
 
     tails: Integers
     heads: Integers

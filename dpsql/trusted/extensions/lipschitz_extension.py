@@ -77,12 +77,12 @@ class LipschitzExtension:
         self._ceiling = list(self.high)
 
     def _least(self, level: int) -> int:
-        """A lower bound of UNIT V at this level, and so at higher ones, as feasible points remain feasible there."""
+        """A lower bound of UNIT V at this level, and therefore at higher ones, as feasible points remain feasible there."""
         rows = self._rows
         return bounds.lower(rows.weights, bounds.least_of(rows.owners, bounds.shares(rows.capacities(level), self._totals)))
 
     def left(self, j: int) -> ReducedRows:
-        """The reduced problem of a level that was refined."""
+        """The reduced problem of a level that has been refined."""
         return self._reduced[j]
 
     def exact(self, j: int) -> bool:

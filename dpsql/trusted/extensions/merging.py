@@ -89,7 +89,7 @@ def reduced(rows: Owned, totals: Integers, level: int) -> ReducedRows:
 
 
 class _Trail:
-    """The current place of each row of the whole problem: a remaining row, or a settled one (numbered -1, -2, ...)."""
+    """The current position of each row of the whole problem: a remaining row, or a settled one (numbered -1, -2, ...)."""
 
     def __init__(self, rows: int) -> None:
         self._at = np.arange(rows, dtype=np.int32)
@@ -98,7 +98,7 @@ class _Trail:
         self._count = 0
 
     def merge(self, place: Codes) -> None:
-        """Row r is now row place[r]."""
+        """Record that row r has become row place[r]."""
         left = self._at >= 0
         if left.all():
             self._at = place[self._at]

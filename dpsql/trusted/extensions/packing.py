@@ -59,7 +59,7 @@ def exact(program: Packing) -> tuple[list[Fraction], list[Fraction]]:
 
 def _pivot(lines: list[dict[int, Fraction]], ends: list[Fraction], basic: list[int], gains: dict[int, Fraction], at: int,
            enters: int) -> None:
-    """The entering variable replaces the basic variable of line `at`."""
+    """Pivot: the entering variable replaces the basic variable of line `at`."""
     entry = lines[at].pop(enters)
     line = {column: value / entry for column, value in lines[at].items()} | {basic[at]: 1 / entry}
     end = ends[at] / entry

@@ -105,7 +105,7 @@ def _leaving(crowd: RemovalProgram, given: RemovalSolution) -> RemovalSolution:
 
 
 def alone(crowd: RemovalProgram) -> RemovalSolution:
-    """The solution where every row has one owner: from each entity's largest share all but the level is removed."""
+    """The solution if every row has one owner: for each entity, all but the level is removed from its largest share."""
     load = loads(crowd.heavy, crowd.weights, len(crowd.whose))
     last = np.zeros(crowd.entities, dtype=np.int64)
     order = np.argsort(load, kind="stable")
@@ -117,7 +117,7 @@ def alone(crowd: RemovalProgram) -> RemovalSolution:
 
 
 def packed(crowd: RemovalProgram) -> Packing:
-    """The dual program, with prices a of rows and `level` times the prices v of shares: see `line`."""
+    """The dual program; its variables are the prices a of rows and `level` times the prices v of shares; see `line`."""
     rows, entities, shares = len(crowd.weights), crowd.entities, len(crowd.whose)
     named, at = np.nonzero(crowd.owners != NOBODY)
     bound, place = np.nonzero(crowd.heavy != NOBODY)
@@ -215,7 +215,7 @@ class RemovalDistances:
             self.low[i] = min(self.high[i], max(self.low[i], found.at_least(level)))
 
     def refine_towards(self, j: int) -> None:
-        """Compute the highest open level from j upwards: it is the easiest, and its line may settle the rest."""
+        """Compute the highest open level from j upwards: it is the easiest one, and its line may settle the others."""
         self.refine(next(i for i in reversed(range(j, len(self.levels))) if not self.exact(i)))
 
     def at_least(self, j: int) -> int:

@@ -10,8 +10,8 @@ from dpsql.trusted.extensions.owned import NOBODY, Codes, Integers, arranged, ea
 
 
 class Sets(Frozen, kw_only=False):
-    """Sets of entities in cells. `owners[r]` are the entities of row r, `shares[r]` the number of each one's share in the cell
-    of r, `whose[s]` the entity of a share. In canonical order, as in `Owned`.
+    """Sets of entities in cells. `owners[r]` are the entities of row r; `shares[r]` holds, for each of them, the number of its
+    share in the cell of r; `whose[s]` is the entity of share s. The order is canonical, as in `Owned`.
     """
 
     weights: Integers
@@ -93,7 +93,7 @@ def removal_program(rows: Sets, totals: Integers, level: int) -> RemovalProgram:
 
 
 def _weighed(owners: Codes, weights: Integers, many: Integers, entities: int) -> Reals:
-    """The sums of weights times `many`, approximately: keeping more entities than necessary does no harm."""
+    """The sums of weights times `many`. An approximation is enough, as keeping more entities than necessary does no harm."""
     found = np.zeros(entities)
     for at in range(owners.shape[1]):
         some = owners[:, at] != NOBODY
@@ -102,7 +102,7 @@ def _weighed(owners: Codes, weights: Integers, many: Integers, entities: int) ->
 
 
 def _keys(cells: Codes, owners: Codes, count: int) -> Integers:
-    """A number for each owner in each cell, -1 for NOBODY."""
+    """A distinct number for each owner in each cell, -1 for NOBODY."""
     return np.where(owners == NOBODY, -1, cells[:, None].astype(np.int64) * max(count, 1) + owners)
 
 

@@ -3,8 +3,8 @@
 A record is the number of an event and the hash of the chain up to it. So one record stands for all events before it as well,
 and the newest one for all records. Records are only ever appended. `record` writes one; `settle` waits until it is on disk.
 
-What is written survives the death of any process; only a loss of power can take away what was not settled. Why a charge is
-settled no earlier than its answer is shown, and the answer itself not at all:
+What is written survives the death of any process; only a loss of power can take away what was not settled. A charge is settled
+before its answer is shown and need not be settled earlier, and the answer itself is not settled here at all. The reasons:
 
   shown      Before anything of a statement is shown, its charge is on disk here and in the ledger, and its answer in the
              ledger. So a ledger that lacks a charge for something shown is detected, as long as this file is there.
@@ -13,10 +13,10 @@ settled no earlier than its answer is shown, and the answer itself not at all:
   answered   If power is lost and the ledger is rolled back as well, answers alone may be missing that this file has not
              seen. Their charges are there, and count as failed: no sum and no number of failures ever goes down.
 
-The charge's own sync stays, although nothing is shown before the answer's: what a statement needs may exhaust a machine, which
-then loses what was not on disk, as a virtual one does that is stopped for its memory. So a failure that private rows decide would
-leave neither charge nor incident, and could be had again and again. A record here may also reach the disk by itself, and would
-then be ahead of the ledger.
+The ledger still syncs the charge by itself, although nothing is shown before the sync of the answer. For a statement may
+exhaust its machine, and the machine then loses what was not on disk (a virtual machine that is stopped because it ran out of
+memory does). Without that sync, a failure that depends on private rows would leave neither charge nor incident, and could be
+repeated without limit. A record here may also reach the disk by itself, and would then be ahead of the ledger.
 
 So after a crash the anchor is behind the ledger, or level with it, and never ahead: a record is written when its events are on
 disk in the ledger. An anchor that is ahead therefore means that the ledger was rolled back.
@@ -41,11 +41,11 @@ TAIL = 1 << 16  # bytes: hundreds of records, so hundreds of processes that writ
 
 
 class Unreadable(Exception):
-    """The anchor is no list of heads; the words say why."""
+    """The anchor is not a list of heads; the message says why."""
 
 
 class Anchor:
-    """The anchor as one process sees it. Threads may share it; a forked child needs its own."""
+    """The anchor as one process uses it. Threads may share it; a forked child needs its own."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -55,7 +55,7 @@ class Anchor:
         self.failed = False  # whether a sync failed, so that nothing is known of what was written before
 
     def create(self, head: Head) -> None:
-        """A new anchor with its first record. Raises OSError if one exists, or none can be made."""
+        """Create an anchor with its first record. Raises OSError if one exists, or if it cannot be created."""
         self._append(head, os.O_CREAT | os.O_EXCL)
         self._sync()
 
@@ -84,13 +84,13 @@ class Anchor:
         return self._written
 
     def doubt(self) -> None:
-        """Take nothing that was read for written: the newest head is recorded again before anything is settled."""
+        """Assume that nothing read from the file is on disk: the newest head is recorded again before anything is settled."""
         self._written = 0
 
     def check(self) -> None:
         """Raises OSError if nothing can be recorded."""
         if self.failed:
-            raise OSError("the disk lost records of the anchor")
+            raise OSError("records of the anchor were lost by the disk")
         os.close(os.open(self.path, os.O_WRONLY | os.O_APPEND))
 
     def record(self, head: Head) -> None:
@@ -103,16 +103,17 @@ class Anchor:
         return seq <= self._settled and not self.failed
 
     def settle(self, seq: int, head: Head) -> None:
-        """Wait until a head at or after this event is on disk; `head` is one whose events are in the ledger's file for good.
-        Threads that wait together share one sync.
+        """Wait until a head at or after this event is on disk; `head` must be one whose events are permanently in the ledger's
+        file. Threads that wait at the same time share one sync.
 
-        Raises OSError, and does so from then on: a system may say once that what was written is lost, and then no more.
+        Raises OSError, and after that each further call raises it too: a system may report only once that what was written is
+        lost.
         """
         if self.has_settled(seq):
             return
         with self._settling:
             if self.failed:
-                raise OSError("the disk lost records of the anchor")
+                raise OSError("records of the anchor were lost by the disk")
             if seq <= self._settled:
                 return
             if seq > self._written:  # another process wrote the event, and perhaps no record yet
@@ -120,8 +121,8 @@ class Anchor:
             self._sync()
 
     def settle_soon(self, seq: int, head: Head) -> None:
-        """Begin to settle while the caller does something else: once for all events that were recorded together. It helps, and
-        nothing relies on it."""
+        """Begin to settle in the background: once for all events that were recorded together. This only saves time; nothing
+        relies on it."""
         if seq <= self._soon or self._settling.locked():
             return
         self._soon = self._written
@@ -147,11 +148,11 @@ class Anchor:
         self._settled = max(self._settled, written)
 
     def _append(self, head: Head, flags: int = 0) -> None:
-        """The leading newline separates the record from one that a crash cut off."""
+        """Append a record. Its leading newline separates it from a record that a crash cut off."""
         handle = os.open(self.path, os.O_WRONLY | os.O_APPEND | flags, 0o600)
         try:
             record = f"\n{head[0]} {head[1]}\n".encode("ascii")
             if os.write(handle, record) < len(record):
-                raise OSError("there is no room for the record")
+                raise OSError("there is no space for the record")
         finally:
             os.close(handle)

@@ -30,35 +30,37 @@ that the lock is held in the turn that writes the answer, as others decide by wh
 
 A `reopened` event names the failed charges that the owner forgives, never a running one, so that it cannot falsify the sum.
 
-*Late.* Where an answer or incident leaves after the first step that its statement has on a grid of times
-(`server.vault.departure`), rows decide at which. A `late` event before it, of the same charge, states that step, from 1 on. Once
-there were `late` of an account, each further one puts the first step of all its later statements (`first_step`) up by one, which
-doubles the time, but never beyond the largest step of them. A `late` event of no charge forgives them: an act of the owner.
+*Late.* Answers and incidents leave at the steps of a grid of times (`server.vault.departure`). If one leaves after the first
+step of its statement, private rows decide at which step. A `late` event of the same charge, written before the answer or
+incident, states that step; steps count from 1. Once an account has `late` such events, each further one raises the first step
+of all its later statements (`first_step`) by one, which doubles the time, but never beyond the largest step that these events
+state. A `late` event without a charge forgives them; it is an act of the owner.
 
-Claim: between two such acts fewer than late + incidents * (K + 1) outcomes of an account are late, where all leave at step K or
-before. Proof, by induction on j: once late + incidents * j were recorded, the largest step is j or more; so there are never late
-+ incidents * (K + 1). For j = 0 there is nothing to show. Of the next `incidents` that are recorded after these, not all can have
-been charged before the last of these was recorded, as it was running itself then, beside at most incidents - 1 others. One that
-was charged later looked up its first step since: both incidents * j, if that is less, and the largest step are at least j, so it
-was late at j + 1 or more. (For late = 0 and j = 0, none ran before.) Statements that had been charged when the owner acted are
-among those that run.
+Claim: if all outcomes leave at step K or before, fewer than late + incidents * (K + 1) outcomes of an account are late between
+two such acts. Proof, by induction on j: once late + incidents * j late events were recorded, the largest step is j or more; so
+there are never late + incidents * (K + 1). For j = 0 there is nothing to show. Consider the next `incidents` late events after
+these. Not all of their statements can have been charged before the last of the former was recorded, as its own statement was
+running then, and at most incidents - 1 others. A statement that was charged later looked up its first step since: both
+incidents * j, if that is less, and the largest step are at least j, so it was late at j + 1 or more. (For late = 0 and j = 0,
+none ran before.) Statements that had been charged when the owner acted are among those that run.
 
-*Checkpoints.* From time to time an event states all sums (`sums`), so that a ledger can be opened from there on. Claim: whoever
-resumes at a checkpoint, and then accepts the head of the chain that the anchor has seen, has the sums of whoever accepted all
-events. Proof: the hash of the head is of everything before it, the text of the checkpoint included; so, unless someone finds a
-collision of SHA-256, it is the text that was there when the anchor saw the head (`ledger` chooses no checkpoint after it). It
-was written by a chain that had these sums, in its turn, as an event like all others, and whoever accepted it then compared it
-with sums of their own. The first hash, of the identity and the salt, is one of its parts. So to forge a checkpoint is exactly
-as hard as to forge any other event: the anchor would have to be forged too.
+*Checkpoints.* From time to time an event states all sums (`sums`), so that a ledger can be opened from there on. Claim: a
+reader that resumes at a checkpoint, and then accepts the head of the chain that the anchor has seen, has the same sums as a
+reader that accepted all events. Proof: the hash of the head covers everything before it, including the text of the checkpoint;
+so, unless someone finds a collision of SHA-256, that text is the one that was there when the anchor saw the head (`ledger`
+chooses no checkpoint after it). A chain that had these sums wrote it in its turn, as an event like all others, and each reader
+that accepted it then compared it with its own sums. The first hash, of the identity and the salt, is a part of it. So to forge
+a checkpoint is exactly as hard as to forge any other event: the anchor would have to be forged too.
 
-A checkpoint of an earlier version states less: no hashes of what is between, no skips (`waypoint`), no reports (`reported`). None
-is resumed at; it is accepted for what it states, and the next event is followed by one that states everything. In turn, earlier
-versions accept ours without comparing those parts: these decide no charge, and whoever has the file alone could as well add
-events that nobody can tell from others.
+A checkpoint of an earlier version states less: no hashes of the events between checkpoints, no skips (`waypoint`), no reports
+(`reported`). Nobody resumes at such a checkpoint; it is accepted for what it states, and the next event is followed by a
+checkpoint that states everything. In turn, earlier versions accept our checkpoints without comparing those parts: no charge
+depends on them, and someone who has only the file could just as well add events that nobody can tell from genuine ones.
 
-*Promises.* A `promise` event states what the charges of a budget promise from there on (`catalog.promise`, whose text this only
-keeps), as long as no other one of this budget follows, and names the one before it in `data`. The newest one and the newest that
-*changed* a promise, and did not only extend it, are among the sums: a charge of whoever relies on an earlier change is refused.
+*Promises.* A `promise` event states what the charges of a budget promise from there on, until the next such event of the
+budget (`catalog.promise` decides its text; here it is only kept). Its `data` names the `promise` event before it. The sums
+include the newest one, and the newest one that *changed* a promise and did not only extend it: a charge that relies on an
+earlier change is refused.
 
 *Names.* An account is identified by the normal form of its analyst's name (`declarations.names`), whatever form an event holds.
 """
@@ -123,7 +125,7 @@ class Refused(Exception):
 
 
 class Closed(Exception):
-    """Too many charges of an account failed, so it is closed. `failed` holds their numbers."""
+    """Too many charges of an account have failed, so it is closed. `failed` contains their numbers."""
 
     def __init__(self, failed: Sequence[int]) -> None:
         super().__init__("closed")
@@ -131,7 +133,7 @@ class Closed(Exception):
 
 
 class Busy(Exception):
-    """So many statements of an account are running that it would be closed if all of them failed."""
+    """So many statements of an account are running that it would have to be closed if all of them failed."""
 
     def __init__(self, running: int) -> None:
         super().__init__("busy")
@@ -143,11 +145,11 @@ class Outdated(Exception):
 
 
 class Broken(Exception):
-    """An event is not the next one of the chain."""
+    """An event is not the expected next event of the chain."""
 
 
 class Hashes:
-    """The hashes of events that follow each other, from one on. A server may accept millions, so each takes no more than its 32
+    """The hashes of consecutive events, from some event on. A server may accept millions, so each hash takes only its 32
     bytes."""
 
     def __init__(self, seq: int, link: str) -> None:
@@ -198,16 +200,16 @@ class Chain:
         return self.sums.late.get(account.named, Counter()).total()
 
     def kept(self, digest: str) -> int | None:
-        """The newest charge of this name with which the kernel keeps something."""
+        """The newest charge with this digest for which the kernel keeps data."""
         return self.sums.kept.get(digest)
 
     # -- the next event
 
     def charge(self, account: Account, charge: Charge, *, digest: str, data: str, sql: str, allows: Mapping[str | None, Limit],
                incidents: int | None, body: str | None, promise: int | None = None) -> Event:
-        """The event of a charge, if it is allowed; `body` is what the kernel keeps with it, and `promise` the change of the
-        promise that whoever asks relies on. Raises Outdated if there is a newer one, Closed or Busy where too many charges of
-        its account failed or are running, Refused where a limit would be exceeded."""
+        """The event of a charge, if it is allowed; `body` is the data that the kernel keeps with it, and `promise` the event of
+        the promise that the session relies on. Raises Outdated if there is a newer promise, Closed or Busy if too many charges of
+        the account failed or are running, Refused if a limit would be exceeded."""
         if promise is not None and promise != self.promised[account.budget][0]:
             raise Outdated
         if incidents is not None:
@@ -219,7 +221,7 @@ class Chain:
         return self._next("charge", account, digest=digest, data=data, sql=sql, charge=charge, body=body)
 
     def following(self, charged: Event, kind: str, body: str | None) -> Event:
-        """The event of a charge's answer or incident, or that one of them is late."""
+        """The event of a charge's answer or incident, or the event that says that one of these is late."""
         return self._next(kind, charged.account, digest=charged.digest, data=charged.data, sql=charged.sql, answers=charged.seq,
                           body=body)
 
@@ -232,19 +234,20 @@ class Chain:
         return self._next("late", account)
 
     def promise(self, budget: str, text: str, *, changed: bool) -> Event:
-        """The event that states what charges of a budget promise from here on, and whether that changed or was only extended."""
+        """The event that states what charges of a budget promise from now on, and whether the promise was changed or only
+        extended."""
         return self._next("promise", Account(budget=budget, analyst=""), digest=CHANGED if changed else EXTENDED, body=text,
                           data=str(self.promised.get(budget, (0, 0))[1]))
 
     def checkpoint_due(self) -> Event | None:
-        """A checkpoint, if enough events were written since the last one that it costs little beside them."""
+        """A checkpoint, if so many events were written since the last one that its cost is comparatively small."""
         if self.head[0] - self._resumable < EVERY + self.sums.size:
             return None
         told = {"ledger": self.genesis, **self._waypoint().as_values(), **self.sums.as_values()}
         return self._next("checkpoint", Account(budget="", analyst=""), body=json.dumps(told))
 
     def _waypoint(self) -> Waypoint:
-        """The statements of a checkpoint besides the sums, if it is the next event."""
+        """The statements of a checkpoint besides the sums, as they are if it is the next event."""
         return Waypoint(number=self._checkpoints + 1, before=self.checkpoint, skips=self._skips,
                         between=self._between.hexdigest())
 
@@ -278,7 +281,8 @@ class Chain:
             self._pass(waypoint)
 
     def _agreed(self, checkpoint: Event) -> Waypoint:
-        """All statements of a checkpoint besides the sums. Raises Broken if it, or a sum, is not as it is here."""
+        """All statements of a checkpoint besides the sums. Raises Broken if one of them, or a sum, differs from the one computed
+        here."""
         (told, sums), own = self._read(checkpoint), self._waypoint()
         same = told == own if told.between is not None else told.before == own.before
         if not same or not self.sums.agree(sums, checkpoint.seq):
@@ -286,8 +290,8 @@ class Chain:
         return own if told.between is not None else replace(own, between=None)
 
     def resume(self, event: Event, link: str, previous: str) -> None:
-        """Begin at a checkpoint that is in the file, after the hash before it, and which counts once a later head has proved to
-        be known. Raises Broken if it is not one of this ledger that states everything."""
+        """Begin at a checkpoint in the file, given the hash before it. It counts only after a later head has proved to be known.
+        Raises Broken unless it is a complete checkpoint of this ledger."""
         if event.kind != "checkpoint" or event.link(previous) != link:
             raise Broken
         waypoint, self.sums = self._read(event)
@@ -298,8 +302,8 @@ class Chain:
         self._pass(waypoint)
 
     def _read(self, checkpoint: Event) -> tuple[Waypoint, ChainSums]:
-        """The statements of a checkpoint; one of an earlier version lacks the reports, which are taken from here.
-        Raises Broken if it is one of another ledger, or none."""
+        """The statements of a checkpoint. One of an earlier version lacks the reports, which are taken from this chain. Raises
+        Broken if it is not a checkpoint of this ledger."""
         try:
             told = json.loads(checkpoint.body or "")
             if told["ledger"] == self.genesis:
@@ -311,7 +315,7 @@ class Chain:
         raise Broken
 
     def _pass(self, waypoint: Waypoint) -> None:
-        """Go on after a checkpoint, which is the head."""
+        """Continue after a checkpoint, which is the head."""
         self.checkpoint = self.head
         if waypoint.between is not None:
             self._resumable = self.head[0]
@@ -328,7 +332,7 @@ class Chain:
                 sums.spent[key] = sums.spent.get(key, NOTHING) + charge
 
     def _follow(self, event: Event, pending: set[int], failed: set[int]) -> None:
-        """Update which charges of an account have no answer yet, and which have failed."""
+        """Update the charges of an account that have no answer yet, and those that have failed."""
         match event.kind, event.answers:
             case "charge", None:
                 pending.add(event.seq)

@@ -41,7 +41,7 @@ ones."""
 
 
 class Known(Frozen):
-    """What is derived for a relation; see above."""
+    """The facts derived for a relation; see above."""
 
     columns: Columns
     rows: Number = math.inf
@@ -57,7 +57,7 @@ class Known(Frozen):
         return min((rows for agreed, rows in self.frequencies.items() if agreed <= set(of)), default=math.inf)
 
     def unlike(self, of: Collection[str]) -> bool:
-        """Whether no two rows agree on some columns."""
+        """Whether no two rows agree on these columns."""
         return self.frequency(of) <= 1
 
     def kept(self, names: Mapping[str, str]) -> dict[Some, Number]:
@@ -73,7 +73,7 @@ class Known(Frozen):
 
 
 class Checked(Frozen):
-    """What is derived for the input of a summary and the relations below it; the sensitivity of its sums in the l1 and l2
+    """The facts derived for the input of a summary and the relations below it; the sensitivity of its sums in the l1 and l2
     norms; and whether an entity's rows are all in different cells."""
 
     below: Known
@@ -83,8 +83,8 @@ class Checked(Frozen):
 
 
 def check(plan: Any, meets: Meets, found: dict[int, Known] | None = None) -> Checked:
-    """Derive the sensitivity of a summary; `found` as `known` takes it. Raises Malformed if a plan is no summary of a known
-    kind.
+    """Derive the sensitivity of a summary; `found` is the same as in `known`. Raises Malformed if a plan is not a summary of a
+    known kind.
 
     Proof, sums. Each row that moves adds a vector of a known l1 norm to one cell: rows * norm by the triangle inequality, in the
     l2 norm too. Where the rows of an entity, which move together, are in different cells, these vectors are orthogonal, and
@@ -115,7 +115,7 @@ def _moved(part: shapes.Summand, below: Known, disjoint_cells: bool) -> tuple[Nu
 
 
 def known(node: shapes.Node, meets: Meets, found: dict[int, Known]) -> Known:
-    """What is derived for a relation and those below it; all are put into `found` by their identities."""
+    """The facts derived for a relation and those below it; all are added to `found` by the identity of the relation."""
     if id(node) not in found:
         below = [known(part, meets, found) for part in inputs(node)]
         columns = columns_of(node, [part.columns for part in below])

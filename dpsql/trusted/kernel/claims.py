@@ -39,10 +39,10 @@ class Disagreement(InternalError):
 class Claims:
     """Compares the claims of plans with what is derived for them. For one thread at a time, as a kernel is.
 
-    What was claimed, derived and confirmed of a relation is kept until `begin`, and holds wherever the same object stands. Proof:
-    plans are frozen, and the kernel's own copies, to which nobody else has a reference (`taken`); those compared are kept too, so
-    that the ids of their relations are given to no other object; and all that is read beside them, which public rows agree, is
-    the same until `forget`.
+    What was claimed, derived and confirmed of a relation is kept until `begin`, and is valid wherever the same object is used.
+    Proof: plans are frozen, and are the kernel's own copies, to which nobody else has a reference (`copied_request`); the plans
+    that were compared are kept too, so that no other object gets the ids of their relations; and the only other input, which
+    public rows agree, stays the same until `forget`.
     """
 
     def __init__(self, reader: Reader, public: PublicFacts, printing: Printing) -> None:
@@ -50,7 +50,7 @@ class Claims:
         self.begin()
 
     def begin(self) -> None:
-        """Keep nothing of the plans that were compared before."""
+        """Forget the plans that were compared before."""
         self._plans = list[Node]()
         self._sizes, self._claimed = dict[int, RelationSize](), dict[int, Stability]()
         self._found, self._confirmed = dict[int, Known](), set[int]()
@@ -62,12 +62,12 @@ class Claims:
             check_size(plan, self._sizes)
 
     def claimed(self, plan: Node) -> dict[int, Stability]:
-        """What the relations of a plan, whose size was looked at, claim; see `certificate.stabilities`."""
+        """The claims of the relations of a plan whose size was checked; see `certificate.stabilities`."""
         return stabilities(plan, self._public, self._claimed)
 
     def relation(self, node: Node, rows: int | None = None) -> None:
-        """Raises Disagreement if a relation, or one below it, claims more than is derived, or where more than `rows` rows
-        can move.
+        """Raises Disagreement if a relation, or one below it, claims more than is derived, or if more than `rows` rows can
+        move.
         """
         self.size(node)
         with _refused():
@@ -84,11 +84,11 @@ class Claims:
             _none([*_stronger(claimed.below, found.below), *_tighter(claimed, found), *_smaller(plan, found.below)])
             nodes = {id(node): node for node in bottom_up(plan)}.values()
             parts = (part for node in nodes for expr in expressions(node) for part in walk(expr))
-            _none("no engine reads it" for part in parts if not self._can_be_run(part))
+            _none("no engine can read it" for part in parts if not self._can_be_run(part))
 
     def split_parts(self, plan: Node) -> tuple[Node, ...]:
-        """The largest relations in a plan that are split by entity: each over all entities is put together of those over
-        disjoint sets of them. Raises Disagreement if that is claimed of one and not derived."""
+        """The largest relations in a plan that are split by entity: such a relation over all entities consists of those over
+        disjoint sets of entities. Raises Disagreement if this is claimed for one but not derived."""
         relation = plan.input if isinstance(plan, Summary) else plan
         self._plans.append(plan)
         with _refused():
@@ -99,7 +99,8 @@ class Claims:
         return parts
 
     def _can_be_run(self, part: Expr) -> bool:
-        """Whether an engine can read a part of an expression: its pattern, if it has one, and no placeholder of a value."""
+        """Whether an engine can evaluate a part of an expression: it accepts its pattern, if there is one, and the part is not a
+        placeholder."""
         if isinstance(part, Call) and part.function.startswith("regexp_"):
             pattern = part.args[1]
             return isinstance(pattern, Literal) and self._meets.is_pattern(str(pattern.value))
@@ -120,7 +121,7 @@ class Claims:
 
 @contextlib.contextmanager
 def _refused() -> Iterator[None]:
-    """A plan for which nothing can be derived is not executed, whatever the reason."""
+    """A context that refuses plans for which nothing can be derived, whatever the reason."""
     try:
         yield
     except Error:
@@ -144,7 +145,7 @@ def _first(plan: Node, holds: Callable[[Node], bool]) -> Iterator[Node]:
 
 
 def disagreements(node: Node, claims: Mapping[int, Stability], found: Mapping[int, Known]) -> Iterator[str]:
-    """The places, in a relation, where more is claimed than derived."""
+    """The places in a relation where more is claimed than derived."""
     derived = found[id(node)]
     yield from (f"{type(node).__name__}: {what}" for what in _stronger(claims[id(node)], derived))
     if [(field.id, field.facts.type) for field in node.fields] != [(name, of.type) for name, of in derived.columns.items()]:
@@ -179,7 +180,7 @@ def _tighter(claimed: Certificate, derived: Checked) -> Iterator[str]:
 
 
 def _smaller(plan: Summary, below: Known) -> Iterator[str]:
-    """The claims of summands and grids about themselves, by which noise is scaled and rows are ranked."""
+    """The summands and grids whose claims about themselves are too small; noise is scaled and rows are ranked by these claims."""
     values = (getattr(plan, name) for name in field_names(type(plan)))
     for part in (part for value in values for part in (value if isinstance(value, tuple) else (value,))):
         if isinstance(part, Summand) and not isinstance(part, Clipped) and part.l1 < size(part, below.columns):
@@ -195,7 +196,7 @@ class Meets:
     """Counts how many rows of a public relation agree; see `checker.Meets`."""
 
     def __init__(self, reader: Reader, printing: Printing) -> None:
-        """`printing` is that of the statement itself, so that the rows counted are the rows it will join."""
+        """`printing` is that of the statement itself, so that the counted rows are the rows it will join."""
         self._reader, self._printing = reader, printing
         self._counted: dict[str, int] = {}
 

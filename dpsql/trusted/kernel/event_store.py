@@ -1,6 +1,7 @@
-"""What a ledger needs of the place where its events are: `sqlite_store` is a file, `postgres_store` a database of PostgreSQL.
+"""What a ledger requires of the place where its events are stored: `sqlite_store` is a file, `ledgers.postgres_store` a
+PostgreSQL database.
 
-Texts of SQL are of what both understand, with parameters $1, $2, ... of which each may stand several times.
+Texts of SQL use only what both understand. Their parameters are $1, $2, ..., and each may be used several times.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ Row = tuple[Any, ...]
 
 
 class StoreFault(Exception):
-    """A store did not do what it was asked to. `refused`: this user may not; `hindered`: it cannot at present, as others lock it
-    or there is no room; neither says anything about its contents. `lost`: the connection to it is over, so what was being
-    committed may be there or not."""
+    """A store failed to do its work. `refused`: this user may not do it. `hindered`: it is impossible at present, because of
+    locks or lack of space. Neither says anything about the store's contents. `lost`: the connection is over, so a transaction
+    that was being committed may or may not be there."""
 
     def __init__(self, *, refused: bool = False, hindered: bool = False, lost: bool = False) -> None:
         super().__init__()
@@ -29,7 +30,7 @@ class StoreFault(Exception):
 
 
 class StatementLocks(Protocol):
-    """The locks of charges whose statements run; see `running_statements`, whose methods they are."""
+    """The locks of charges whose statements are running; see `running_statements` for the methods."""
 
     def begin(self, seq: int) -> None: ...
     def end(self, seq: int) -> None: ...

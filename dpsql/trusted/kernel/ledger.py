@@ -10,15 +10,16 @@ its own, the `anchor`, before an answer is released; a ledger that lacks an even
 is one that is missing, damaged or replaced. Keep the anchor on another volume, so that restoring a whole folder is detected. An
 administrator who changes both is out of scope.
 
-*Several anchors.* Each server has its own. One that has seen an event, because it wrote it or read it, refuses every state of the
-ledger that lacks it or has another event in its place, from then on. What only others have seen it cannot miss: if a database is
-rolled back, servers that had seen less go on with sums that lack the charges of others, until one of these looks.
+*Several anchors.* Each server has its own. Once a server has seen an event, because it wrote it or read it, it refuses every
+state of the ledger that lacks this event or has another one in its place. It cannot notice that events are missing that only
+other servers have seen: if a database is rolled back, servers that had seen less continue with sums that lack the charges of
+others, until one of those others looks at the ledger.
 
 *A lost connection* (`_reconnect`) is replaced when nothing is going on: what this process has accepted and what the anchor has
 seen must be there again. What was not committed for certain is forgotten and read again first (`OpenTogether.uncertain`).
 
-A statement waits for the disk twice in a row: when its charge is committed, and its answer. The anchor is waited for once, while
-rows are read. What each wait is for stands at the head of `anchor`.
+A statement waits for the disk twice, one after the other: when its charge is committed, and when its answer is. It waits for
+the anchor once, while rows are read. The docstring of `anchor` says what each wait is for.
 
 Threads of a process share a turn (`turns`), and what was verified (`OpenTogether`). A statement waits while too many others of
 its account are running, and is refused without a charge if that takes too long: running statements never close an account.
@@ -68,12 +69,12 @@ from dpsql.trusted.stopping import go_on
 
 PATIENCE = 60.0  # seconds a statement waits for others of its account before it gives up
 PUT_BACK = "the newest copy of the ledger and of its anchor; a new ledger forgets what was spent, so only the owner may start one"
-UNWRITABLE = "permission to write to it, room on its disk, and no other program that locks it"
+UNWRITABLE = "permission to write to it, space on its disk, and no other program that locks it"
 
 
 class Promised(Frozen):
-    """A recorded promise: what charges promise from some event on. `changed`: it did not only extend what was promised `before`,
-    in the event of that number (0 for none)."""
+    """A recorded promise of charges, from some event on. `changed`: it did not merely extend the promise in event `before` (0 for
+    none)."""
 
     at: str
     text: str
@@ -86,7 +87,7 @@ class Ledger:
 
     def __init__(self, path: str | Path, anchor: str | Path | None = None, store: EventStore | None = None, *,
                  whole: bool = False) -> None:
-        """Open the ledger in a file or, if one is given, in a `store`; its other files are beside `path` all the same.
+        """Open the ledger in a file or, if one is given, in a `store`; its other files are next to `path` in both cases.
 
         Open and verify: from the newest checkpoint on that the anchor vouches for or, with `whole`, from the beginning, every
         page of the file and every record of the anchor. Raises LedgerError if the ledger is missing, damaged or older than its
@@ -102,7 +103,7 @@ class Ledger:
 
     @classmethod
     def create(cls, path: str | Path, anchor: str | Path | None = None, store: EventStore | None = None) -> Self:
-        """A new, empty ledger: an explicit act of the owner. Raises LedgerError if one, or its anchor, exists."""
+        """Create an empty ledger; only the owner does this, explicitly. Raises LedgerError if the ledger or its anchor exists."""
         path, anchor = Path(path), Path(anchor) if anchor is not None else anchor_beside(Path(path))
         store = store or SqliteStore(path)
         for place, exists in ((store.place, store.exists), (anchor, anchor.exists)):
@@ -167,9 +168,9 @@ class Ledger:
                                    code="promise-outdated", subject=account.budget, try_="connecting again") from None
 
     def rely_on(self, budget: str, decide: Callable[[Mapping[str, Promised]], Mapping[str, tuple[str, bool]]]) -> None:
-        """Rely on the promise of a budget from here on, and record first what `decide` says: by budget, a text, and whether it
-        changes the promise. It is given the newest promise of each budget, more than once: at last in the turn in which this is
-        recorded. If it raises an exception, that is raised and nothing is recorded."""
+        """Rely on the promise of a budget from now on, after recording what `decide` returns: by budget, a text, and whether it
+        changes the promise. `decide` gets the newest promise of each budget. It is called more than once, the last time in the
+        turn that records the result. If it raises an exception, nothing is recorded."""
         def step(leader: Ledger) -> int:
             for name, (text, changed) in decide(leader._promised(leader._verified)).items():
                 leader._store.make_room()
@@ -200,15 +201,15 @@ class Ledger:
         raise self._damaged(f" at event {seq}")
 
     def answer(self, charged: int, body: str, late: int = 0) -> None:
-        """Record the answer to a charged statement, durably; and the step at which it leaves, if that is a `late` one."""
+        """Record the answer to a charged statement durably, and the step at which it leaves if that is a `late` one."""
         self._follow_up(charged, "answer", body, late)
 
     def incident(self, charged: int, late: int = 0) -> None:
-        """Record that a charged statement failed, and when. If that cannot be recorded, it counts as failed all the same."""
+        """Record that a charged statement failed, and when. If that cannot be recorded, it still counts as failed."""
         self._follow_up(charged, "incident", None, late)
 
     def first_step(self, account: Account, late: int) -> int:
-        """The first step at which the outcome of the statement that this ledger charged last may leave, where so many may be
+        """The first step at which the outcome of the statement charged last by this ledger may leave, if `late` outcomes may be
         late (`chain`)."""
         with self._reading() as chain:
             return chain.first_step(account, late)
@@ -219,7 +220,8 @@ class Ledger:
             return chain.failed(account)
 
     def reopen(self, account: Account) -> int:
-        """Forgive the failed charges and the late outcomes of an account: an explicit act of the owner. Returns their number."""
+        """Forgive the failed charges and the late outcomes of an account; only the owner does this, explicitly. Returns their
+        number."""
         self._check_anchor()
         return self._take(lambda leader: leader._reopen(account))
 
@@ -229,12 +231,12 @@ class Ledger:
         return found.body if found else None
 
     def answered(self, account: Account, digest: str, data: str) -> tuple[int, str | None] | None:
-        """The newest answered charge of a statement, by its number, and what the kernel keeps with it."""
+        """The number of the newest answered charge of a statement, and the data that the kernel keeps with it."""
         found = self._newest("answers", account, digest, data)
         return (found.seq, found.body) if found else None
 
     def newest(self, digest: str) -> tuple[str | None, str | None]:
-        """The kernel's data stored with the newest charge of this name, and its answer; None for what there is not."""
+        """The data that the kernel stored with the newest charge of this name, and its answer; each is None if there is none."""
         self.refresh()
         with self._reading() as chain:
             seq = chain.kept(digest)
@@ -248,8 +250,8 @@ class Ledger:
 
     @contextlib.contextmanager
     def alone(self, name: str, seconds: float = math.inf) -> Iterator[None]:
-        """A context that one process, and one thread, is in at a time: others wait. Raises LedgerError if that cannot be, and
-        TimeoutError where others are in it for more than some seconds.
+        """A context that only one thread of one process can be in at a time; others wait. Raises LedgerError if that is
+        impossible, and TimeoutError if others stay in it for more than `seconds`.
 
         What is charged inside is committed by the session that keeps others out, or not at all: so it is there before another one
         gets in, also where the session ends in between.
@@ -299,7 +301,7 @@ class Ledger:
         self._join(genesis(meta), whole)
 
     def _join(self, first: str, whole: bool) -> None:
-        """Verify the chain, and share it from then on with other open ledgers of this process that agree with it."""
+        """Verify the chain, and share it from now on with the other open ledgers of this process that agree with it."""
         key, anchor = (os.getpid(), self._store.mark, first, self.anchor.absolute()), Anchor(self.anchor)
         known = _SHARED.get(key)
         recorded = 0 if known is None else known.anchor.newest
@@ -318,8 +320,8 @@ class Ledger:
         self._settle(chain.head[0])
 
     def _begun(self, first: str, vouched: int, asked: AskedLocks) -> tuple[Chain, Past]:
-        """A chain that begins at the newest checkpoint from which one can and that is no later than an event that is known to be
-        right, or at the first event; then every page of the file is checked too."""
+        """A chain that begins at the newest usable checkpoint not after an event that is known to be right; otherwise at the
+        first event, and then every page of the file is checked too."""
         chain = Chain(first, asked.is_running)
         resumable = f"kind = 'checkpoint' AND seq <= $1 AND {self._store.contains('body', '$2')} ORDER BY seq DESC LIMIT 1"
         found = self._store.rows(f"SELECT {LINKED} FROM events WHERE {resumable}", vouched, RESUMABLE) if vouched else []
@@ -356,7 +358,8 @@ class Ledger:
 
     @contextlib.contextmanager
     def _asking(self) -> Iterator[None]:
-        """A context in which the chain asks this ledger's store who runs. Hold the lock on the shared state."""
+        """A context in which the chain uses this ledger's store to find out which statements are running. The caller holds the
+        lock on the shared state."""
         before, self._shared.asked.running = self._shared.asked.running, self._running
         try:
             yield
@@ -386,8 +389,8 @@ class Ledger:
         return self._store
 
     def _reconnect(self) -> None:
-        """Go on over another connection, on which all that was accepted here, and all that the anchor has seen, is found again.
-        Raises LedgerError if it is not, or in the middle of something that rests on the connection that was lost."""
+        """Continue on a new connection, after finding again everything that was accepted here and everything that the anchor has
+        seen. Raises LedgerError if something is missing, or in the middle of work that depends on the lost connection."""
         if self._held:
             raise self._unreachable()
         try:
@@ -434,7 +437,8 @@ class Ledger:
             store.rollback()
 
     def _in_turn(self, attempt: Callable[[], int]) -> int:
-        """Retry until running statements of the account leave room, or this one is to stop; between attempts, no lock is held."""
+        """Retry until the running statements of the account leave room, or until this statement must stop; no lock is held
+        between attempts."""
         deadline, pause = time.monotonic() + PATIENCE, 0.005
         while True:
             go_on()
@@ -471,7 +475,7 @@ class Ledger:
         return seq
 
     def _take(self, step: Step) -> int:
-        """The outcome of a step that writes, in a turn that is shared with other threads."""
+        """The outcome of a step that writes, executed in a turn that is shared with other threads."""
         self._ready()
         mine = Waiting(step)
         with self._shared.turns.turn(mine, alone=self._alone > 0) as waiting:
@@ -480,7 +484,7 @@ class Ledger:
         return mine.outcome.result()
 
     def _lead(self, waiting: Sequence[Waiting]) -> None:
-        """Run the steps of all threads that wait, in one transaction, and write its head to the anchor."""
+        """Run the steps of all waiting threads in one transaction, and write its head to the anchor."""
         made: list[tuple[Waiting, int]] = []
         fault: BaseException | None = None
         try:
@@ -504,8 +508,9 @@ class Ledger:
 
     @contextlib.contextmanager
     def _own_faults(self, one: Waiting, store: EventStore) -> Iterator[None]:
-        """A context whose faults concern one step, as long as the transaction goes on. Each writes one event, or none; or a late
-        one first, which may stay without the other: then more is counted as late than was."""
+        """A context in which an error concerns only one step, as long as the transaction continues. Each step writes one event,
+        or none; or it first writes a late event, which may stay without the other one: then more outcomes are counted as late
+        than were."""
         try:
             yield
         except Exception as fault:
@@ -521,7 +526,7 @@ class Ledger:
 
     def _no_file(self) -> LedgerError:
         return LedgerError(f"no file can be created beside the ledger {self._store.place}, so nothing is charged",
-                           code="ledger-access", try_="permission to write to its folder, and room on its disk")
+                           code="ledger-access", try_="permission to write to its folder, and space on its disk")
 
     def _insert(self, event: Event) -> None:
         event = event._replace(analyst=normal(event.analyst))
@@ -562,8 +567,8 @@ class Ledger:
         self._settle(charged)
 
     def _newest(self, column: str, account: Account, digest: str, data: str) -> Event | None:
-        """The event with the largest number in a column of a statement's answers. A row is found by an index, which may be
-        damaged, and so is looked at again."""
+        """The event with the largest number in a column of a statement's answers. The row is found through an index, which may be
+        damaged, so the row itself is checked again."""
         whose = self._store.whose("$1", "$2", found=True)
         found = self._events(f"seq = (SELECT MAX({column}) FROM events WHERE kind = 'answer' AND digest = $3 AND {whose} AND "
                              "data = $4)", account.budget, account.named.analyst, digest, data)
@@ -575,14 +580,14 @@ class Ledger:
         return [event.body or "" for event in self._events(where, *values)]
 
     def _events(self, where: str, *values: str | int) -> list[Event]:
-        """The events for which a condition holds, in a verified state of the ledger. Before answers are given away, the anchor
-        has their charges on disk."""
+        """The events that satisfy a condition, in a verified state of the ledger. Before answers are returned, the anchor has
+        their charges on disk."""
         self._ready()
         self._catch_up()
         return self._verified(where, *values)
 
     def _verified(self, where: str, *values: str | int) -> list[Event]:
-        """The same where nothing was written since this was caught up, as in a turn."""
+        """The same, if nothing was written since the chain was caught up, as in a turn."""
         store = self._store
         try:
             rows = [(Event(*row), link, previous) for *row, link, previous in store.rows(
@@ -629,7 +634,7 @@ class Ledger:
                 raise self._damaged(f" at event {row[0]}") from None
 
     def _forget_uncommitted(self) -> None:
-        """After a turn that failed, compute the sums again from the store: from a head on that was verified."""
+        """After a turn that failed, compute the sums again from the store, starting from a verified head."""
         before = self._shared.certain
         self._shared.chain, self._shared.past = self._begun(self._chain.genesis, before[0], self._shared.asked)
         self._read_on()
@@ -637,14 +642,14 @@ class Ledger:
         self._shared.uncertain = None
 
     def _publish(self) -> None:
-        """Write the newest event to the anchor, before anyone hears of it."""
+        """Write the newest event to the anchor before anyone learns of it."""
         try:
             self._shared.anchor.record(self._chain.head)
         except OSError:
             raise self._not_anchored() from None
 
     def _settle(self, seq: int) -> None:
-        """Wait until the anchor has an event on disk, before anything is shown that was paid for with it."""
+        """Wait until the anchor has an event on disk, before anything is shown that the event paid for."""
         if self._shared.anchor.has_settled(seq):
             return
         with self._shared.lock:
@@ -656,14 +661,15 @@ class Ledger:
 
     def _not_anchored(self) -> LedgerError:
         return LedgerError(f"the anchor {self.anchor} cannot be written; what was charged stays charged", code="ledger-anchor",
-                           try_="permission to write to it, and room on its disk")
+                           try_="permission to write to it, and space on its disk")
 
     def _unreadable(self, fault: Exception) -> LedgerError:
         return self._unwritable(fault) if isinstance(fault, StoreFault) and (fault.lost or fault.hindered) else self._damaged()
 
     def _unreachable(self) -> LedgerError:
         return LedgerError(f"the connection to the ledger {self._store.place} was lost; a statement that was being charged may "
-                           "have been charged", code="ledger-access", try_="the same again: what was recorded is read first")
+                           "have been charged", code="ledger-access", try_="the same statement again; what was recorded is read "
+                                                                           "first")
 
     def _another(self) -> LedgerError:
         return LedgerError(f"the ledger {self._store.place} is not the one that its anchor records", code="ledger-rolled-back",
@@ -708,7 +714,7 @@ class Ledger:
 
 
 class AskedLocks:
-    """The locks as whoever reads the shared chain can look at them: each open ledger has a connection of its own."""
+    """The locks, as seen by the ledger that is reading the shared chain: each open ledger has its own connection."""
 
     def __init__(self, running: StatementLocks) -> None:
         self.running = running
@@ -736,7 +742,7 @@ class OpenTogether:
             return self.uncertain or self.chain.head
 
     def agrees(self, chain: Chain) -> bool:
-        """Whether a chain that was just verified is the same up to where one of them ends."""
+        """Whether a newly verified chain is the same as this one, up to the end of the shorter one."""
         with self.lock:
             (ours, link), (seq, other) = self.chain.head, chain.head
             same = self.chain.hashes.get(seq) == other or chain.hashes.get(ours) == link
@@ -756,7 +762,7 @@ _OPENED: weakref.WeakSet[Ledger] = weakref.WeakSet()
 
 
 def _let_go_of_inherited() -> None:
-    """After a fork, leave every connection that the parent opened: a child that went on with it would disturb its parent."""
+    """After a fork, abandon every connection that the parent opened; a child that used one would disturb its parent."""
     for ledger in list(_OPENED):
         if ledger._pid != os.getpid():
             ledger._store.let_go_of_inherited()

@@ -1,4 +1,4 @@
-"""Marks in the text of stored answers by which they are looked up; the ledger has an index for each."""
+"""Markers in the text of stored answers, by which they are found; the ledger has an index for each marker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The events before the checkpoint from which a ledger was opened: not read then, and verified when one of them is.
+"""The events before the checkpoint at which a ledger was opened. They are not read at that time, but verified when one of them
+is read.
 
 A checkpoint names earlier ones and their hashes (`waypoint`), so from one that is known to be right all others are found. Proof:
 its hash is of its text, so another text would be a collision of SHA-256. The hashes of the events between two checkpoints are
@@ -34,8 +35,8 @@ class Past:
         self._sound: set[int] = set()  # those before which the hashes, from the checkpoint before on, were verified
 
     def verify(self, store: EventStore, rows: Iterable[tuple[Event, str, str | None]]) -> None:
-        """Verify events, each with the hash up to it and the one before it, as far as they are of the past. Raises Broken if
-        one is not as it was written."""
+        """Verify those of the given events that are before the checkpoint; each comes with the hash up to it and the previous
+        hash. Raises Broken if one is not as it was written."""
         try:
             for event, link, previous in rows:
                 if event.seq <= self._newest[0]:
@@ -53,7 +54,7 @@ class Past:
             self._sound.add(head[0])
 
     def _checkpoint_after(self, store: EventStore, seq: int) -> tuple[Head, Waypoint]:
-        """The first checkpoint that is not before an event."""
+        """The first checkpoint at or after an event."""
         at = bisect_left(self._found, (seq, ""))
         head = self._found[at] if at < len(self._found) else self._newest
         while (waypoint := self._at(store, head)).before[0] >= seq:
@@ -76,7 +77,7 @@ class Past:
         return waypoint
 
     def _check(self, store: EventStore, head: Head, waypoint: Waypoint) -> None:
-        """Verify the hashes from the checkpoint before to this one."""
+        """Verify the hashes from the previous checkpoint to this one."""
         before = waypoint.before
         heads = [before] if before[0] == 0 else []
         heads += store.rows("SELECT seq, hash FROM events WHERE seq BETWEEN $1 AND $2 ORDER BY seq", before[0], head[0])
@@ -88,7 +89,7 @@ class Past:
             raise Broken
 
     def _walk(self, store: EventStore, heads: list[Head]) -> None:
-        """Verify hashes by the events that they are of; the first and the last are known to be right."""
+        """Verify hashes against their events; the first and the last hash are known to be right."""
         with closing(store.events_from(heads[0][0] + 1)) as rows:
             for (*row, _), (_, previous), (_, link) in zip(rows, heads, heads[1:], strict=False):
                 if Event(*row).link(previous) != link:

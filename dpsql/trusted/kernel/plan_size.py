@@ -1,14 +1,14 @@
-"""How large a plan is for an engine, counted before the charge: no statement may fill the memory of the vault.
+"""The size of a plan for an engine, counted before the charge, so that no statement can fill the memory of the vault.
 
-A plan is printed as a tree: what stands in several places is written for each, and functions write some of their arguments
-several times. An optimizer then puts the expression that a column stands for in its place, in order to test conditions below;
-so short texts can become very long ones: where each of n queries doubles the column of the one below, 2^n parts. It takes each
-part of a conjunction by itself, and compares what is equated with each other. That memory is under no limit of the engine, and
-none of that can be interrupted.
+A plan is printed as a tree: a part that is used in several places is written once for each, and functions write some of their
+arguments several times. An optimizer then replaces a column by the expression that it stands for, in order to test conditions
+earlier; so short texts can become very long ones: if each of n nested queries doubles the column of the one below, the result
+has 2^n parts. The optimizer also takes each part of a conjunction by itself, and compares all equated expressions with each
+other. No limit of the engine covers this memory, and none of this work can be interrupted.
 
-Counted are, with everything as often as it would stand there in the end: relations, parts of one expression, and over all
-conditions together the parts of their conjunctions and those of them that equate two expressions; and what one relation lists,
-such as columns. All are functions of the plan alone. Each value is visited once.
+The following are counted, each thing as often as it would be written in the end: relations; parts of one expression; over all
+conditions together, the parts of their conjunctions, and those parts that equate two expressions; and the items that one relation
+lists, such as columns. All counts are functions of the plan alone. Each value is visited once.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ EQUALITIES = ("=", "is not distinct from")
 
 
 class ExprSize(Frozen):
-    """Parts of an expression as it is printed, those of its conjunction if it is one, and how many of these equate two others."""
+    """The number of parts of an expression when printed, the number of its conjuncts, and how many of these equate two others."""
 
     parts: int = 1
     conjuncts: int = 1
@@ -48,7 +48,8 @@ ONE = ExprSize()  # of a column of a table, or of what is made of several rows
 
 
 class RelationSize(Frozen):
-    """Relations, conjuncts and equalities of a relation with those below it; and its columns that stand for expressions."""
+    """The numbers of relations, conjuncts and equalities in a relation and those below it; and the sizes of its columns that are
+    expressions."""
 
     relations: int
     conjuncts: int
@@ -57,13 +58,13 @@ class RelationSize(Frozen):
 
 
 def check_size(plan: Node, counted: dict[int, RelationSize] | None = None) -> None:
-    """Raises OperationalError for a plan that is too large. `counted` is what is known of relations that exist, by identity; what
-    is counted is added."""
+    """Raises OperationalError for a plan that is too large. `counted` contains the sizes of existing relations, by identity; new
+    sizes are added to it."""
     _relation(plan, {} if counted is None else counted)
 
 
 def _relation(node: Node, found: dict[int, RelationSize]) -> RelationSize:
-    """`found` holds what was counted, by the identity of relations."""
+    """The size of a relation; `found` contains the sizes of relations, by identity."""
     if id(node) not in found:
         made = _counted(node, [_relation(part, found) for part in inputs(node)])
         if made.relations > MOST_RELATIONS or made.conjuncts > MOST_CONJUNCTS or made.equated > MOST_EQUATED:
@@ -73,7 +74,7 @@ def _relation(node: Node, found: dict[int, RelationSize]) -> RelationSize:
 
 
 def _counted(node: Node, below: Sequence[RelationSize]) -> RelationSize:
-    """Conditions come together in a join, and go into each part of a union by itself."""
+    """The size of one operator. Conditions are combined in a join, and are separate in each part of a union."""
     most = MOST_CONSTANTS if isinstance(node, Constants) else MOST_LISTED
     if any(len(listed) > most for name in field_names(type(node)) if type(listed := getattr(node, name)) is tuple):
         raise _too_large()
@@ -120,7 +121,7 @@ def expressions(node: Node) -> Iterator[Expr]:
 
 
 def _size(expr: Expr, columns: Mapping[str, ExprSize], known: dict[int, ExprSize]) -> ExprSize:
-    """Raises OperationalError if it has too many parts."""
+    """The size of an expression. Raises OperationalError if it has too many parts."""
     if isinstance(expr, Ref):
         return columns.get(expr.column, ONE)
     if id(expr) not in known:
@@ -137,7 +138,7 @@ def _size(expr: Expr, columns: Mapping[str, ExprSize], known: dict[int, ExprSize
 
 
 def _times(expr: Expr) -> list[int]:
-    """How often each part below is printed."""
+    """How often each sub-expression is printed."""
     row = overload(expr.function, [part.type for part in expr.args]) if isinstance(expr, Call) else None
     return [1 if row is None else max(1, row.sql.count(f"{{{i}}}")) for i in range(len(children(expr)))]
 

@@ -22,7 +22,7 @@ from dpsql.trusted.reader import Reader, ReaderFault
 
 
 def reads_public_tables(node: Node) -> bool:
-    """Whether a plan consists only of known operators (no subclasses) and scans only public tables."""
+    """Whether a plan consists only of known operators (not of subclasses) and scans only public tables."""
     if type(node) not in RELATIONS | {Statistics} or (
             isinstance(node, Scan) and (type(node.table) is not Table or node.table.public is not True)):
         return False
@@ -30,7 +30,7 @@ def reads_public_tables(node: Node) -> bool:
 
 
 def check_form(node: Node, found: dict[int, Columns] | None = None) -> Columns:
-    """The columns of a relation; none of a summary. Raises Malformed if it, or one below, is not of a known form."""
+    """The columns of a relation; none for a summary. Raises Malformed if it, or a relation below, is not of a known form."""
     found = {} if found is None else found
     if id(node) not in found:
         below = [check_form(part, found) for part in inputs(node)]
@@ -39,14 +39,15 @@ def check_form(node: Node, found: dict[int, Columns] | None = None) -> Columns:
 
 
 class Publics:
-    """The public relations of one database. It serves no other."""
+    """The public relations of one database; each object serves only one database."""
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
         self._fanouts: dict[str, int] = {}
 
     def public_rows(self, relation: Node) -> list[tuple[Any, ...]]:
-        """The rows of a public relation, without those that hold a day outside the years 1 to 9999 (`expr.printing.readable`).
+        """The rows of a public relation, without those that contain a day outside the years 1 to 9999
+        (`expr.printing.readable`).
 
         Raises ValueError if it is not public, OperationalError where it cannot be read.
         """
@@ -68,7 +69,7 @@ class Publics:
         return self._fanouts[query]
 
     def forget(self) -> None:
-        """Count anew from now on, as a name stands for other public rows."""
+        """Discard all counts, because a name now refers to other public rows."""
         self._fanouts.clear()
 
     def _sql(self, relation: Node) -> str:

@@ -1,4 +1,5 @@
-"""Data for reports on a chain of events, beyond its sums. They decide nothing, and stay small for any number of charges."""
+"""Data for reports on a chain of events, beyond its sums. They influence no decision, and stay small for any number of
+charges."""
 
 from __future__ import annotations
 
@@ -12,8 +13,8 @@ MOST_PRICES = 64  # of a budget, that are told apart
 
 
 class Reported:
-    """How often each price was charged to a budget, what the last charge of each account was, and how many of its events lists
-    show: charges and answers. So a list of events that were verified one by one is known to be whole.
+    """For reports: how often each price was charged to a budget, the last charge of each account, and how many of its events
+    lists show (charges and answers). The latter proves that a list of individually verified events is complete.
 
     A price is a pure epsilon in billionths, or None if a charge has none. Where there are too many different ones, all are
     rounded up to numbers of fewer binary digits, so that what is computed from them stays a bound.
@@ -26,7 +27,7 @@ class Reported:
 
     @property
     def size(self) -> int:
-        """How many numbers and charges there are."""
+        """The number of numbers and charges in it."""
         return len(self.last) + len(self.listed) + sum(map(len, self.prices.values()))
 
     def count(self, account: Account, charge: Charge) -> None:
@@ -38,7 +39,7 @@ class Reported:
             self.prices[account.budget] = _coarser(paid)
 
     def as_values(self) -> dict[str, Any]:
-        """The same in values of JSON, in one order whatever the order of the events was."""
+        """The same as JSON values, in an order that does not depend on the order of the events."""
         prices = {budget: sorted(map(list, paid.items()), key=str) for budget, paid in self.prices.items()}
         last = [[whose.budget, whose.analyst, charge.epsilon, charge.rho, charge.delta] for whose, charge in self.last.items()]
         listed = [[whose.budget, whose.analyst, number] for whose, number in self.listed.items()]

@@ -2,8 +2,8 @@
 
 1. Nothing leaves but a release.
 2. Check, charge, read, add noise, store, release: in that order. A charge is never taken back.
-3. Trust no caller: a request is copied (`taken`), its certificate and cost are derived again from the plan in the copy, and
-   the claims of that plan's operators are used only if `checker` confirms them.
+3. Trust no caller: a request is copied (`copied_request`), its certificate and cost are derived again from the plan in the
+   copy, and the claims of that plan's operators are used only if `checker` confirms them.
 4. After the charge, every fault becomes the same `Incident`: its text, type and cause reveal nothing.
 5. Until then nothing reveals that a statement is over, not even the ledger.
 """
@@ -24,7 +24,7 @@ from dpsql.trusted.kernel.claims import Claims
 from dpsql.trusted.kernel.ledger import Ledger
 from dpsql.trusted.kernel.model_progress import SERIES, next_progress, paid_for
 from dpsql.trusted.kernel.publics import Publics
-from dpsql.trusted.kernel.taken import Script, resumed, taken
+from dpsql.trusted.kernel.taken import Script, continue_script, copied_request
 from dpsql.trusted.measurements.all_measurements import MEASUREMENTS
 from dpsql.trusted.measurements.online_comparisons import ComparisonResult, Comparisons, Opening
 from dpsql.trusted.measurements.reading.content import Content, RememberedAnswers
@@ -41,7 +41,7 @@ from dpsql.trusted.reader import Reader
 
 
 class AnsweredBefore(Exception):
-    """The same statement was answered before, on the same `data`, for the same account: `body` is what is stored."""
+    """The same statement was answered before, on the same `data`, for the same account; `body` is the stored answer."""
 
     def __init__(self, body: str, data: str) -> None:
         super().__init__("answered before")
@@ -49,16 +49,15 @@ class AnsweredBefore(Exception):
 
 
 class Leave:
-    """Decides when a statement's outcome may be published: here at once, for sessions in a process of their
-    own, as whoever has the rows on their machine sees how busy it is in any case."""
+    """Decides when a statement's outcome may be published: here immediately. This is for sessions in their own process, because
+    whoever has the rows on their machine can observe how busy it is anyway."""
 
     def begin(self, first: int) -> None:
-        """The statement is charged now, and its outcome leaves at this step of a grid of times or later."""
+        """Record that the statement is charged; its outcome leaves at this step of a grid of times or later."""
 
     def hold(self) -> tuple[int, bool]:
-        """Wait, after the end of a statement, until its outcome may be published. Returns at which step it is told, 0 for the
-        first one; and whether the
-        statement was interrupted before: then it fails, whatever was found."""
+        """Wait, after the end of a statement, until its outcome may be published. Returns the step at which it leaves, 0 for the
+        first one; and whether the statement was interrupted before. If so, it fails, whatever its outcome."""
         return 0, False
 
 
@@ -66,7 +65,7 @@ AT_ONCE = Leave()
 
 
 class Priced(NamedTuple):
-    """The kernel's own copy of a request, the certificates of its plans, and what it costs."""
+    """The kernel's own copy of a request, the certificates of its plans, and its cost."""
 
     request: Any
     certificates: tuple[Certificate, ...]
@@ -74,13 +73,13 @@ class Priced(NamedTuple):
 
 
 class Kernel:
-    """Owns the reader of private rows, the ledger and the noise. For one thread at a time, but for `interrupt`."""
+    """Owns the reader of private rows, the ledger and the noise. Only one thread at a time may use it, except for `interrupt`."""
 
     def __init__(self, reader: Reader, ledger: Ledger, noise: Source | None = None, incidents: int = INCIDENTS, late: int = LATE,
                  solvers: Solvers = NO_SOLVERS, answers: RememberedAnswers | None = None) -> None:
-        """`noise` is for audits; no connection that a user can make sets it. `incidents`: how many statements of an account
-        may fail; `late`: how many may be late until all have to wait. `solvers` save time; their results are checked. `answers`
-        are what is remembered of the rows.
+        """`noise` is for audits; no connection that a user can make sets it. `incidents` is the number of statements of an
+        account that may fail, and `late` the number that may be late before all have to wait. `solvers` save time; their
+        results are checked. `answers` are the remembered answers to questions about the rows.
         """
         self._reader, self._ledger, self._noise, self.incidents = reader, ledger, noise or Secure(), incidents
         self.late, self._solvers = late, solvers
@@ -100,7 +99,7 @@ class Kernel:
         self._reader.check()
 
     def interrupt(self) -> None:
-        """See `reader.Reader`. A charged statement that is stopped fails as any other does, and keeps its charge."""
+        """See `reader.Reader`. A charged statement that is stopped fails like any other, and keeps its charge."""
         self._reader.interrupt()
 
     def close(self) -> None:
@@ -126,7 +125,7 @@ class Kernel:
         self._claims.begin()
         held: dict[int, tuple[Any, Any]] = {}  # views may be part of the first request; each is copied once
         for view in views:
-            self._claims.relation(taken(view, held))
+            self._claims.relation(copied_request(view, held))
         script = self._begun(script, held, cost)
         seq = self._ledger.charge(account, cost.rounded(), digest=digest, data=self._reader.version, sql=sql, allows=limits,
                                   incidents=self.incidents, body=self._opened())
@@ -134,7 +133,7 @@ class Kernel:
 
     def compare(self, asked: Comparisons, *, model: str, account: Account, sql: str,
                 leaving: Leave = AT_ONCE) -> ComparisonResult | None:
-        """Compare counts with what an online model expects of them; None if all of its updates were made.
+        """Compare counts with those that an online model expects; None if all of the model's updates are used up.
 
         `model` identifies the statement that opened it, for this account and these data: what is made use of here was charged
         then (`measurements.online_comparisons`). Comparisons of a model are made one after the other, and each is recorded, as
@@ -143,9 +142,9 @@ class Kernel:
         Raises as `run` does, and ValueError if no such model was opened.
         """
         self._claims.begin()
-        asked = taken(asked)
+        asked = copied_request(asked)
         if type(asked) is not Comparisons:
-            raise TypeError("these are no comparisons")
+            raise TypeError("these are not comparisons")
         certificate = self._borne_out(asked.plan)
         with self._ledger.alone(f"model-{model}"):
             series, opened = paid_for(self._ledger.answered(account, model, self.version))
@@ -162,7 +161,7 @@ class Kernel:
 
     def _answered(self, seq: int, account: Account, serve: Callable[[], Any], encode: Callable[[Any], str],
                   leaving: Leave) -> Any:
-        """Serve a charged statement, store its answer when it may leave, and return it. Every fault becomes the same Incident."""
+        """Serve a charged statement, store its answer when it may leave, and return it. All faults become the same Incident."""
         answer, body, fault, late = None, "", None, 0
         try:
             leaving.begin(self._ledger.first_step(account, self.late))
@@ -183,8 +182,8 @@ class Kernel:
         return answer
 
     def hold(self, name: str, identity: str, columns: Mapping[str, tuple[str, Sequence[Any]]]) -> None:
-        """See `reader.Reader`. Where the name stood for other rows, what was counted in them is forgotten: bounds rest
-        on how many public rows agree."""
+        """See `reader.Reader`. If the name referred to other rows before, the counts taken from them are forgotten, because
+        bounds depend on how many public rows agree."""
         self._reader.hold(name, identity, columns)
         if self._held.setdefault(name, identity) != identity:
             self._held[name] = identity
@@ -202,7 +201,8 @@ class Kernel:
     # -- one script
 
     def _begun(self, script: Script, held: dict[int, tuple[Any, Any]], cost: Cost) -> Script:
-        """The same script, after checking its first request, which depends on nothing private. Raises what is wrong with it.
+        """The same script, after checking its first request, which depends on nothing private. Raises the error of that
+        request.
 
         The script continues with the kernel's own copy, to whose values nobody else has a reference: so its certificates are
         still valid when it is served, and are kept with it. Those of later requests are derived when they are served. Values in
@@ -210,15 +210,15 @@ class Kernel:
         """
         self._first = None
         try:
-            begun = taken(next(script), held)
+            begun = copied_request(next(script), held)
         except StopIteration as ended:
-            return resumed(script, ended)
+            return continue_script(script, ended)
         self._first = self._priced(begun)
         _check_paid(self._first.cost, cost)
-        return resumed(script, begun)
+        return continue_script(script, begun)
 
     def _opened(self) -> str | None:
-        """What the statement pays for in advance, if its first request opens an online model."""
+        """The advance payment of the statement, if its first request opens an online model."""
         first = self._first
         return first.request.opened(*first.certificates).as_json() if first and type(first.request) is Opening else None
 
@@ -234,12 +234,12 @@ class Kernel:
             return done.value
 
     def _certified(self, request: Request) -> Priced:
-        """A request as the kernel copied it, with its certificates and cost: derived now, or earlier if it was checked before the
+        """A request as the kernel copied it, with its certificates and cost. They are derived now, or were derived before the
         charge."""
         if self._first and request is self._first.request:
             return self._first
         self._claims.begin()
-        return self._priced(taken(request))
+        return self._priced(copied_request(request))
 
     def _priced(self, own: Request) -> Priced:
         certificates = self._certificates(own)
@@ -254,7 +254,7 @@ class Kernel:
         return tuple(known[id(plan)] for plan in plans)
 
     def _borne_out(self, plan: Summary) -> Certificate:
-        """The certificate of a plan, after all its claims have been derived again."""
+        """The certificate of a plan, after all of its claims have been derived again."""
         self._claims.size(plan)
         certificate = self._certify(plan)
         self._claims.summary(plan, certificate)
@@ -289,7 +289,7 @@ class Kernel:
 
 
 def _check_paid(spent: Cost, cost: Cost) -> None:
-    """Raises ValueError if more is asked than is charged."""
+    """Raises ValueError if the requests cost more than was charged."""
     if not cost.covers(spent):
         raise ValueError("a script asks for more than was charged")
 

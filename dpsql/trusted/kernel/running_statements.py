@@ -1,4 +1,4 @@
-"""Which charged statements are still running, by locks that the operating system releases when a process dies.
+"""Which charged statements are still running, known from locks that the operating system releases when a process dies.
 
 Beside the ledger is a folder with one file for each running statement, named by the number of its charge. The process that
 runs the statement holds an exclusive lock (`flock`) on the file, and removes it when the statement is over. A killed process
@@ -41,23 +41,24 @@ class Running:
         self._mine[seq] = handle
 
     def end(self, seq: int) -> None:
-        """Release the lock of a statement that is over; does nothing if it was not held."""
+        """Release the lock of a statement that has ended; does nothing if it was not held."""
         handle = self._mine.pop(seq, None)
         if handle is not None:
             self._file(seq).unlink(missing_ok=True)
             os.close(handle)
 
     def abandon(self, seq: int) -> None:
-        """Release a number whose charge was not committed. Its file stays: another process may hold the number by now."""
+        """Release a number whose charge was not committed. Its file stays, because another process may hold the number by now."""
         handle = self._mine.pop(seq, None)
         if handle is not None:
             os.close(handle)
 
     def check(self, seq: int) -> None:
-        """Raises StoreFault if a statement has lost its lock. The system takes none from a process that lives."""
+        """Raises StoreFault if a statement has lost its lock. Here it never does: the system takes no lock from a live
+        process."""
 
     def is_running(self, seq: int) -> bool:
-        """Whether a statement is still running; True if that cannot be known."""
+        """Whether a statement is still running; True if this cannot be determined."""
         if seq in self._mine:
             return True
         try:
@@ -76,8 +77,8 @@ class Running:
 
     @contextlib.contextmanager
     def alone(self, name: str, seconds: float) -> Iterator[None]:
-        """A context that one process, and one thread, is in at a time; others wait, and raise TimeoutError after some seconds.
-        Raises OSError if no lock is possible."""
+        """A context that only one thread of one process can be in at a time; others wait, and raise TimeoutError after `seconds`.
+        Raises OSError if locks are impossible."""
         self._folder.mkdir(mode=0o700, exist_ok=True)
         handle = os.open(self._folder / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -105,7 +106,7 @@ class Running:
 
 
 def _locked(handle: int) -> bool:
-    """Whether the lock of a file is taken now. Raises OSError if no lock is possible."""
+    """Try to take the lock of a file; returns whether it was free. Raises OSError if locks are impossible."""
     with contextlib.suppress(BlockingIOError):
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return True

@@ -67,7 +67,7 @@ MIRRORED = {"<=": ">=", "<": ">", ">=": "<=", ">": "<", "=": "="}
 
 
 class Malformed(Exception):
-    """A plan, or a part of one, is not of a known form."""
+    """A plan, or a part of one, does not have a known form."""
 
 
 class ColumnShape(Frozen):
@@ -152,7 +152,7 @@ def _columns(node: Node, *sides: Columns) -> Iterator[tuple[str, ColumnShape]]:
 
 
 def _read(node: Scan) -> Iterator[tuple[str, ColumnShape]]:
-    """The declared columns, and owners that are not among them; a declared column that is an owner is read as the owner."""
+    """The declared columns, and owners that are not among them. A declared column that is an owner is read as the owner."""
     table, read = node.table, dict(node.columns)
     require({name for _, name in node.columns} <= table.columns.keys())
     require(len(set(node.owners)) == len(node.owners) == len(table.owners))
@@ -167,7 +167,7 @@ def _read(node: Scan) -> Iterator[tuple[str, ColumnShape]]:
 
 
 def keys_of(node: Scan) -> Iterator[frozenset[str]]:
-    """The keys of a table as it is read: no two rows agree on all columns of one.
+    """The keys of a table as it is read: no two rows agree on all columns of a key.
 
     They are the keys of the database none of whose columns is ever NULL; an owner never is. (A floating column is called
     nullable because of NaN, which in a key is a value like any other: the catalog identifies keys by what the database says
@@ -184,7 +184,7 @@ def keys_of(node: Scan) -> Iterator[frozenset[str]]:
 
 
 def told_apart(columns: Columns, of: Iterable[str]) -> dict[str, str]:
-    """The given columns whose different values stay different when rows are grouped, each mapped to its own name."""
+    """Those of the given columns whose different values stay different when rows are grouped, each mapped to its own name."""
     return {name: name for name in of if (kind := columns[name].type) is Type.DOUBLE or printing.settled("", kind) == ""}
 
 
@@ -192,7 +192,7 @@ Grouping: TypeAlias = GroupBy | Distinct | Contributions | Norms
 
 
 def grouping(node: Grouping, columns: Columns) -> tuple[tuple[str, ...], bool]:
-    """The columns that rows are grouped by, and whether a group shows more of its rows than these (aggregates)."""
+    """The columns by which rows are grouped, and whether a group shows more of its rows than these columns (aggregates)."""
     match node:
         case Distinct():
             return tuple(columns), False
@@ -236,7 +236,8 @@ def _check_norm(node: Clip | Norms, below: Columns) -> None:
 
 
 def typed(expr: Expr, below: Columns, kind: Type | None = None) -> ColumnShape:
-    """The type and range of an expression. Every column has the type it is read as, and every part the type that it says."""
+    """The type and range of an expression. Every column must have the type it is read as, and every part the type that it
+    states."""
     for part in walk(expr):
         require(type(part) in PARTS)
         require(not isinstance(part, Ref) or (part.column in below and below[part.column].type is part.type))
@@ -246,7 +247,7 @@ def typed(expr: Expr, below: Columns, kind: Type | None = None) -> ColumnShape:
 
 
 def _as_said(part: Expr) -> bool:
-    """Whether an expression has the type that it says, by which the functions above it are printed."""
+    """Whether an expression has the type that it states; functions above it are printed for that type."""
     match part:
         case Call(function=name, args=args):
             row = overload(name, [arg.type for arg in args])
@@ -359,7 +360,7 @@ def ends_of(grid: Quantizer) -> tuple[int, int]:
 
 
 def check_summary(plan: Node, below: Columns) -> None:
-    """Raises Malformed if a summary reads a column that does not exist, or shows keys that a client could read as others."""
+    """Raises Malformed if a summary reads a column that does not exist, or shows keys that a client could misread."""
     for name in field_names(type(plan)):
         value = getattr(plan, name)
         for part in value if isinstance(value, tuple) else (value,):
@@ -374,7 +375,7 @@ def check_summary(plan: Node, below: Columns) -> None:
 
 
 def check_statistics(plan: Statistics, below: Columns) -> Columns:
-    """No columns. Raises Malformed if exact aggregates are not of columns below, by functions that are known."""
+    """No columns. Raises Malformed unless all exact aggregates are known functions of columns below."""
     read = [name for call in plan.calls for name in (*call.columns, *([] if call.when is None else [call.when]))]
     require({*plan.keys, *read} <= below.keys() and all(call.function in EXACT for call in plan.calls))
     require(all(call.fraction is None or type(call.fraction) is Fraction for call in plan.calls))

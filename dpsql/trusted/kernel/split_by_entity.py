@@ -1,4 +1,4 @@
-"""Whether a relation may be read in buckets of entities, derived a second time from what the checker knows of it."""
+"""Whether a relation may be read in buckets of entities, derived a second time from the checker's facts."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from dpsql.trusted.kernel.shapes import inputs
 
 
 def split_by_entity(node: shapes.Node, found: Mapping[int, Known]) -> bool:
-    """Whether a private relation has over all entities the rows that it has over disjoint sets of them, put together: over each
-    set with its own rows, in tables whose rows have one owner each, and all public rows. `found` is what `checker.known`
-    derived of it and of those below.
+    """Whether the rows of a private relation over all entities are those that it has over disjoint sets of entities, put
+    together. Over a set, the tables contain the rows of its entities only (each row has one owner), and all public rows.
+    `found` is what `checker.known` derived about this relation and those below it.
 
-    With one owner, which is never NULL: take away, one by one, the entities outside of a set; what is left are the relation's
-    rows over the set, and those that name an entity of it. Without: where each row is made of one private row and of public
-    ones alone.
+    This is so if the relation has one owner, which is never NULL: remove the entities outside of a set one by one; the rows that
+    are left are the relation's rows over the set, and they are the rows that name an entity of the set. Without an owner, it is
+    so if each row is made of one private row and otherwise of public rows only.
     """
     below = inputs(node)
     if found[id(node)].public or not all(found[id(part)].public or split_by_entity(part, found) for part in below):

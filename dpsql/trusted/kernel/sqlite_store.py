@@ -72,7 +72,7 @@ class SqliteStore:
         return self.connection is not None and self.connection.in_transaction
 
     def open(self) -> None:
-        """Raises LedgerError if there is no file."""
+        """Open the file. Raises LedgerError if there is none."""
         if not self.path.exists():
             raise LedgerError(f"there is no ledger at {self.path}", code="ledger-missing",
                               try_="dpsql budget --create, once, to start one")
@@ -190,7 +190,7 @@ class SqliteStore:
         return self.connection
 
     def _patiently(self, sql: str, *values: str | int) -> sqlite3.Cursor:
-        """Execute, when the lock is free: with random pauses so that no process is starved."""
+        """Execute a statement as soon as the lock is free, with random pauses so that no process starves."""
         deadline = time.monotonic() + PATIENCE
         while True:
             try:

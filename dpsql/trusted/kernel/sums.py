@@ -1,5 +1,5 @@
-"""The sums that follow from a chain of events, and how a checkpoint states them; `chain` says what they mean, and why a stated
-one is as good as one that was added up."""
+"""The sums that follow from a chain of events, and how a checkpoint states them. `chain` explains their meaning, and why a stated
+sum is as good as a computed one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from dpsql.trusted.kernel.reported import Reported
 
 
 class ChainSums:
-    """What follows from the events up to some point: all that later events are decided by, and what reports tell."""
+    """The state that follows from the events up to some point: everything that decides about later events, and the data for
+    reports."""
 
     def __init__(self) -> None:
         self.spent: dict[tuple[str, str | None], Charge] = {}
@@ -26,22 +27,22 @@ class ChainSums:
 
     @property
     def size(self) -> int:
-        """How many sums and numbers there are."""
+        """The number of sums and numbers in it."""
         lists = [*self.pending.values(), *self.failed.values(), self.forgiven, *self.late.values()]
         return len(self.spent) + len(self.kept) + len(self.promised) + sum(map(len, lists)) + self.reported.size
 
     def as_values(self) -> dict[str, Any]:
-        """The same in values of JSON, in one order whatever the order of the events was."""
-        def told(lists: Mapping[Account, set[int]]) -> list[Any]:
+        """The same as JSON values, in an order that does not depend on the order of the events."""
+        def as_lists(lists: Mapping[Account, set[int]]) -> list[Any]:
             return sorted([account.budget, account.analyst, sorted(seqs)] for account, seqs in lists.items() if seqs)
 
         spent = [[*whose, charge.epsilon, charge.rho, charge.delta, [*charge.renyi]] for whose, charge in self.spent.items()]
-        return {"spent": sorted(spent, key=str), "pending": told(self.pending), "failed": told(self.failed),
+        return {"spent": sorted(spent, key=str), "pending": as_lists(self.pending), "failed": as_lists(self.failed),
                 "forgiven": sorted(self.forgiven), "kept": dict(sorted(self.kept.items())), "late": sorted(self.late_ones()),
                 "promised": sorted([budget, *seqs] for budget, seqs in self.promised.items()), **self.reported.as_values()}
 
     def late_ones(self) -> list[list[Any]]:
-        """Of each budget, analyst and step how many outcomes left late."""
+        """By budget, analyst and step, the number of outcomes that left late."""
         return [[account.budget, account.analyst, step, number] for account, steps in self.late.items()
                 for step, number in steps.items()]
 

@@ -50,15 +50,16 @@ MISSING = object()
 UNFINISHED = object()
 
 
-def taken(value: Any_, held: Held | None = None) -> Any_:
-    """The copy. Raises TypeError for values that cannot be part of a request, ValueError for values that are not as described.
+def copied_request(value: Any_, held: Held | None = None) -> Any_:
+    """A copy of a value. Raises TypeError for values that cannot be part of a request, ValueError for values outside their
+    description.
 
     `held` maps the ids of copied values to the values and their copies: while a value is held, no other object gets its id.
     """
     try:
         return cast(Any_, _copied(_any_form(), value, {} if held is None else held))
     except RecursionError:
-        raise ValueError("a request has too many values inside each other") from None
+        raise ValueError("the values of a request are nested too deeply") from None
 
 
 def _copied(form: Form, value: Any, held: Held) -> Any:
@@ -80,7 +81,7 @@ def _made(value: Any, held: Held) -> Any:
         held[id(value)] = value, made
     made = held[id(value)][1]
     if made is UNFINISHED:
-        raise TypeError("a value of a request is a part of itself")
+        raise TypeError("a value of a request contains itself")
     return made
 
 
@@ -124,14 +125,15 @@ def _as_it_is(value: Any, held: Held) -> Any:
 
 
 def _exact(value: int, held: Held) -> int:
-    """Raises ValueError for a whole number that a float may round: the scale of the noise would differ from the one paid for."""
+    """Raises ValueError for a whole number that a float could round: the scale of the noise would then differ from the one paid
+    for."""
     if abs(value) > 2**53:
         raise ValueError("a whole number given for a float must lie between -2^53 and 2^53")
     return value
 
 
 def _text(value: str, held: Held) -> str:
-    """Raises UnicodeEncodeError, which is a ValueError, for half a character: no engine can read it."""
+    """Raises UnicodeEncodeError, which is a ValueError, for an unpaired surrogate, which no engine can read."""
     value.encode()
     return value
 
@@ -139,13 +141,13 @@ def _text(value: str, held: Held) -> str:
 def _fraction(value: Fraction, held: Held) -> Fraction:
     above, below = value.as_integer_ratio()
     if type(above) is not int or type(below) is not int or below < 1:
-        raise TypeError("a fraction of a request is one of whole numbers")
+        raise TypeError("a fraction in a request must consist of whole numbers")
     return Fraction(above, below)
 
 
 def _moment(value: datetime, held: Held) -> datetime:
     if value.tzinfo is not None:
-        raise ValueError("a moment of a request is one of no time zone")
+        raise ValueError("a moment in a request must have no time zone")
     return value
 
 
@@ -162,7 +164,7 @@ def _one_of(values: tuple[Any, ...], what: str) -> Take:
 
 
 class InRange(Frozen, kw_only=False):
-    """Takes a number as `take` does, if it is in a range."""
+    """Takes a number as `take` does, if it is in the range."""
 
     take: Take
     numbers: NumberRange
@@ -197,8 +199,8 @@ def _all_like(form: Form) -> Take:
     return take
 
 
-def resumed(script: Script, begun: Request | StopIteration) -> Script:
-    """A script resumed after its first step: a request as the kernel copied it, or its end."""
+def continue_script(script: Script, begun: Request | StopIteration) -> Script:
+    """A script resumed after its first step: `begun` is the request as the kernel copied it, or the end of the script."""
     while not isinstance(begun, StopIteration):
         answer = yield begun
         try:

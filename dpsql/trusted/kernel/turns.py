@@ -34,8 +34,8 @@ class Turns:
 
     @contextlib.contextmanager
     def turn(self, mine: Waiting, *, alone: bool = False) -> Iterator[Sequence[Waiting]]:
-        """The turn of a thread that leaves a step: everything that waits, for the body to run, and to give each an outcome, also
-        if it raises. There is nothing if somebody else has run the step by then.
+        """A context for the turn of a thread that submits a step. It yields all waiting steps; the body runs them and gives
+        each an outcome, also if it raises. It yields none if another thread has already run the step.
 
         `alone`: the thread runs its own step, and nobody else's.
 

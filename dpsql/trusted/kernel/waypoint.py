@@ -1,8 +1,9 @@
 """How a checkpoint leads to the checkpoints and events before it.
 
-Each names the one before it, with its hash, and for each power of two the newest earlier one whose number is a multiple of it. So
-any other one is found in steps whose number grows with the logarithm of theirs. It also states a hash of the links of the events
-since the one before: `past` says how a single event is verified by it.
+Each checkpoint names the one before it, with its hash, and for each power of two the newest earlier checkpoint whose number is a
+multiple of that power. So any other checkpoint is found in a number of steps that grows with the logarithm of the number of
+checkpoints. Each also states a hash of the links of the events since the one before: `past` says how this verifies a single
+event.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class Waypoint(Frozen):
     between: str | None
 
     def as_values(self) -> dict[str, Any]:
-        """The same in values of JSON."""
+        """The same as JSON values."""
         return {"number": self.number, "before": list(self.before), "skips": [list(skip) for skip in self.skips],
                 "between": self.between}
 
@@ -44,7 +45,7 @@ class Waypoint(Frozen):
         return cls(number=int(told["number"]), before=before, skips=skips, between=str(told["between"]))
 
     def skips_after(self, own: Head) -> tuple[Head, ...]:
-        """What the next checkpoint states, where this one is at `own`."""
+        """The skips that the next checkpoint states, if this one is at `own`."""
         found = [own if self.number % 2**power == 0 else skip for power, skip in enumerate(self.skips, 1)]
         return (*found, own) if self.number == 2 ** (len(found) + 1) else tuple(found)
 

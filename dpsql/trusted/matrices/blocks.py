@@ -45,11 +45,11 @@ class IntegerBlock(Frozen):
 
     @property
     def cells(self) -> int:
-        """How many cells its marginal has."""
+        """The number of cells of its marginal."""
         return math.prod(matrix.n for matrix in self.matrices)
 
     def fits(self, sizes: Sequence[int]) -> bool:
-        """Whether it is over cells of these sizes."""
+        """Whether its marginal fits cells of these sizes."""
         return all(axis < len(sizes) and matrix.n == sizes[axis] for axis, matrix in zip(self.axes, self.matrices, strict=True))
 
     def answers(self, marginal: Exact, total: int) -> Exact:

@@ -1,4 +1,5 @@
-"""Matrices of integers that noise is calibrated to: what is applied to private sums, and how long its columns are.
+"""Integer matrices to which noise is calibrated: they are applied to private sums, and the lengths of their columns bound the
+sensitivity.
 
 Each is a frozen value whose fields are whole numbers and `bytes` of 64-bit words. `kernel.taken` constructs it again from these,
 checks that its sizes and entries lie in the ranges of their annotations, and its `assumptions`. `apply` and `powers` (from which
@@ -33,12 +34,12 @@ Entry: TypeAlias = Annotated[int, NumberRange(least=-LARGEST, most=LARGEST)]
 
 
 def _of(data: bytes) -> NDArray[np.int64]:
-    """The words, read-only."""
+    """The words as a read-only array."""
     return np.frombuffer(data, dtype=np.int64)
 
 
 class Unit(Frozen, kw_only=False):
-    """Every value by itself."""
+    """Every value separately."""
 
     n: Length
 
@@ -54,8 +55,8 @@ class Unit(Frozen, kw_only=False):
 
 
 class Stretches(Frozen, kw_only=False):
-    """Sums over intervals of values, by cumulative sums. `first` and `after` hold the first value of each, and the one after the
-    last; an interval that ends where it begins is a row of zeros."""
+    """Sums over intervals of values, computed from cumulative sums. `first` contains the first value of each interval, and
+    `after` the value after its last; an interval with equal ends is a row of zeros."""
 
     n: Length
     first: bytes
@@ -74,7 +75,7 @@ class Stretches(Frozen, kw_only=False):
         return stretched(array, axis, _of(self.first), _of(self.after))
 
     def powers(self, power: int) -> tuple[int, ...]:
-        """Entries are 0 or 1: how many intervals hold a value."""
+        """Entries are 0 or 1, so this is the number of intervals that contain each value."""
         steps = np.bincount(_of(self.first), minlength=self.n + 1) - np.bincount(_of(self.after), minlength=self.n + 1)
         return tuple(np.cumsum(steps)[: self.n].tolist())
 
@@ -110,7 +111,7 @@ class AllStretches(Frozen, kw_only=False):
         return stretched(array, axis, first, last + 1)
 
     def powers(self, power: int) -> tuple[int, ...]:
-        """Entries are 0 or 1: an interval holds a value if it begins at it or before, and ends at it or after."""
+        """Entries are 0 or 1: an interval contains a value if it begins at or before it, and ends at or after it."""
         return tuple((value + 1) * (self.n - value) for value in range(self.n))
 
 
@@ -143,7 +144,7 @@ class Sum(Frozen, kw_only=False):
 
 
 class Written(Frozen, kw_only=False):
-    """A dense matrix: words, or Python integers where words are too small."""
+    """A dense matrix, stored as 64-bit words, or as Python integers if words are too small."""
 
     rows: Height
     n: Length
@@ -182,7 +183,7 @@ def exact_column_powers(dense: Exact, power: int) -> tuple[int, ...]:
 
 
 class Stacked(Frozen, kw_only=False):
-    """[diag(own); others]: every value times a number of its own, and further rows."""
+    """[diag(own); others]: every value times its own number, and further rows."""
 
     own: bytes
     others: Written
@@ -209,7 +210,7 @@ class Stacked(Frozen, kw_only=False):
 
 
 class Halves(Frozen, kw_only=False):
-    """The first half less the second half of every block of a width; the last block may be cut short."""
+    """The first half minus the second half of every block of a given width; the last block may be shorter."""
 
     n: Length
     width: Length
@@ -229,7 +230,7 @@ class Halves(Frozen, kw_only=False):
         return np.moveaxis(halves[:, 0] - halves[:, 1], 0, axis)
 
     def powers(self, power: int) -> tuple[int, ...]:
-        """A value is in one block, and counts 1 or -1 there."""
+        """A value is in exactly one block, with coefficient 1 or -1."""
         return (1,) * self.n
 
 
@@ -251,8 +252,8 @@ class Centre(Frozen, kw_only=False):
 
 
 class Root(Frozen, kw_only=False):
-    """The square root of n prefix sums: t_(i-j) e_j for j <= i, with the coefficients t of the series and the scales e that
-    make columns about equally long. Products are computed on large integers, so the result is an array of Python integers."""
+    """The square root of n prefix sums: t_(i-j) e_j for j <= i, with the coefficients t of the series and scales e that make
+    columns about equally long. Products are computed on large integers, so the result is an array of Python integers."""
 
     n: Length
 
@@ -293,7 +294,8 @@ ROOT_BITS = 20
 
 @lru_cache(maxsize=8)
 def root_series(n: int) -> tuple[int, ...]:
-    """2^ROOT_BITS s_k of the series (1 - x)^(-1/2), by s_k = s_(k-1) (2k - 1) / 2k with enough extra bits to keep them exact."""
+    """2^ROOT_BITS s_k for the series (1 - x)^(-1/2), computed by s_k = s_(k-1) (2k - 1) / 2k with enough extra bits to keep them
+    exact."""
     exact, found = 1 << (ROOT_BITS + 64), []
     for k in range(1, n + 1):
         found.append((exact + (1 << 63)) >> 64)
@@ -303,7 +305,7 @@ def root_series(n: int) -> tuple[int, ...]:
 
 @lru_cache(maxsize=8)
 def root_scales(n: int) -> tuple[int, ...]:
-    """2^ROOT_BITS over the length of each column relative to the last one's."""
+    """2^ROOT_BITS divided by the length of each column relative to the last one's."""
     norms, total = [], 0
     for coefficient in root_series(n):
         total += coefficient**2

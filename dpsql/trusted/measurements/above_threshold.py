@@ -112,7 +112,7 @@ class AboveThresholdOfSums(Frozen, OfOnePlan):
         return sparse_cost(SUM_GRAIN, ways * SUM_GRAIN, self.scale_limit, self.scale_query)
 
     def release(self, context: Context, certificate: Certificate) -> Stopped:
-        """See `AboveThresholdOfSums`; one scan reads all the sums."""
+        """Release the first sum that reaches its threshold; see `AboveThresholdOfSums`. All sums are read in one scan."""
         plan = self.plan
         totals = sums_in(context.columns(plan), 0, ((),))
         units = [max(1, plan.summands[step.at].l1) * certificate.rows for step in self.steps]
@@ -128,7 +128,7 @@ class Stopped(Frozen):
 
 
 class AboveThresholdOfTests(Frozen):
-    """Which of several tests fail, until the allowance for failures is used up; the rest stay untested.
+    """Which of several tests fail, until the allowed number of failures is used up; the rest stay untested.
 
     Each test i is compared in order, slack_i + z <= noise_i + `limits[j]`, with noise_i of scale 2^j `scale_query`, the widest
     first. The first yes is released as a failure; it costs 1 / 2^j of a failure at the narrowest noise, of which `most` may be
@@ -166,7 +166,7 @@ class AboveThresholdOfTests(Frozen):
         return sparse_cost(1, steps, self.scale_limit, self.scale_query, self.most)
 
     def release(self, context: Context, *certificates: Certificate) -> Failed:
-        """Which tests fail, until the allowance is used up."""
+        """Which tests fail, until the allowed number of failures is used up."""
         slacks = []
         for test, sides, certificate in zip(self.tests, read(self.tests, context), certificates, strict=True):
             rows = moved(test, certificate)
@@ -181,7 +181,7 @@ class AboveThresholdOfTests(Frozen):
 
 
 def splits(test: Test, below: Stability) -> bool:
-    """Whether an added entity, as it only adds rows, can only raise some sides of a test and only lower the others."""
+    """Whether an added entity, which only adds rows, can only raise some sides of a test and only lower the others."""
     return bool(below.owners) and 0 not in test.ways
 
 

@@ -1,4 +1,4 @@
-"""The closed set of requests that the kernel accepts: every class of a measurement, and of the values that its fields hold."""
+"""The closed set of requests that the kernel accepts: the classes of all measurements, and of the values in their fields."""
 
 from __future__ import annotations
 

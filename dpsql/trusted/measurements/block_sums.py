@@ -29,7 +29,7 @@ MOST_READ = 2**32  # cells of the marginals of all blocks together
 
 
 class Axis(Frozen):
-    """A column of the view and its values, NULL among them where it may occur.
+    """A column of the view and its values, including NULL if it may occur.
 
     rest     the index of the value under which rows with other values are counted; None if they are in no cell
     counted  the indices of the values that have cells, in order; None for all of them
@@ -44,7 +44,8 @@ class Axis(Frozen):
         yield different(zip(self.values)), "each value of an axis must be listed once"
         yield self.rest is None or self.rest < len(self.values), "the rest is counted with one of the values"
         if self.counted is not None:
-            yield self.counted and self.counted[-1] < len(self.values), "an axis needs one cell or more, each of a value"
+            yield (self.counted and self.counted[-1] < len(self.values),
+                   "an axis needs at least one cell, and each cell must belong to a value")
             yield all(before < place for before, place in pairwise(self.counted)), "the cells of an axis must be in order"
 
     @property
@@ -54,14 +55,14 @@ class Axis(Frozen):
 
     @property
     def numbers(self) -> tuple[int, ...]:
-        """The cell of each value; NOWHERE for none."""
+        """The number of the cell that counts each value; NOWHERE if none does."""
         counted = range(len(self.values)) if self.counted is None else self.counted
         cells = dict(zip(counted, range(len(counted)), strict=True))
         return tuple(cells.get(place, NOWHERE) for place in range(len(self.values)))
 
 
 class OfCells(OfOnePlan):
-    """A measurement of the number of rows in each cell of some axes."""
+    """A measurement of the numbers of rows in the cells of some axes."""
 
     __slots__ = ()
     view: Node
@@ -69,7 +70,7 @@ class OfCells(OfOnePlan):
 
     @property
     def plan(self) -> GroupedSums:  # type: ignore[override]
-        """The number of rows in each cell that has rows."""
+        """The number of rows in each cell that is not empty."""
         return GroupedSums(input=self.view, keys=tuple(axis.column for axis in self.axes), summands=(Count(),))
 
 
@@ -80,7 +81,7 @@ def occupied(plan: GroupedSums, axes: Sequence[Axis], context: Context) -> Fille
 
 
 class Blocks(Frozen):
-    """For every block, integer queries of the marginal over its axes, each answer with independent noise of the block's scale.
+    """For every block, integer queries on the marginal over its axes; each answer gets independent noise of the block's scale.
 
     With `line`, all cells are one axis, the last column's values changing fastest.
 
@@ -113,7 +114,7 @@ class Blocks(Frozen):
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """How many values each axis of the blocks has."""
+        """The number of values of each axis of the blocks."""
         sizes = tuple(axis.size for axis in self.axes)
         return (math.prod(sizes),) if self.line else sizes
 
@@ -139,7 +140,7 @@ class Blocks(Frozen):
         return pure(moved * worst) if self.noise == "laplace" else concentrated(moved * moved * worst / 2)
 
     def release(self, context: Context, certificate: Certificate) -> Blocked:
-        """Read the cells that have rows once, and for each block apply its matrix, from which the cost is computed too, to their
+        """Read the non-empty cells once, and for each block apply its matrix, from which the cost is computed too, to their
         marginal."""
         filled = occupied(self.cells, self.axes, context)
         draw = context.noise.laplace if self.noise == "laplace" else context.noise.gaussian
@@ -153,7 +154,7 @@ class Blocks(Frozen):
 
 
 class Blocked(Frozen):
-    """For each block its noisy answers, the last matrix's rows changing fastest."""
+    """For each block, its noisy answers, with the last matrix's rows changing fastest."""
 
     answers: tuple[tuple[int, ...], ...]
 

@@ -1,4 +1,4 @@
-"""A tree of boxes that is finer where rows are, and the counts of its leaves: PrivTree."""
+"""A tree of boxes that is finer where there are more rows, and the counts of its leaves: PrivTree."""
 
 from __future__ import annotations
 
@@ -85,8 +85,8 @@ class Tree(Frozen):
         return tree_cost(moved, self.scale, self.decay) + self.leaf.cost(Sensitivity(l1=moved, l2=moved))
 
     def release(self, context: Context, certificate: Certificate) -> Leaves:
-        """See `Tree`. Cells are ordered along a curve on which every box is an interval, so that its count is the difference of
-        two cumulative sums."""
+        """Release the leaves; see `Tree`. Cells are ordered along a curve on which every box is an interval, so that its count is
+        the difference of two cumulative sums."""
         filled = read(self.cells, [axis.values for axis in self.axes], context, [axis.rest for axis in self.axes])
         filled = numbered(filled, [axis.numbers for axis in self.axes])
         ways, levels = len(self.axes), max(height(size) for size in filled.sizes)
@@ -115,7 +115,8 @@ class Tree(Frozen):
 
 
 class Leaves(Frozen):
-    """Disjoint boxes that cover all cells, their first places and the places after their last along each axis; and counts."""
+    """Disjoint boxes that cover all cells, given along each axis by their first place and the place after their last; and their
+    counts."""
 
     lows: tuple[tuple[int, ...], ...]
     highs: tuple[tuple[int, ...], ...]
@@ -126,7 +127,7 @@ Integers = NDArray[np.int64]
 
 
 class Curve:
-    """Counts along the curve that takes the bits of all axes in turn, the highest first."""
+    """Counts along the curve that interleaves the bits of all axes, highest bits first."""
 
     def __init__(self, filled: Filled, levels: int) -> None:
         self._sizes, self._levels = filled.sizes, levels
@@ -135,7 +136,7 @@ class Curve:
         self._places, self._upto = places[order], np.append(0, np.cumsum(filled.sums[order]))
 
     def counts(self, boxes: Integers, rest: int) -> Integers:
-        """The rows in each box, an interval of 2^rest cells."""
+        """The number of rows in each box, which is an interval of 2^rest cells."""
         first, after = (np.searchsorted(self._places, end << rest) for end in (boxes, boxes + 1))
         return np.asarray(self._upto[after] - self._upto[first])
 

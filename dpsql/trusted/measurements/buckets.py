@@ -27,7 +27,7 @@ FARTHEST = 2**80  # the largest log-prior, in units of the sum
 
 
 class Numbered(Frozen):
-    """A column of the view, its values, and for each value the number of the place where it is counted; OUTSIDE for none.
+    """A column of the view, its values, and for each value the number of the place that counts it; OUTSIDE for none.
 
     Rows with unlisted values are counted with the value at index `rest`, or nowhere if that is None. A row's place is a function
     of the row alone.
@@ -42,7 +42,7 @@ class Numbered(Frozen):
         yield different(zip(self.values)), "each value of an axis must be listed once"
         yield self.rest is None or self.rest < len(self.values), "the rest is counted with one of the values"
         yield len(self.values) == len(self.numbers), "every value needs a number"
-        yield 1 <= self.size <= len(self.values), "one value or more is counted, in no more places than there are values"
+        yield 1 <= self.size <= len(self.values), "at least one value must be counted, in at most one place per value"
 
     @property
     def size(self) -> int:
@@ -116,7 +116,7 @@ def height(places: int) -> int:
 
 
 class Buckets(Frozen):
-    """Where each bucket ends, in order; the last one ends at the number of places."""
+    """The end of each bucket, in order; the last one is the number of places."""
 
     ends: tuple[int, ...]
 
@@ -128,7 +128,8 @@ class Buckets(Frozen):
 
 
 def deviations(sums: Exact, width: int) -> list[int]:
-    """For each block of `width` places the least sum of |x - t|: the sum of the larger half less the sum of the smaller half."""
+    """For each block of `width` places, the least sum of |x - t|, which is the sum of the larger half minus the sum of the
+    smaller half."""
     full = len(sums) // width * width
     found = _from_median(np.sort(sums[:full].reshape(-1, width), axis=1)) if full else []
     return found + (_from_median(np.sort(sums[None, full:], axis=1)) if full < len(sums) else [])

@@ -1,4 +1,4 @@
-"""The column that depends most on some others, and on which: the choice of the next node of a Bayesian network."""
+"""The choice of the next node of a Bayesian network: the column that depends most on some others, together with these."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class ProductDistance(Frozen):
 
 
 class ConvexInformation(Frozen):
-    """What parents tell about their child, by a convex function f of counts:
+    """The information of parents about their child, measured by a convex function f of counts:
 
         sum over x and p of f(c(x, p)) - sum over p of f(c(p)),    f(c) = sum over the kinks t of max(c - t, 0).
 
@@ -86,7 +86,7 @@ class ConvexInformation(Frozen):
     kinks: tuple[Annotated[int, NumberRange(least=0, most=MOST_SCORE)], ...]
 
     def assumptions(self) -> Assumptions:
-        yield 1 <= len(self.kinks) <= MOST_KINKS, f"a convex function has 1 to {MOST_KINKS} kinks"
+        yield 1 <= len(self.kinks) <= MOST_KINKS, f"a convex function must have 1 to {MOST_KINKS} kinks"
         yield all(before <= later for before, later in pairwise(self.kinks)), "kinks must be in order"
 
     def apart(self) -> int:

@@ -1,4 +1,4 @@
-"""The counts of a table that are farthest from what a model expects of them: the choice of single queries."""
+"""The choice of single queries: the counts of a table that are farthest from a model's expectation."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ MOST_DRAWS = 1000
 
 
 class FarthestCount(Frozen, OfCells):
-    """Cells of several marginals, likely ones whose counts are far from the expected ones: the exponential mechanism.
+    """Cells of several marginals whose counts are likely to be far from the expected ones: the exponential mechanism.
 
     marginals   for each marginal the places of its axes
     expected    for each marginal a public number for each cell, the last axis changing first
     multiplier  what counts are multiplied by: the number of expected counts added up, or what they are rounded to a part of
     draws       how many cells are drawn, independently of each other, from the same scores
 
-    Each cell c is there twice, with the sign + and with the sign -, and is drawn with probability proportional to exp(s / scale):
+    Each cell c can be drawn with the sign + and with the sign -, in each case with probability proportional to exp(s / scale):
 
         s(c, +) = multiplier * count(c) - expected(c),      s(c, -) = -s(c, +).
 
@@ -39,13 +39,14 @@ class FarthestCount(Frozen, OfCells):
     the cell alone. DualQuery adds up what its rounds expected, and takes the sign as well.
 
     Cost. The cell of a row in a marginal is a function of the row alone, so an entity of k rows that comes raises some counts,
-    each by at most k, and lowers none; one that goes lowers them so. Scores of one sign move by 0 to D = k multiplier, and those
-    of the other by -D to 0; expected numbers and the multiplier are public. So differences of scores change by at most 2 D, as
-    `noise.choice` needs, and do so where a count moves by k: one sign would halve that, both do not. Distances from the best
-    score are cut off at a public number C: max(s, best - C) moves by no more than the scores do, as the best score does not
-    either, and subtracting the best score from all of them does not change the draw. What is left is small enough for floats to
-    hold it exactly. Blocks of candidates are drawn before the candidates in them, which adds `BLOCK_ROUNDING`
-    (`noise.choice.exponential`). The draws are independent given the rows, so their costs add up.
+    each by at most k, and lowers none; if it goes, it lowers them in the same way. Scores of one sign move by 0 to D = k
+    multiplier, and those of the other by -D to 0; expected numbers and the multiplier are public. So differences of scores
+    change by at most 2 D, as `noise.choice` needs, and by just that if a count moves by k: with one sign alone it would be
+    half of that, but not with both. Distances from the best score are cut off at a public number C: max(s, best - C) moves by
+    no more than the scores do, as the best score does not either, and subtracting the best score from all of them does not
+    change the draw. What is left is small enough for floats to hold it exactly. Blocks of candidates are drawn before the
+    candidates in them, which adds `BLOCK_ROUNDING` (`noise.choice.exponential`). The draws are independent given the rows, so
+    their costs add up.
 
     The cells that have rows are read once per statement, as by `FarthestMarginal`.
 
@@ -63,7 +64,7 @@ class FarthestCount(Frozen, OfCells):
 
     def assumptions(self) -> Assumptions:
         yield from are_candidates(self.axes, self.marginals, self.expected)
-        yield sum(map(len, self.expected)) <= LARGEST, f"a choice is among at most {LARGEST} cells"
+        yield sum(map(len, self.expected)) <= LARGEST, f"a choice must be among at most {LARGEST} cells"
 
     def cost(self, certificate: Certificate) -> Cost:
         if certificate.below.public:
@@ -88,7 +89,7 @@ class FarthestCount(Frozen, OfCells):
         return FarthestCounts(cells=tuple(found))
 
     def _above(self, counted: MarginalTables) -> Exact:
-        """By how much every count, multiplied, is above the expected number: exact integers, in 64 bits where they fit."""
+        """The amount by which every multiplied count exceeds the expected number: exact integers, in 64 bits if they fit."""
         most = max(max(map(abs, numbers)) for numbers in self.expected)
         kind = np.int64 if self.multiplier * counted.filled.total + most < WORDS else object
         return np.concatenate([self.multiplier * counted.table(places).astype(kind, copy=False) - np.array(numbers, dtype=kind)
@@ -96,7 +97,7 @@ class FarthestCount(Frozen, OfCells):
 
 
 class FarCell(Frozen):
-    """A chosen cell: the place of its marginal, its own place in it, and the sign of the score, which is 1 or -1."""
+    """A chosen cell: the index of its marginal, its own index in it, and the sign of the score, which is 1 or -1."""
 
     marginal: int
     cell: int
@@ -104,6 +105,6 @@ class FarCell(Frozen):
 
 
 class FarthestCounts(Frozen):
-    """The chosen cells, one for each draw."""
+    """The chosen cells, one per draw."""
 
     cells: tuple[FarCell, ...]

@@ -1,4 +1,4 @@
-"""The marginal of a table that is farthest from what a model expects of it: the choice of what to measure next."""
+"""The choice of the next marginal to measure: the one that is farthest from a model's expectation."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from dpsql.trusted.plan.node import Node
 
 
 class FarthestMarginal(Frozen, OfCells):
-    """The place of one of several marginals, likely one whose counts are far from the expected ones: the exponential mechanism.
+    """The index of one of several marginals whose counts are likely to be far from the expected ones: the exponential
+    mechanism.
 
     marginals  for each candidate the places of its axes
     expected   for each candidate the expected count of each cell, the last axis changing first; in units of 1 / grain rows
@@ -54,7 +55,7 @@ class FarthestMarginal(Frozen, OfCells):
 
     def assumptions(self) -> Assumptions:
         yield from are_candidates(self.axes, self.marginals, self.expected)
-        yield 0 not in self.weights, "a candidate without a weight has no score"
+        yield 0 not in self.weights, "the weight of a candidate must not be 0"
         yield len(self.marginals) == len(self.weights) == len(self.penalties), "every candidate needs a weight and a penalty"
 
     def cost(self, certificate: Certificate) -> Cost:
@@ -72,7 +73,7 @@ class FarthestMarginal(Frozen, OfCells):
 
 
 class Farthest(Frozen):
-    """The place of the chosen marginal among the candidates."""
+    """The index of the chosen marginal among the candidates."""
 
     place: int
 

@@ -1,4 +1,4 @@
-"""How far answers are from leaving their intervals: the basis of the private deciders."""
+"""The distance of answers from leaving their intervals, on which the private deciders are based."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ FARTHEST_END = SATURATION // 2  # of intervals for listed values, so that no end
 
 
 class Form(Frozen):
-    """One end of an interval, which the answer of cell g respects where `sign` * (total of summand `at`) + `constants[g]` is
-    1 or more."""
+    """One end of an interval. The answer of cell g respects it if `sign` * (total of summand `at`) + `constants[g]` is at least
+    1."""
 
     at: Natural
     sign: Literal[1, -1]
@@ -45,7 +45,7 @@ class Form(Frozen):
 
 
 class Within(Frozen):
-    """Whether the answers of all cells lie within their intervals: all `forms` are 1 or more in every cell.
+    """Whether the answers of all cells are within their intervals: all `forms` are at least 1 in every cell.
 
     With `exact` the forms must be the two ends for one sum without groups, whose flip distance is then computed from its values.
     """
@@ -58,15 +58,15 @@ class Within(Frozen):
     def assumptions(self) -> Assumptions:
         parts, cells = self.plan.summands, len(self.cells)
         yield cells and are_cells(self.cells, self.plan.keys), DIFFERENT_CELLS
-        yield {*map(type, parts)} <= {Count, GridSum}, "forms must be of counts or of sums of one number per row"
-        yield self.forms, "a test has one form or more"
+        yield {*map(type, parts)} <= {Count, GridSum}, "forms must refer to counts, or to sums of one number per row"
+        yield self.forms, "a test needs at least one form"
         fit = all(form.at < len(parts) and len(form.constants) == cells for form in self.forms)
         yield fit, "a form needs a summand, and a constant for each cell"
         if self.exact:
             low, high = self.forms if len(self.forms) == 2 else (self.forms[0],) * 2
             low, high = (low, high) if low.sign == 1 else (high, low)
             ends = (low.sign, high.sign, low.at) == (1, -1, high.at) and type(parts[low.at]) is GridSum and not self.plan.keys
-            yield ends, "an exact test is of the two ends of one sum without groups"
+            yield ends, "an exact test needs the two ends of one sum without groups"
             (below,), (above,) = low.constants, high.constants
             yield 1 - below <= above, BOTH_ENDS
             yield max(abs(below), abs(above)) <= FARTHEST_END, "an end of the interval is too large"
@@ -79,8 +79,8 @@ class Within(Frozen):
                      for form, part in zip(self.forms, parts, strict=True))
 
     def sides(self, totals: Sequence[Sequence[int]], values: Callable[[Largest], Sequence[int]]) -> Sides:
-        """For each form and cell the slack: with d the number of rows to add or remove until its truth changes, d where it is
-        true and 1 - d where it is false, or a number nearer to the border between 1 and 0.
+        """For each form and cell, the slack: if d rows must be added or removed to change its truth, d if it is true and 1 - d
+        if it is false, or a number nearer to the border between 1 and 0.
 
         Write F for a form and l for the most that a row moves it. Then ceil(F / l) moves by at most 1 with a row, is 1 or more
         where F is, and is never further from the border than the flip distance. For a single sum that distance follows from the
@@ -103,7 +103,7 @@ class Within(Frozen):
         return plain
 
     def _exact(self, sign: int, number: int, slack: int, values: Callable[[Largest], Sequence[int]]) -> int:
-        """The slack of a form of one sum, no nearer to the border than `slack`."""
+        """The slack of a form of one sum, at least as far from the border as `slack`."""
         part = self.plan.summands[self.forms[0].at]
         if not isinstance(part, GridSum):
             raise TypeError("only the values of a sum can be listed")
@@ -119,7 +119,8 @@ class Within(Frozen):
 
 
 def fewest(need: int, come: int, leave: Iterable[int]) -> int:
-    """The fewest amounts that add up to `need`: `come` any number of times, and each of the decreasing `leave` once."""
+    """The fewest amounts that add up to `need`: `come` any number of times, and each of the decreasing amounts `leave` at most
+    once."""
     many = 0
     for amount in leave:
         if need <= 0 or amount <= come:
@@ -152,7 +153,7 @@ class DistinctWithin(Frozen):
         return (1, -1)
 
     def sides(self, counts: Sequence[Mapping[int, int]]) -> Sides:
-        """The slacks of both ends, in rows, where `counts[cell][n]` values have n rows each."""
+        """The slacks of both ends, in rows; `counts[cell][n]` is the number of values that have n rows each."""
         low, high = [], []
         for g, found in enumerate(counts):
             many = sum(found.values())
@@ -204,7 +205,7 @@ Sides: TypeAlias = Sequence[Sequence[int]]
 
 
 def slack_of(sides: Sides, rows: int) -> int:
-    """The slack of all cells and sides together, where an entity moves at most `rows` rows; see `NoisyFlipDistance`."""
+    """The slack of all cells and sides together, if an entity moves at most `rows` rows; see `NoisyFlipDistance`."""
     cells = [min(slacks) for slacks in zip(*sides, strict=True)]
     inside: int = min(cells)
     here: int = inside if inside >= 1 else 1 - sum(max(0, 1 - cell) for cell in cells)
@@ -212,7 +213,8 @@ def slack_of(sides: Sides, rows: int) -> int:
 
 
 class NoisyFlipDistance(Frozen):
-    """The slack of every test, or with `together` the least one, plus noise: 1 or more if the test is true, else 0 or less.
+    """The slack of every test, or with `together` the least one, plus noise. The slack is at least 1 if the test is true,
+    otherwise at most 0.
 
     The slack is about the number of entities to add or remove until the truth changes. *Cost.* A row of cell g moves each side of
     its interval by at most 1 (`Within`, `DistinctWithin`), and hence their minimum s_g. Let S = min s_g where that is 1 or more,
@@ -236,7 +238,7 @@ class NoisyFlipDistance(Frozen):
     together: bool = False
 
     def assumptions(self) -> Assumptions:
-        yield 1 <= len(self.tests) <= MOST_TESTS, f"slacks are those of 1 to {MOST_TESTS} tests"
+        yield 1 <= len(self.tests) <= MOST_TESTS, f"there must be 1 to {MOST_TESTS} tests"
         yield fits_a_word(self.noise), TOO_WIDE
 
     @property
@@ -301,7 +303,7 @@ def _conditions(test: Within) -> list[Known]:
 
 
 def _meant(plan: GroupedSums, when: str | None) -> Expr | None:
-    """The condition of a summand over the relation of which the plan's input is a projection; None for all rows."""
+    """The condition of a summand, in terms of the relation that the plan's input projects; None for all rows."""
     if when is None:
         return None
     if type(plan.input) is Project:
@@ -332,7 +334,7 @@ class FlipDistances(Frozen):
 
 
 def read(tests: Sequence[Test], context: Context) -> list[Sides]:
-    """The slacks of each side of every test. A plan that several tests share is read once, as their cost assumes."""
+    """The slacks of each side of every test. A plan that several tests share is read only once, as their cost assumes."""
     columns: dict[int, Sequence[np.ma.MaskedArray[Any, Any]]] = {}
     found: list[Sides] = []
 
@@ -355,7 +357,7 @@ def read(tests: Sequence[Test], context: Context) -> list[Sides]:
 
 
 def _counts(test: DistinctWithin, context: Context) -> list[dict[int, int]]:
-    """For each cell, how many values have n rows each, by n."""
+    """For each cell and number n, the number of values with n rows each."""
     found: list[dict[int, int]] = [{} for _ in test.cells]
     place = {cell_of(cell): at for at, cell in enumerate(test.cells)}
     for *cell, rows, values in context.rows(test.plan):

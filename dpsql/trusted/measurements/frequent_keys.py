@@ -14,8 +14,8 @@ from dpsql.trusted.plan.operators.summands import Count
 
 
 class Keys(Frozen, OfOnePlan):
-    """The keys of a GROUP BY that enough entities have. The plan counts the entities that have each key or, where rows depend
-    on several entities, the rows.
+    """The keys of a GROUP BY that enough entities have. The plan counts the entities with each key or, if rows depend on
+    several entities, the rows.
 
     Cost: let c be the certificate's stability. If an entity's rows have different keys, it adds one to the counts of at most c
     keys; else it changes the counts by c in total. The key rules give the cost of either.
@@ -44,7 +44,7 @@ class Keys(Frozen, OfOnePlan):
 
 
 class FrequentKeys(Frozen):
-    """The keys that may be shown, in canonical order, and the noisy count by which each was selected."""
+    """The keys that may be shown, in canonical order, and the noisy count that selected each."""
 
     keys: Cells
     counts: tuple[int, ...]

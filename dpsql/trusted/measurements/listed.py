@@ -9,18 +9,18 @@ from dpsql.trusted.plan.operators.summands import Count, GridSum
 
 
 class OfColumn(Protocol):
-    """An axis: a column of the view, with the values that are listed of it."""
+    """An axis: a column of the view, with its listed values."""
 
     @property
     def column(self) -> str: ...
 
 
 def are_axes(axes: Iterable[OfColumn]) -> bool:
-    """Whether axes are of different columns."""
+    """Whether all axes are different columns."""
     columns = [axis.column for axis in axes]
     return len({*columns}) == len(columns)
 
 
 def adds_one_number(summand: Count | GridSum) -> bool:
-    """Whether every row adds one number to a summand: the certificate bounds a single total."""
+    """Whether every row adds one number to a summand, so that the certificate bounds a single total."""
     return summand.when is None

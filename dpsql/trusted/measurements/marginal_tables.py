@@ -18,20 +18,20 @@ Places = tuple[Natural, ...]  # of the axes of a marginal, in the order of its o
 
 
 class MarginalTables(Frozen, kw_only=False):
-    """The cells that have rows, and the marginals that were asked for so far."""
+    """The non-empty cells, and the marginals requested so far."""
 
     filled: Filled
     tables: dict[Places, Exact] = field(default_factory=dict)
 
     def table(self, places: Places) -> Exact:
-        """The counts of a marginal, as a vector; the last axis changes first."""
+        """The counts of a marginal as a vector, with the last axis changing fastest."""
         if places not in self.tables:
             self.tables[places] = self.filled.marginal(places).reshape(-1)
         return self.tables[places]
 
 
 def marginal_tables(plan: GroupedSums, axes: tuple[Axis, ...], context: Context) -> MarginalTables:
-    """The exact counts, read anew only where another view or other axes were asked for last."""
+    """The exact counts; they are read again only if another view or other axes were used last."""
     asked = (plan, axes)
     if context.last.asked != asked:
         context.last.found = MarginalTables(occupied(plan, axes, context))
@@ -52,5 +52,5 @@ def are_candidates(axes: Sequence[Axis], marginals: Sequence[Places], expected: 
     yield all(axis.size for axis in axes), "every axis needs a value"
     yield len(marginals) == len(expected) > 0, "every candidate needs expected counts"
     for places, counts in zip(marginals, expected, strict=True):
-        yield are_places(places, axes), f"a candidate is a list of different axes, and has {LARGEST} cells at most"
-        yield len(counts) == math.prod(axes[place].size for place in places), "a count is expected of every cell of a candidate"
+        yield are_places(places, axes), f"a candidate must be a list of different axes with at most {LARGEST} cells"
+        yield len(counts) == math.prod(axes[place].size for place in places), "every cell of a candidate needs an expected count"

@@ -48,6 +48,6 @@ class NoisySums(Frozen, OfOnePlan):
 
 
 class MeasuredSums(Frozen):
-    """For each summand and component the noisy integers, one for each cell."""
+    """For each summand and component, the noisy integers, one per cell."""
 
     totals: tuple[tuple[tuple[int, ...], ...], ...]

@@ -1,4 +1,5 @@
-"""Private multiplicative weights: which counts are far from those of a public model, asked over many statements for one price.
+"""Private multiplicative weights: many statements ask which counts are far from those of a public model, for one price in
+total.
 
 A model is opened once, for the price of a number of updates, and then asked for counts in any number of statements. Each count is
 compared with what the model expects, and only where they are far apart is its noisy value released: that is an update. The
@@ -87,7 +88,7 @@ class Opening(Frozen):
         """Nothing."""
 
     def opened(self, certificate: Certificate) -> Opened:
-        """What was paid for."""
+        """The payment for the model."""
         return Opened(moved=certificate.l1, adds=bool(certificate.below.owners), updates=self.updates, limit=self.scale_limit,
                       query=self.scale_query, gaussian=type(self.noise) is DiscreteGaussian, noise=spread_of(self.noise))
 
@@ -117,7 +118,7 @@ class Opened(Frozen):
 
 
 class Progress(Frozen):
-    """How many updates were made or lost before a comparison, and the secret noise of each side that it uses."""
+    """The number of updates made or lost before a comparison, and the secret noise that it uses on each side."""
 
     used: int
     shared: tuple[int, int]
@@ -127,7 +128,7 @@ class Progress(Frozen):
         return json.dumps(asdict(self))
 
     def after(self, answer: str | None) -> Progress | None:
-        """The progress of the next comparison, which shares the noise unless an update was made, or may have been: then None."""
+        """The progress of the next comparison, which shares the noise; None if an update was made, or may have been made."""
         return self if answer is not None and json.loads(answer)["count"] is None else None
 
 
@@ -138,7 +139,7 @@ def begun(used: int, opened: Opened, source: Source) -> Progress:
 
 
 class Comparisons(Frozen, OfCells):
-    """Counts of groups of cells, compared one after the other with what a model expects of them, up to the first that is far off.
+    """Counts of groups of cells, compared one by one with a model's expectation, up to the first that is far off.
 
     axes      the columns of the view that groups depend on, with their values
     groups    for each cell of these axes the group that it belongs to, NOWHERE for none; the last axis changes first
@@ -164,12 +165,12 @@ class Comparisons(Frozen, OfCells):
         yield self.expected and max(self.groups, default=-1) < len(self.expected), "each group needs an expected count"
 
     def check(self, certificate: Certificate, opened: Opened) -> None:
-        """Raises ValueError if these counts are not those that were paid for."""
+        """Raises ValueError if these counts exceed what was paid for."""
         if certificate.l1 > opened.moved or (opened.adds and not certificate.below.owners):
-            raise ValueError("these counts move farther than those that were paid for")
+            raise ValueError("these counts can change more than those that were paid for")
 
     def release(self, context: Context, certificate: Certificate, opened: Opened, shared: tuple[int, int]) -> ComparisonResult:
-        """How many groups come before the first that is far off, and the noisy count of that one."""
+        """The number of groups before the first that is far off, and the noisy count of that one."""
         filled = occupied(self.plan, self.axes, context)
         table = filled.marginal(range(len(self.axes))).reshape(-1)
         counts = np.zeros(len(self.expected) + 1, dtype=table.dtype)
@@ -183,7 +184,8 @@ class Comparisons(Frozen, OfCells):
 
 
 class ComparisonResult(Frozen):
-    """How many groups are near what was expected, in order, and the noisy count of the one after them; None if there is none."""
+    """The number of groups, in order, that are near the expected counts, and the noisy count of the next one; None if there is
+    none."""
 
     near: int
     count: int | None

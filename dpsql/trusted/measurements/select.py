@@ -24,14 +24,14 @@ MOST_FLIPPED = 2**17  # values of a segment that permute-and-flip tries one by o
 
 
 class Target(Frozen):
-    """A rank sought among the n values of a segment: `fraction` * n + `offset` values lie below it."""
+    """A target rank among the n values of a segment: `fraction` * n + `offset` values are below it."""
 
     fraction: Annotated[Fraction, NumberRange(least=0, most=1)]
     offset: Word = 0
 
 
 class Segment(Frozen):
-    """Grid values low <= v <= high of one cell, and the rank sought among the values there.
+    """Grid values low <= v <= high of one cell, and the target rank among the values there.
 
     below, above  the penalty for each row too many below a value, and for each row too many above it
     """
@@ -76,7 +76,7 @@ class Select(Frozen, OfOnePlan):
 
     def assumptions(self) -> Assumptions:
         yield are_cells(self.cells, self.plan.keys), "cells must be different, each with a value for every key"
-        yield len(self.segments) == len(self.cells) and any(self.segments), "segments are listed for every cell"
+        yield len(self.segments) == len(self.cells) and any(self.segments), "every cell needs its segments"
         for segments in self.segments:
             ordered = sorted(segments, key=lambda segment: segment.low)
             yield all(a.high < b.low for a, b in pairwise(ordered)), "segments of a cell overlap"
@@ -86,7 +86,7 @@ class Select(Frozen, OfOnePlan):
         if certificate.below.public:
             return FREE
         rows = certificate.rows
-        worst = max(apart(each.target, each.below, each.above) for segments in self.segments for each in segments)
+        worst = max(score_change(each.target, each.below, each.above) for segments in self.segments for each in segments)
         return choice_cost(rows * worst, self.scale, flip=self.flip, rounding=rows * ROUNDING)
 
     def release(self, context: Context, certificate: Certificate) -> Selected:
@@ -98,14 +98,14 @@ class Select(Frozen, OfOnePlan):
             for values, segments in each(zip(ranked, self.segments, strict=True))))
 
 
-def apart(target: Target, below: int = 1, above: int = 1) -> int:
+def score_change(target: Target, below: int = 1, above: int = 1) -> int:
     """How much one row can change the difference between two integer scores of a segment; see `Select`."""
     a, rest = target.fraction.numerator, target.fraction.denominator - target.fraction.numerator
     return max(below * rest, above * a) + max(below * a, above * rest)
 
 
 class Selected(Frozen):
-    """For each cell the chosen grid value of each segment."""
+    """For each cell, the chosen grid value of each segment."""
 
     values: tuple[tuple[int, ...], ...]
 
@@ -148,7 +148,7 @@ def cap_of(segment: Segment, scale: float) -> int:
 
 
 def excess(distance: Integers, segment: Segment, scale: float) -> tuple[Integers, int]:
-    """By how much the distance of each value exceeds the least one, capped; and the cap.
+    """The amount by which the distance of each value exceeds the least one, capped; and the cap.
 
     All values beyond the cap together have a probability below 2^-60. The cap is the least distance plus a public number, and
     the least distance moves no more than any distance does; so capped distances move no more either. Subtracting the same

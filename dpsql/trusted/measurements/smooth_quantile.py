@@ -22,7 +22,8 @@ from dpsql.trusted.stopping import each
 
 
 class Smooth(Frozen, OfOnePlan):
-    """For each cell a quantile of the ranks plus Laplace noise scaled to its smooth sensitivity, and a noisy size of that noise.
+    """For each cell, a quantile of the ranks plus Laplace noise scaled to its smooth sensitivity, and a noisy size of that
+    noise.
 
     With S the beta-smooth upper bound on the local sensitivity of the quantile (Nissim, Raskhodnikova and Smith 2007), for
     neighbours that differ in one entity of at most k rows, integer noise Z with probability proportional to exp(-|z| / t),
@@ -72,7 +73,7 @@ class Smooth(Frozen, OfOnePlan):
 
 
 class Smoothed(Frozen):
-    """For each cell the noisy grid value and the noisy number floor(ln S / beta)."""
+    """For each cell, the noisy grid value and the noisy number floor(ln S / beta)."""
 
     values: tuple[int, ...]
     sizes: tuple[int, ...]

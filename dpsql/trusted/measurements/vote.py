@@ -19,7 +19,8 @@ MOST_VOTES = 2**31  # the largest score, so that floats hold its multiples
 
 
 class Vote(Frozen, OfOnePlan):
-    """Yes with log-odds v / (k `scale`), v = min(n - low, high - n) for a count n, clamped to ±`most`, and k rows of an entity.
+    """Yes with log-odds v / (k `scale`), where v = min(n - low, high - n) for a count n, clamped to ±`most`, and k is the
+    number of rows of an entity.
 
     With `blunt`, v is 1/2 strictly inside the interval and -1/2 elsewhere.
 

@@ -32,8 +32,8 @@ BLOCK_ROUNDING = Fraction(1, 2**37)  # what drawing blocks before their candidat
 
 
 def choice_cost(apart: int, scale: float, *, flip: bool, rounding: Fraction = Fraction(0)) -> Cost:
-    """The cost of one choice among scores whose differences change by at most `apart`; `rounding` bounds the
-    privacy loss that inexact weights add to the exponential mechanism."""
+    """The cost of one choice among scores whose differences change by at most `apart`. `rounding` bounds the privacy loss that
+    inexact weights add to the exponential mechanism."""
     epsilon = Fraction(apart) / Fraction(scale)
     if flip:
         return pure(epsilon)
@@ -71,8 +71,8 @@ def exponential(scores: NDArray[np.float64], scale: float, source: Source) -> in
 
 
 def likely_best(scores: Sequence[int], scale: float, source: Source) -> int:
-    """An index with probability proportional to exp(score / scale), but that no score counts as lower than the best one by more
-    than a public number C, at which chances are below any that is ever drawn.
+    """An index with probability proportional to exp(score / scale), where scores more than a public number C below the best
+    one count as C below it. At C, chances are below any that is ever drawn.
 
     Proof. Differences of scores change by at most D if and only if all scores move within a range [a, a + D]. Then the best one
     does, so best - C does, and so does the larger of that and any score. Subtracting the best from all of them changes nothing of
@@ -106,7 +106,7 @@ class Refined(Protocol):
         ...
 
     def refine_towards(self, i: int) -> None:
-        """Raise one of the bounds on which the lower bound of s_i rests."""
+        """Raise one of the bounds that determine the lower bound of s_i."""
         ...
 
 

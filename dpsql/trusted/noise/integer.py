@@ -55,7 +55,7 @@ class DiscreteGaussian(Frozen):
 Noise: TypeAlias = DiscreteLaplace | DiscreteGaussian
 
 
-TOO_WIDE = "noise that is drawn by itself must fit into 64 bits"
+TOO_WIDE = "noise that is drawn on its own must fit into 64 bits"
 
 
 def spread_of(noise: Noise) -> float:
@@ -68,8 +68,8 @@ def spread_of(noise: Noise) -> float:
 
 
 def fits_a_word(noise: Noise) -> bool:
-    """Whether noise that is drawn by itself fits into 64 bits. Held within them, it would show the number that it is added to
-    later. Noise that is added as it is drawn may be wider: only the sum is held within 64 bits, which is post-processing."""
+    """Whether noise drawn on its own fits into 64 bits. If it was clamped to them, it would reveal the number that it is added to
+    later. Noise that is added as it is drawn may be wider: only the sum is clamped to 64 bits, which is post-processing."""
     return spread_of(noise) <= WIDEST
 
 
@@ -83,5 +83,5 @@ def added(exact: Sequence[int], noise: Noise, source: Source) -> list[int]:
 
 
 def drawn(noise: Noise, source: Source) -> int:
-    """Noise by itself, to be added to an integer that may exceed 64 bits."""
+    """Noise on its own, to be added to an integer that may exceed 64 bits."""
     return added([0], noise, source)[0]

@@ -67,14 +67,14 @@ def gaussian(values: NDArray[np.int64], sigma: float) -> NDArray[np.int64]:
 
 
 def _shift(scale: float) -> int:
-    """Raises ValueError for a scale that is not covered."""
+    """The shift for a scale. Raises ValueError for a scale that is not supported."""
     if not 0 < scale <= LARGEST:
-        raise ValueError("a scale of noise that is drawn in bulk is above 0 and fits into 64 bits")
+        raise ValueError("the scale of noise drawn in bulk must be above 0 and fit into 64 bits")
     return (int(scale) >> BLOCKS).bit_length()
 
 
 def _added(values: NDArray[np.int64], law: NoiseLaw) -> NDArray[np.int64]:
-    """The sum is wrong, as it is taken modulo 2^64, where its sign differs from the signs of both numbers."""
+    """The sum is computed modulo 2^64, so it is wrong where its sign differs from the signs of both numbers."""
     noise = drawn(law, len(values))
     if noise.dtype == object:
         return np.asarray(np.clip(values.astype(object) + noise, LEAST, MOST), dtype=np.int64)
@@ -94,7 +94,7 @@ def drawn(law: NoiseLaw, count: int) -> NDArray[Any]:
 
 
 def _accepted(law: NoiseLaw, count: int) -> NDArray[Any]:
-    """The noise of those of so many proposals that are accepted."""
+    """The noise of the accepted ones among `count` proposals."""
     first, second = _blocks(law, count) << law.shift, words(count)
     place = (second >> np.uint64(WORD - law.shift)).astype(np.int64) if law.shift else np.zeros(count, dtype=np.int64)
     size, negative = first + place, (second & np.uint64(1)).astype(np.bool_)
@@ -106,7 +106,7 @@ def _accepted(law: NoiseLaw, count: int) -> NDArray[Any]:
 
 
 def words(count: int) -> NDArray[np.uint64]:
-    """Independent uniform numbers of 64 bits."""
+    """Independent uniform 64-bit numbers."""
     return np.frombuffer(os.urandom(WORD // 8 * count), dtype=np.uint64)
 
 
@@ -219,7 +219,7 @@ def exponential(x: Fraction, bits: int) -> tuple[int, int]:
 
 
 def _coins(law: NoiseLaw, first: NDArray[Any], place: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """For each proposal whether it is accepted: with probability exp(f(first) - f(first + place))."""
+    """Whether each proposal is accepted, with probability exp(f(first) - f(first + place))."""
     begun, twice = words(len(first)), (2 * first + place).astype(np.float64)
     exponent = place.astype(np.float64) * (float(law.linear) + float(law.square) * twice)
     v = begun.astype(np.float64) * 2.0**-WORD

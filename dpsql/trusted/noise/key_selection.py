@@ -14,8 +14,8 @@ from dpsql.trusted.noise.source import Source
 
 
 class TruncatedGeometric(Frozen):
-    """Show a key that n entities have, together with n + z, where n + z > `reach`: z is discrete Laplace noise of scale 1 /
-    epsilon, conditioned on |z| <= reach, and reach is the least with P(z = reach) <= delta.
+    """Show a key of n entities, together with n + z, if n + z > `reach`: z is discrete Laplace noise of scale 1 / epsilon,
+    conditioned on |z| <= reach, and reach is the least number with P(z = reach) <= delta.
 
     Proof that this is (epsilon, delta)-DP for one key. The outcome for n entities with z is the outcome for n + 1 with z - 1.
     Every z but -reach has such a counterpart, and their probabilities differ by a factor of e^epsilon at most; so the
@@ -66,7 +66,7 @@ class TruncatedGeometric(Frozen):
 
 
 class GaussianThreshold(Frozen):
-    """Show a key where its number of entities plus discrete Gaussian noise reaches `threshold`, with that sum.
+    """Show a key if its number of entities plus discrete Gaussian noise reaches `threshold`, together with that sum.
 
     Cost for an entity with c keys: rho = c / (2 sigma^2) for keys that other entities have too. A key that only this entity has
     is shown with probability P(1 + Z >= threshold) at most, which is P(N(0, sigma^2) >= threshold - 2) at most (Canonne, Kamath
@@ -89,7 +89,7 @@ KeyRule: TypeAlias = TruncatedGeometric | GaussianThreshold
 
 
 def shown(counts: Sequence[int], rule: KeyRule, source: Source) -> list[int | None]:
-    """The outcome of the rule for the key of each count: a noisy count, or None. Keys that nobody has are not shown."""
+    """The outcome of the rule for the key of each count: a noisy count, or None. Keys without entities are not shown."""
     match rule:
         case GaussianThreshold(sigma=sigma, threshold=threshold):
             told = [noisy if noisy >= threshold else None for noisy in source.gaussian(counts, sigma)]

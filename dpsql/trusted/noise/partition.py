@@ -30,13 +30,13 @@ from dpsql.trusted.noise.source import Source
 
 
 def partition_cost(steps: Fraction | int, scale: float) -> Cost:
-    """The cost where an entity changes the places by `steps` steps of 1."""
+    """The cost if an entity changes the places by a total of `steps` steps of 1."""
     return pure(2 * Fraction(steps) / Fraction(scale))
 
 
 def cheapest_partition(deviations: Sequence[Sequence[int]], log_priors: Sequence[int], places: int, scale: float,
                        source: Source) -> tuple[int, ...]:
-    """The ends of the buckets of the partition, given the deviations of the blocks of each height."""
+    """The ends of the buckets of the cheapest partition, given the deviations of the blocks of each height."""
     costs = [[number + noise + log_prior for number, noise in zip(here, source.laplace([0] * len(here), scale), strict=True)]
              for here, log_prior in zip(deviations, log_priors, strict=True)]
     return cheapest(costs, places)

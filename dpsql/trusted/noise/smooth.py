@@ -32,7 +32,7 @@ ROUNDING = 1e-11  # relative increase of beta that covers the rounding of bounds
 
 
 def laplace_beta(epsilon: float, delta: float) -> float:
-    """The largest beta for Laplace noise, less a margin for the rounding of S."""
+    """The largest beta for Laplace noise, minus a margin for the rounding of S."""
     return math.log1p(epsilon / (2 * math.log(2 / delta) + epsilon)) - ROUNDING
 
 

@@ -1,4 +1,4 @@
-"""Where randomness comes from. The kernel is given one source when it is created; a user can neither choose nor seed it.
+"""The sources of randomness. The kernel is given one source when it is created; a user can neither choose nor seed it.
 
 `Source` is the only part that a test may replace: `audit` has one that adds no noise, to compare with plain SQL.
 """
@@ -20,7 +20,7 @@ MANY = 256  # values from which on the sampler for many is faster, its tables in
 
 
 class Source(Protocol):
-    """The draws that the proofs of measurements refer to. All arguments and results are exact integers, except selection
+    """The draws to which the proofs of measurements refer. All arguments and results are exact integers, except selection
     weights."""
 
     def laplace(self, values: Sequence[int], scale: float) -> list[int]:
@@ -53,8 +53,8 @@ class Source(Protocol):
 
 
 class Secure:
-    """The source of noise of every answer: exact samplers on the operating system's randomness. They are OpenDP's where it has
-    one, and `inverse_cdf` for many values at once.
+    """The source of noise of every answer: exact samplers that use the operating system's randomness. They are OpenDP's if it
+    has one, and `inverse_cdf` for many values at once.
 
     Fork-safe; no seed.
     """
@@ -78,9 +78,8 @@ class Secure:
         return secrets.randbelow(end)
 
     def above(self, counts: Sequence[int], scale: float, reach: int) -> list[int | None]:
-        """Noise is drawn until it stays within the reach. Where the noise is so wide that this is rare, z is drawn uniformly
-        within the reach and accepted if |z| <= y, for a draw y of the noise: P(y >= n) is proportional to exp(-n / scale) for
-        n >= 0.
+        """Noise is drawn until it is within the reach. If the noise is so wide that this is rare, z is drawn uniformly within
+        the reach and accepted if |z| <= y, for a draw y of the noise: P(y >= n) is proportional to exp(-n / scale) for n >= 0.
         """
         wide, kept = scale >= reach, list[int]()
         while missing := len(counts) - len(kept):
@@ -121,7 +120,7 @@ def _many(values: NDArray[np.int64], scale: float) -> bool:
 
 
 def _words(values: Sequence[int]) -> NDArray[np.int64]:
-    """Integers of 64 bits. Raises TypeError or OverflowError for anything else."""
+    """Values as 64-bit integers. Raises TypeError or OverflowError for anything else."""
     return np.asarray(array("q", values), dtype=np.int64)
 
 
@@ -143,7 +142,7 @@ def _sampler(name: str, scale: float) -> Any:
 
 @lru_cache(maxsize=4)
 def _space(kind: str, norm: str) -> tuple[Any, Any]:
-    """The domain and metric of the arrays given to OpenDP: the same for every scale."""
+    """The domain and metric of the arrays given to OpenDP, which are the same for every scale."""
     from opendp import domains, metrics
     from opendp.mod import enable_features
 

@@ -32,7 +32,7 @@ from dpsql.trusted.noise.source import Source
 
 
 def sparse_cost(shared: int, own: int, scale_limit: float, scale_query: float, most: int = 1) -> Cost:
-    """The cost where `shared` bounds the total shift of all z, and `own` the shift of the noise of a yes."""
+    """The cost if `shared` bounds the total shift of all z, and `own` the shift of the noise of a yes."""
     return pure(shared / Fraction(scale_limit) + most * own / Fraction(scale_query))
 
 

@@ -39,7 +39,7 @@ TERMS, MOST = 40, 64  # terms of the exponential series, and the largest exponen
 
 
 def tree_cost(rows: Fraction | int, scale: float, decay: int) -> Cost:
-    """The cost of a tree where an entity adds or removes up to `rows` rows."""
+    """The cost of a tree if an entity adds or removes at most `rows` rows."""
     up = rise(scale, decay)
     width = up + 1 / Fraction(scale)
     return Cost(epsilon=rows * up, rho=(rows * width) ** 2 / 8)

@@ -1,1 +1,2 @@
-"""The operators and expressions of plans that private rows are read by, and how far one entity can move their results."""
+"""The operators and expressions of the plans through which private rows are read, and how far one entity can move their
+results."""

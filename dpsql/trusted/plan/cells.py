@@ -15,7 +15,8 @@ MOST_CELLS = 2**21  # groups that are listed because their keys have declared va
 
 
 class Grid(AbstractFrozen, Sequence[tuple[Value, ...]], kw_only=False):
-    """All combinations of the values on some axes, in order: those of the last axis change first. A million take no memory."""
+    """All combinations of the values on some axes, in order, with the last axis changing fastest. A grid of a million cells takes
+    no memory."""
 
     axes: tuple[tuple[Value, ...], ...]
 
@@ -54,7 +55,7 @@ follows its key."""
 
 
 def different(keys: Iterable[tuple[Any, ...]]) -> bool:
-    """Whether no two keys are equal, as cells are told apart."""
+    """Whether no two keys are equal by the equality of cells."""
     found = [cell_of(key) for key in keys]
     return len({*found}) == len(found)
 
@@ -72,7 +73,8 @@ def column_of(cells: Cells, at: int) -> list[Value]:
 
 
 def cell_of(key: tuple[Any, ...]) -> tuple[Any, ...]:
-    """A key as it is looked up among the listed cells: NaN, the only value that differs from itself, stands for itself."""
+    """A key in the form used to find it among the listed cells: NaN, the only value that differs from itself, is replaced by a
+    text."""
     return tuple("NaN" if part != part else part for part in key) if any(map(ne, key, key)) else key
 
 

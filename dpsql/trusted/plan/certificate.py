@@ -1,4 +1,4 @@
-"""The sensitivity of a plan to one protected entity, and why: plan -> certificate.
+"""The sensitivity of a plan to one protected entity, and the reason for it: plan -> certificate.
 
 No certificate from outside is trusted: the kernel derives it again from the plan in each request.
 """
@@ -23,15 +23,15 @@ class Unbounded(Exception):
 
 
 class Sensitivity(Frozen):
-    """Bounds on how far the sums of one summand, over all cells, move with one entity. l1 is None if only l2 is bounded."""
+    """Bounds on the movement of the sums of one summand, over all cells, with one entity. l1 is None if only l2 is bounded."""
 
     l1: int | None
     l2: int
 
 
 class Certificate(Frozen):
-    """The stability of the relation that is summed, the sensitivity of each summand, whether all rows of an entity are in
-    different cells, and how many relations a `JoinSum` joins.
+    """The stability of the summed relation, the sensitivity of each summand, whether all rows of an entity are in different
+    cells, and the number of relations that a `JoinSum` joins.
     """
 
     below: Stability
@@ -42,7 +42,7 @@ class Certificate(Frozen):
     @property
     def rows(self) -> int:
         """The largest number of rows that one entity moves, by which distances in rows are divided; 1 for public rows, of
-        which it moves none. Raises ValueError if it is not bounded.
+        which an entity moves none. Raises ValueError if it is not bounded.
         """
         if self.below.rows is None:
             raise ValueError("the rows that an entity moves are not bounded")
@@ -50,7 +50,7 @@ class Certificate(Frozen):
 
     @property
     def l1(self) -> int:
-        """How far one entity moves the one sum, over all cells. Raises ValueError if that is not bounded."""
+        """How far one entity moves the single sum, over all cells. Raises ValueError if that is not bounded."""
         only, = self.summands
         if only.l1 is None:
             raise ValueError("what an entity adds is not bounded")
@@ -58,8 +58,8 @@ class Certificate(Frozen):
 
 
 def stabilities(plan: Node, public: PublicFacts, known: dict[int, Stability] | None = None) -> dict[int, Stability]:
-    """The stability of every node of a plan, by the identity of the node; added to those that are `known` of other nodes, if any,
-    which exist for as long as that is used.
+    """The stability of every node of a plan, by the identity of the node. They are added to `known`, if given; its nodes must
+    exist as long as it is used.
 
     What is public is decided by the tables that a plan reads, not by their rows: a relation over private rows that no entity
     can move, because it is joined with a public one that happens to be empty, is still private. It is charged and gets noise
@@ -71,21 +71,21 @@ def stabilities(plan: Node, public: PublicFacts, known: dict[int, Stability] | N
             _check(node)
             here = node.stability(tuple(found[id(below)] for below in node.inputs), public)
             if here.public and not all(found[id(below)].public for below in node.inputs):
-                here = replace(here, rows=1, because=f"{here.because}; what reads private rows counts as one row at least")
+                here = replace(here, rows=1, because=f"{here.because}; reading private rows counts as at least one row")
             found[id(node)] = here
     return found
 
 
 def splits(plan: Node, known: Mapping[int, Stability]) -> dict[int, SplitBy]:
-    """How every relation of a plan follows from disjoint sets of entities, by the identity of the node; `known` are their
+    """How every relation of a plan is composed from disjoint sets of entities, by the identity of the node; `known` are the
     stabilities.
 
     Proof. Let every private table that is read name one owner in each row, so that disjoint sets of entities have disjoint sets
     of rows; let a relation, in every database, have rows of one owner each, which is never NULL: removing an entity removes
     exactly its rows, and changes no other. Remove all entities but those of a set, one by one: what is left are the relation's
-    rows over that set alone, and they are the rows whose owner is in it. Over several sets these are different rows, and
-    together all of them. Of other relations the operators tell (`Node.split_by`). What is read of a table with several owners is
-    in no set.
+    rows over that set alone, and they are the rows whose owner is in it. Over several sets these are different rows, and together
+    all of them. For all other relations, the operators decide (`Node.split_by`). Rows of a table with several owners are in no
+    set.
     """
     found: dict[int, SplitBy] = {}
     for node in bottom_up(plan):
@@ -111,7 +111,7 @@ def stability(plan: Node, public: PublicFacts) -> Stability:
 
 
 def certify(plan: GroupedSums, public: PublicFacts, known: dict[int, Stability] | None = None) -> Certificate:
-    """The sensitivities of grouped sums; `known` are stabilities, as `stabilities` takes them.
+    """The sensitivities of grouped sums; `known` are stabilities, as in `stabilities`.
 
     Proof. If an entity moves at most k rows of the input, the vector of a summand's sums over all cells moves by a sum of at most
     k row vectors, each of norm l1 (l2) at most: k * l1, k * l2 (triangle inequality). Where its rows, which leave together, are
@@ -151,7 +151,7 @@ def root_above(number: int) -> int:
 
 
 def first_unbounded(plan: Node, known: dict[int, Stability]) -> tuple[Node, Stability]:
-    """The lowest node above which a bound is missing: the one whose inputs still have owners, or are bounded."""
+    """The lowest node above which a bound is missing: a node whose inputs still have owners, or are bounded."""
 
     def lost(node: Node) -> Iterator[Node]:
         for below in node.inputs:

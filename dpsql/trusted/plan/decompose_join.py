@@ -36,7 +36,8 @@ class NotDecomposable(Exception):
 
 
 class JoinedRelation(Frozen):
-    """`moved` is how many of its rows one entity moves at most, 0 for a public one; `columns` names the column of each variable.
+    """A relation of the join. `moved` is the largest number of its rows that one entity moves, 0 for a public one; `columns`
+    names the column of each variable.
 
     Rows in which a variable is NULL are left out: a variable is made of columns that `=` equates, so they meet no row. What IS
     NOT DISTINCT FROM says of two relations is a condition between them, and makes no variable.
@@ -47,17 +48,17 @@ class JoinedRelation(Frozen):
     columns: Mapping[int, str]
 
     def max_frequency(self, variables: Some) -> int | None:
-        """A bound on the rows that agree on variables in any database, if one is known."""
+        """A bound, if one is known, on the number of rows that agree on variables in any database."""
         return self.node.max_frequency([self.columns[variable] for variable in variables])
 
     def frequencies(self, variables: Some) -> GroupedSums:
-        """How many rows have each combination of values of some variables."""
+        """The number of rows with each combination of values of some variables."""
         keys = tuple(self.columns[variable] for variable in sorted(variables))
         return GroupedSums(input=self.node, keys=keys, summands=(Count(),), in_engine=True)
 
 
 class JoinParts(Frozen):
-    """The combinations of one row of each relation that agree on all variables, and on which all conditions are true."""
+    """The combinations of one row from each relation that agree on all variables and satisfy all conditions."""
 
     relations: tuple[JoinedRelation, ...]
     conditions: tuple[tuple[Some, Expr], ...]
@@ -75,7 +76,7 @@ class JoinParts(Frozen):
         return frozenset(variable for i in part for variable in self.relations[i].columns)
 
     def boundary(self, part: Some) -> Some:
-        """The variables of some relations that others have too."""
+        """The variables of some relations that other relations have too."""
         return self.variables(part) & self.variables(self.all - part)
 
     def components(self, part: Some) -> Iterator[Some]:
@@ -91,7 +92,7 @@ class JoinParts(Frozen):
             yield frozenset(found)
 
     def multiplicities(self, component: Some) -> GroupedSums:
-        """How many combinations of rows of one component there are for each combination of values at its boundary.
+        """The number of combinations of rows of one component, for each combination of values at its boundary.
 
         Conditions that read no other relation are part of it.
         """
@@ -111,7 +112,7 @@ class JoinParts(Frozen):
         return GroupedSums(input=node, keys=keys, summands=(Count(),), in_engine=True)
 
     def _connected(self, component: Some) -> Iterator[int]:
-        """The relations of a component, each after one that it shares a variable with."""
+        """The relations of a component, each after one with which it shares a variable."""
         placed: list[int] = []
         while len(placed) < len(component):
             reached = self.variables(frozenset(placed))
@@ -125,8 +126,8 @@ def _equal(left: str, above: Node, right: str, below: Node) -> Expr:
 
 
 def decompose_join(plan: Node, public: PublicFacts) -> JoinParts:
-    """The join that a plan consists of, with filters, projections and lookups above, below and between. Any other operator is
-    a relation by itself.
+    """The join in a plan, with filters, projections and lookups above, below and between. Any other operator is a relation of
+    the join.
 
     A lookup marks the rows of one relation by that row alone: so it can be moved below the joins. Raises NotDecomposable if
     one entity moves rows of a relation without a limit, or there are more than MOST_RELATIONS.
@@ -175,7 +176,7 @@ class _Pieces:
                 marked = replace(node, input=leaf, keys=keys, condition=condition)
                 self.leaves[i] = (marked, around)
                 return {**found, node.mark: marked.field(node.mark).ref}
-        raise NotDecomposable(node, join, "columns of several relations are looked up together")
+        raise NotDecomposable(node, join, "a lookup combines columns of several relations")
 
     def together(self, public: PublicFacts) -> JoinParts:
         home = {field.id: i for i, (leaf, _) in enumerate(self.leaves) for field in leaf.fields}
@@ -226,7 +227,7 @@ def _over(expr: Expr, found: Mapping[str, Expr]) -> Expr:
 
 
 def _equality(condition: Expr, home: Mapping[str, int]) -> tuple[str, str] | None:
-    """Two columns of different leaves that a condition equates."""
+    """Two columns of different leaves that a condition equates; None for other conditions."""
     if isinstance(condition, Call) and condition.function == "=":
         first, second = condition.args
         if isinstance(first, Ref) and isinstance(second, Ref) and home[first.column] != home[second.column]:

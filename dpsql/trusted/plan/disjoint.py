@@ -1,4 +1,4 @@
-"""Pairs of conditions that no row can fulfil both of."""
+"""Pairs of conditions that no row can satisfy at the same time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Place = tuple[int, Any]
 
 
 class Ends(Frozen, kw_only=False):
-    """An interval of values; each end is included or not, and None if there is none."""
+    """An interval of values; each end is included or not, and is None if the interval is open there."""
 
     low: Place | None = None
     low_in: bool = True
@@ -42,7 +42,7 @@ class Ends(Frozen, kw_only=False):
 
 
 class Said(Frozen, kw_only=False):
-    """A restriction of the values of a column: to a finite set (None: any value), and to an interval."""
+    """A restriction on the values of a column: to a finite set (None: any value), and to an interval."""
 
     places: frozenset[Place] | None = None
     ends: Ends = Ends()
@@ -53,7 +53,7 @@ class Said(Frozen, kw_only=False):
 
     @property
     def empty(self) -> bool:
-        """Whether no value fulfils it."""
+        """Whether no value satisfies it."""
         if self.places is None:
             return self.ends.empty
         return all(Ends(place, True, place, True).meet(self.ends).empty for place in self.places)
@@ -63,7 +63,7 @@ Known = Mapping[Ref, Said]
 
 
 def disjoint(first: Known, second: Known) -> bool:
-    """Whether no row can fulfil both of two conjunctions, given by what is `known` from each.
+    """Whether no row can satisfy both of two conjunctions, given by what is `known` from each.
 
     Proof. A row that fulfils a conjunction fulfils each part of it, and then no part is NULL. So where both sides restrict the
     value of one column to sets, and these sets are disjoint, no row of any database fulfils both sides. Values are ordered as the

@@ -1,4 +1,5 @@
-"""How far one entity can move a join on this database, and on any at a given distance from it: elastic and residual sensitivity.
+"""How far one entity can move a join, on this database and on any database at a given distance from it: elastic and residual
+sensitivity.
 
 Words. A database is at distance k where k entities came or left. Relation j of a join (`plan.decompose_join`) is moved by an
 entity by at most a_j rows, 0 for a public one; copies of a table are relations of their own, which move together. For a set F of
@@ -63,18 +64,19 @@ CLEAR = 1 + 1e-12  # above the relative rounding error here, which is below 1e-1
 
 
 def farthest(relations: int, beta: float) -> int:
-    """The distance up to which the maximum must be searched, for a join of so many relations; beyond FARTHEST, it is refused."""
+    """The distance up to which the maximum must be searched, for a join of this many relations; distances beyond FARTHEST are
+    refused."""
     return math.ceil((relations - 1) / beta) + 1
 
 
 def smooth_bound(joined: JoinParts, beta: float, frequency: Frequency, multiplicity: Multiplicity | None = None) -> float:
-    """S for rows: elastic, or residual where multiplicities T of connected components of several relations are given too."""
+    """S for rows: elastic, or residual if the multiplicities T of connected components of several relations are given too."""
     distances = np.arange(farthest(len(joined.relations), beta) + 1.0)
     return smoothed(local_bounds(joined, distances, frequency, multiplicity), beta)
 
 
 def smoothed(moved: Reals, beta: float) -> float:
-    """S for the numbers L at distances from 0 on, at least as far as `farthest`.
+    """S for the numbers L at distances 0, 1, ..., at least as far as `farthest`.
 
     S is at least 1, a smooth bound as well, and L is held at MOST, which keeps (2). Rounding moves S by less than CLEAR.
     """
@@ -141,11 +143,12 @@ class _Search:
         return grown if cap is None else np.minimum(grown, cap)
 
     def _seen(self, relation: int, variables: Some) -> int:
-        """m_j(C, D). A single row needs no counting: a bound that is the same on all databases is smooth too."""
+        """m_j(C, D). Relations with at most one row for each value need no counting: a bound that is the same on all databases is
+        smooth too."""
         cap = self._apart.relations[relation].max_frequency(variables)
         return cap if cap is not None and cap <= 1 else self._asked(relation, variables)
 
 
 def _subsets(of: Some) -> Iterator[Some]:
-    """All subsets, the empty one too."""
+    """All subsets, including the empty one."""
     return (frozenset(chosen) for size in range(len(of) + 1) for chosen in combinations(sorted(of), size))

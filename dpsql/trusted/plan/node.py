@@ -1,4 +1,4 @@
-"""The operator tree: what is asked, as frozen values.
+"""The operator tree: the question, as frozen values.
 
 Every operator derives its fields, states how many of its rows one entity can change (`stability`), and prints itself. The
 walker here recurses; operators and rules only see one node and the results from below.
@@ -24,7 +24,7 @@ IDENTIFIER = re.compile("[a-z_][a-z0-9_]*")
 
 
 class Field(Frozen):
-    """A column of a relation: a plan-wide identifier, the name shown to people, and what is known about its values."""
+    """A column of a relation: a plan-wide identifier, the name shown to people, and the facts about its values."""
 
     id: str
     name: str
@@ -65,13 +65,13 @@ class Stability(Frozen):
 
     @property
     def owner(self) -> str | None:
-        """The owner of rows that belong to one entity each; None where they have several owners, or none."""
+        """The owner of rows that belong to one entity each; None if they have several owners, or none."""
         return self.owners[0] if len(self.owners) == 1 else None
 
 
 class SplitBy(enum.Enum):
-    """How a relation over all entities follows from the same relation over disjoint sets of them, each set with its own rows of
-    private tables and all rows of public ones."""
+    """How a relation over all entities is composed from the same relation over disjoint sets of them, each set with its own rows
+    of private tables and all rows of public ones."""
 
     PUBLIC = "it is equal over each set"
     ENTITIES = "its rows are the union of the rows over each set"
@@ -79,7 +79,7 @@ class SplitBy(enum.Enum):
 
 
 class PublicFacts(Protocol):
-    """Lookups in public relations, whose contents are known to everyone."""
+    """Lookups in public relations, whose contents everyone knows."""
 
     def fanout(self, relation: Node, columns: tuple[str, ...]) -> int:
         """The largest number of rows of a public relation, duplicates included, that agree on `columns` (all rows for no
@@ -92,7 +92,7 @@ class PublicFacts(Protocol):
 
 
 class Printing(Frozen):
-    """The settings of printing, besides the plan.
+    """The settings for printing a plan.
 
     salt    the secret that orders rows for truncation
     reach   ranges of columns of the input over the present rows. They may shorten a text, and must not change its result
@@ -108,7 +108,7 @@ class Printing(Frozen):
     hold: bool = True
 
     def seen(self, input: Node) -> dict[str, Facts]:
-        """The known ranges of the columns of a relation over the present rows."""
+        """Facts about the columns of a relation, with their ranges over the actual rows."""
         return dict(input.env) | {column: replace(known, physical=self.reach[column])
                                   for column, known in input.env.items()
                                   if column in self.reach and self.reach[column].inside(known.physical)}
@@ -119,7 +119,7 @@ class InvalidPlan(Exception):
 
 
 class Node(Frozen):  # without ABCMeta, which makes `isinstance`, asked hundreds of times a statement, several times as slow
-    """A relation. Structural equality; fields are derived and checked when they are first read."""
+    """A relation. Equality is structural; fields are derived and checked when they are first read."""
 
     @cached_property
     @abc.abstractmethod
@@ -129,15 +129,16 @@ class Node(Frozen):  # without ABCMeta, which makes `isinstance`, asked hundreds
     @property
     @abc.abstractmethod
     def inputs(self) -> tuple[Node, ...]:
-        """The relations below."""
+        """The input relations."""
 
     @abc.abstractmethod
     def stability(self, below: tuple[Stability, ...], public: PublicFacts) -> Stability:
         """The stability of this relation, given that of its inputs. The proof is in the class's docstring."""
 
     def split_by(self, below: tuple[SplitBy, ...]) -> SplitBy:
-        """How this relation follows from disjoint sets of entities, given how the relations below do. Asked only of private
-        relations whose rows have not one owner each, as `certificate.splits` knows those; the proof is in the class's docstring.
+        """How this relation is composed from disjoint sets of entities, given how its inputs are. It is only called for
+        private relations whose rows do not have one owner each, as `certificate.splits` handles those; the proof is in the
+        class's docstring.
         """
         return SplitBy.WHOLE
 
@@ -147,7 +148,8 @@ class Node(Frozen):  # without ABCMeta, which makes `isinstance`, asked hundreds
 
     @cached_property
     def max_frequencies(self) -> Mapping[frozenset[str], int]:
-        """For sets of columns, the most rows that agree on all of them, in every database. None is always a true answer.
+        """For sets of columns, the largest number of rows that agree on all of them, in every database. None is always a valid
+        answer.
 
         Rows agree where `=` says so, and NULL agrees with NULL: the one equality of groups, joins, keys and what is apart (see
         `expr.printing.settled`). So a frequency holds for rows joined by IS NOT DISTINCT FROM as well as by `=`. For no
@@ -162,7 +164,7 @@ class Node(Frozen):  # without ABCMeta, which makes `isinstance`, asked hundreds
         return tuple(columns for columns, rows in self.max_frequencies.items() if rows <= 1)
 
     def max_frequency(self, columns: Collection[str]) -> int | None:
-        """The most rows that agree on all of these columns, in every database; None if that is not known."""
+        """The largest number of rows that agree on all of these columns, in every database; None if it is not known."""
         return min((rows for agreed, rows in self.max_frequencies.items() if agreed <= set(columns)), default=None)
 
     @cached_property
@@ -171,13 +173,14 @@ class Node(Frozen):  # without ABCMeta, which makes `isinstance`, asked hundreds
 
     @cached_property
     def well_named(self) -> bool:
-        """Whether its columns have different names, of letters and digits. Engines do not tell names apart by case."""
+        """Whether its columns have different names that consist of letters and digits. Engines do not distinguish names by
+        case."""
         ids = [field.id.lower() for field in self.fields]
         return len(set(ids)) == len(ids) and all(map(IDENTIFIER.fullmatch, ids))
 
     @cached_property
     def names(self) -> Mapping[str, str]:
-        """Column names for people."""
+        """Column names, as shown to people."""
         return {field.id: field.name for field in self.fields}
 
     def field(self, column: str) -> Field:
@@ -188,7 +191,7 @@ class Node(Frozen):  # without ABCMeta, which makes `isinstance`, asked hundreds
 
 
 class Summary(Node):
-    """A function of all rows of its input, which is read with noise only.
+    """A function of all rows of its input, which is only read with noise.
 
     Proof. Over a public relation nothing moves: 0. Over anything else it claims no stability as a relation, so nothing that is
     built upon it is certified; the measurement that reads it bounds what one entity can move.
@@ -204,24 +207,24 @@ class Summary(Node):
         return Stability(rows=0 if below[0].public else None, because="it is made of the rows of all entities")
 
     def merge_sql(self, parts: str) -> str | None:
-        """The SELECT statement of this summary over all entities, where `parts` names a table with its rows over each of disjoint
-        sets of them, with sums that are not held yet (`Printing.hold`); None if it does not follow from these. Asked only
-        where the input is split by entity; the proof is in the class's docstring."""
+        """The SELECT statement of this summary over all entities. `parts` names a table with the summary's rows over disjoint
+        sets of entities, with sums that are not clamped yet (`Printing.hold`). None if the summary does not follow from these
+        rows. It is only called if the input is split by entity; the proof is in the class's docstring."""
         return None
 
     @property
     def merge_keys(self) -> tuple[str, ...]:
-        """The columns by which `merge_sql` groups its parts; none if it does not."""
+        """The columns by which `merge_sql` groups its parts; empty if it does not group them."""
         return ()
 
     def combine_sql(self, parts: str) -> str:
-        """The SELECT statement of rows that stand for those of `parts`, which are any of the rows that `merge_sql` is given: what
-        that gives is the same, and they are fewer where some agree on its keys. Asked only where it has any."""
+        """The SELECT statement of rows that may replace those of `parts`, which are any of the rows given to `merge_sql`: its
+        result stays the same, and there are fewer rows if some agree on its keys. It is only called if there are keys."""
         raise NotImplementedError
 
 
 def known(expr: Expr, below: Node, *, kind: Type | None = None) -> Facts:
-    """Facts of an expression over a relation; InvalidPlan where it is not total or of another type than `kind`."""
+    """Facts about an expression over a relation. Raises InvalidPlan if the expression may fail, or if its type is not `kind`."""
     try:
         found = facts(expr, below.env)
     except (NotTotal, KeyError) as fault:
@@ -232,7 +235,7 @@ def known(expr: Expr, below: Node, *, kind: Type | None = None) -> Facts:
 
 
 def least(*max_frequencies: Mapping[frozenset[str], int]) -> dict[frozenset[str], int]:
-    """Several valid sets of frequencies merged: the smallest for each set of columns."""
+    """Several valid sets of frequencies, merged: the smallest for each set of columns."""
     found: dict[frozenset[str], int] = {}
     for given in max_frequencies:
         for columns, rows in given.items():
@@ -254,5 +257,5 @@ def fold(plan: Node, visit: Callable[[Node, tuple[Result, ...]], Result]) -> Res
 
 
 def bottom_up(plan: Node) -> list[Node]:
-    """Every node of a plan, after its inputs; one that stands in several places is there for each."""
+    """Every node of a plan, after its inputs; a node that occurs several times is listed each time."""
     return [*(node for below in plan.inputs for node in bottom_up(below)), plan]

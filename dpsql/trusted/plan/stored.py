@@ -1,4 +1,4 @@
-"""Tables as a prepared store has them: in buckets of entities, with what a row would otherwise be asked for again and again."""
+"""Tables in a prepared store: in buckets of entities, with precomputed facts about each row."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ OWNER, PLACE = "owner of the row", "place of the row"  # the columns that a buck
 
 
 class StoredTable(Frozen):
-    """A private table in the buckets of a store: its rows that have an owner, each with the name of its owner and, where a key
-    tells rows apart, its place among the rows of its owner.
+    """A private table in the buckets of a store: its rows that have an owner, each with the name of its owner and, if a key
+    distinguishes rows, its place among the rows of its owner.
 
     shape  what the table was prepared for; see `shape_of`
     order  the columns of the key by which places go, in a keyed order (`operators.ranking`); none if rows have no places
@@ -38,13 +38,13 @@ class StoredTable(Frozen):
 
 
 def bucket_name(number: int) -> str:
-    """The name, as SQL, of the database that is one bucket. Tables in it are named together with it, so that none that anybody
-    else can name is ever taken for one, or one for that."""
+    """The SQL name of the database that contains one bucket. Tables in it are always qualified by this name, so that they are
+    never confused with tables that anybody else can name."""
     return quote(f"bucket {number}")
 
 
 def place_in_bucket(table: str, number: int) -> str:
-    """The rows of a table in one bucket, as SQL."""
+    """A table in one bucket, as SQL."""
     return f"{bucket_name(number)}.main.{quote(table)}"
 
 
@@ -56,7 +56,7 @@ def shape_of(table: Table) -> str:
 
 
 def _as_plain(path: OwnerPath) -> dict[str, Any]:
-    """The form in a store's manifest. Its names stay, even if those of the fields change, as later versions read it."""
+    """The form in a store's manifest. Later versions read it, so its names stay even if the fields are renamed."""
     steps = [{"columns": step.columns, "table": step.table, "references": step.references,
               "types": [kind.value for kind in step.types]} for step in path.steps]
     return {"steps": steps, "column": path.column, "type": path.type.value, "not_null": path.not_null, "beside": path.beside,

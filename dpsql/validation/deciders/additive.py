@@ -44,7 +44,8 @@ class Additive:
                                   for value, part in zip(found, asked.ranges, strict=True)))
 
     def wrong(self, case: Check, allotted: Cost, distance: int) -> float | None:
-        """Outside, one answer must be moved inside; inside, one of them over either end: the nearer end bounds both tails.
+        """A wrong decision needs noise that moves one answer: to the inside, if it is outside; over either end, if all are
+        inside, where the nearer end bounds both tails.
 
         Propositions 4.3 and 5.2 of the paper have wrong decisions with a chance of at most w from ln(1 / (2 w)) / epsilon on. In
         the middle of the interval both tails count, so it is ln(1 / w) / epsilon.

@@ -55,10 +55,10 @@ class Decider(Protocol):
         ...
 
     def decide(self, case: Check, allotted: Cost) -> Decision:
-        """Ask for what is needed, for this amount."""
+        """Decide the case at this cost."""
         ...
 
     def wrong(self, case: Check, allotted: Cost, distance: int) -> float | None:
-        """The greatest probability of a wrong decision where `distance` entities must come or go until the truth changes (1 or
-        more); None if it has no such bound."""
+        """The largest probability of a wrong decision if `distance` entities (1 or more) must be added or removed to change the
+        truth; None if there is no such bound."""
         ...

@@ -1,4 +1,4 @@
-"""The flip distance: decide by how many entities would have to come or go until the truth changes.
+"""The flip distance: decide by how many entities would have to be added or removed to change the truth.
 
 For COUNT, COUNT(DISTINCT), MEDIAN and SUM (without groups) where an entity has one row, the slack is that distance exactly, and
 no decider of the same epsilon and the same worst case is better on any database (`flip_distance.NoisyFlipDistance`). For a SUM
@@ -42,7 +42,7 @@ class FlipDistance:
 
 
 def outcome(slack: int, noise: Noise, held: Fraction | None = None) -> Outcome:
-    """The decision that a noisy slack stands for.
+    """The decision that follows from a noisy slack.
 
     If the truth is "outside" the slack is 0 or less, so P(noise >= slack) bounds the chance of a result as good; if it is
     "within", the slack is 1 or more, and P(1 + noise <= slack) that of one as bad. Both hold for any slack there.

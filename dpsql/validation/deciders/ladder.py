@@ -60,13 +60,13 @@ class Ladder(Frozen):
         return found if when is None else predicate("and", Ref(column=when, type=Type.BOOLEAN), found)
 
     def sums(self, upto: Sequence[int]) -> tuple[GridSum, ...]:
-        """The sums of the values up to some of the levels."""
+        """The sums of the values up to each of some levels."""
         return tuple(GridSum(column=column_of(self.case.asked).id, when=f"upto{j}", grid=Quantizer(
             low=0.0, high=float(self.grid.value(self.levels[j])), step=self.grid.step, from_low=False)) for j in upto)
 
 
 def ladder_of(case: Check) -> Ladder:
-    """Levels of powers of two, ending at the bound; at most so many, the greatest."""
+    """Levels that are powers of two, ending at the bound; only the greatest ones, up to a maximum number."""
     grid = bounded(column_of(case.asked), case.asked.call)
     count = min(MOST_LEVELS, max(1, grid.most.bit_length()))
     return Ladder(case=case, grid=grid, levels=tuple(-(-grid.most >> (count - 1 - j)) if j < count - 1 else grid.most

@@ -15,7 +15,7 @@ from dpsql.mechanisms.additive_noise import scale_of
 from dpsql.questions.chosen_grids import quantizer
 from dpsql.trusted.accounting.cost import Cost
 from dpsql.trusted.measurements.noisy_sums import MeasuredSums, NoisySums
-from dpsql.trusted.measurements.select import ROUNDING, Segment, Select, Selected, Target, apart
+from dpsql.trusted.measurements.select import ROUNDING, Segment, Select, Selected, Target, score_change
 from dpsql.trusted.noise.integer import DiscreteLaplace
 from dpsql.trusted.plan.expr.nodes import Case as When
 from dpsql.trusted.plan.expr.nodes import Expr, predicate, whole
@@ -61,11 +61,12 @@ class DrawnValue:
         return Outcome(within=all(part.holds(value) for value, part in zip(drawn, asked.ranges, strict=True)))
 
     def wrong(self, case: Check, allotted: Cost, distance: int) -> float | None:
-        """The quantile itself scores 0. With d entities to go, the counts are (d - 1) max(p, 1 - p) rows from the border, see
-        `Sides.wrong`, and every value on the wrong side of it scores as much below 0: each weighs exp(-that / scale) at most."""
+        """The quantile itself has the score 0. If d entities have to go, the counts are (d - 1) max(p, 1 - p) rows from the
+        border (see `Sides.wrong`), and the score of every value on the wrong side of it is at least as far below 0: each has a
+        weight of at most exp(-that / scale)."""
         grid = self._grid(case)
         assert grid is not None
-        short = float((distance - 1) * case.rows * apart(self._target(case))) / 2 / self._scale(case, allotted)
+        short = float((distance - 1) * case.rows * score_change(self._target(case))) / 2 / self._scale(case, allotted)
         return min(1.0, len(case.asked.cells) * (grid.most + 1) * math.exp(-short))
 
     @staticmethod
@@ -76,7 +77,7 @@ class DrawnValue:
     def _scale(self, case: Check, allotted: Cost) -> float:
         # bounded range: rho = epsilon^2 / 8
         epsilon = allotted.as_epsilon if allotted.epsilon is not None else 2 * allotted.as_epsilon
-        return scale_of(Fraction(case.rows * apart(self._target(case))) / (epsilon - case.rows * ROUNDING))
+        return scale_of(Fraction(case.rows * score_change(self._target(case))) / (epsilon - case.rows * ROUNDING))
 
     @staticmethod
     def _grid(case: Check) -> Quantizer | None:

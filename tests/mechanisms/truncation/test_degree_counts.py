@@ -15,11 +15,11 @@ from support.requests import ROWS as PLAIN
 from support.requests import cost_of
 
 from dpsql.frozen import replace
-from dpsql.mechanisms.mechanism import DegreeSums, Linear, No, Setting, Yes
+from dpsql.mechanisms.mechanism import Accepted, Context, DegreeSums, Linear, Refused
 from dpsql.mechanisms.truncation.graph_degrees import LEVELS, DegreeCounts, learned_degree, risen
 from dpsql.questions.labels import label
 from dpsql.trusted.accounting.cost import FREE, Cost, concentrated, pure
-from dpsql.trusted.kernel.taken import taken
+from dpsql.trusted.kernel.taken import copied_request
 from dpsql.trusted.measurements.several.balanced_levels import Balance, BalancedLevel, score_range
 from dpsql.trusted.measurements.several.degree_histogram import DegreeHistogram as Asked
 from dpsql.trusted.measurements.several.degree_histogram import Histogram
@@ -34,7 +34,7 @@ from dpsql.types import Type
 
 ROWS = Given(columns=(("tail", "BIGINT"), ("head", "BIGINT")), nullable=False, owners=("tail", "head"))
 PURSES = [pure(Fraction(8, 10)), pure(Fraction(1, 1000)), concentrated(Fraction(1, 100)), concentrated(Fraction(3))]
-BY_DEGREE = Setting(keys=("degree",), cells=((1,), (2,), (3,), (4,)))
+BY_DEGREE = Context(keys=("degree",), cells=((1,), (2,), (3,), (4,)))
 
 
 def arcs(*, mutual: bool = True) -> Arcs:
@@ -50,8 +50,8 @@ def of(*owners: str) -> Certificate:
     return Certificate(below=Stability(rows=None, owners=owners), summands=())
 
 
-def answered(tasks: list[DegreeSums], counts: tuple[int, ...], setting: Setting = BY_DEGREE, price: Cost = pure(Fraction(1))) -> Any:  # noqa: B008
-    running = DegreeCounts("projection").run([(one, price) for one in tasks], setting)
+def answered(tasks: list[DegreeSums], counts: tuple[int, ...], context: Context = BY_DEGREE, price: Cost = pure(Fraction(1))) -> Any:  # noqa: B008
+    running = DegreeCounts("projection").run([(one, price) for one in tasks], context)
     request = next(running)
     with pytest.raises(StopIteration) as done:
         running.send(Histogram(counts=counts))
@@ -92,7 +92,7 @@ def test_an_estimate_adds_up_degrees_and_knows_the_noise_of_sums() -> None:
         table = tuple((None, 0.0) if draw.random() < 0.2 else ((draw.choice("abcx"),), draw.choice([0.0, 1.0, 2.5, -1.0]))
                       for _ in range(most))
         counts = tuple(draw.randint(0, 20) for _ in range(most))
-        request, (found,) = answered([task(most, table=table)], counts, Setting(keys=("k",), cells=cells))
+        request, (found,) = answered([task(most, table=table)], counts, Context(keys=("k",), cells=cells))
         matrix = np.array([[adds if cell == here else 0.0 for cell, adds in table] for here in cells])
         assert found.values.tolist() == pytest.approx((matrix @ np.array(counts)).tolist())
         differences = np.diff(np.eye(most + 1), axis=0)  # counts from sums
@@ -104,7 +104,7 @@ def test_an_estimate_adds_up_degrees_and_knows_the_noise_of_sums() -> None:
 def test_several_tasks_share_the_release() -> None:
     degrees = tuple(((), float(degree)) for degree in range(1, 5))
     ones = tuple(((), 1.0) for _ in range(4))
-    request, (total, number) = answered([task(table=degrees), task(table=ones)], (4, 0, 2, 1), Setting(keys=(), cells=((),)))
+    request, (total, number) = answered([task(table=degrees), task(table=ones)], (4, 0, 2, 1), Context(keys=(), cells=((),)))
     assert total.values.tolist() == [14] and number.values.tolist() == [7]
     assert request.noise == DiscreteLaplace(scale=request.noise.scale) and request.noise.scale == pytest.approx(5 / 2, rel=1e-6)
 
@@ -112,11 +112,11 @@ def test_several_tasks_share_the_release() -> None:
 def test_they_answer_what_is_left_to_them() -> None:
     other = Linear(at=0, input=None, summand=Count(), sensitivity=Sensitivity(l1=1, l2=1))  # type: ignore[arg-type]
     flow = DegreeCounts("flow")
-    assert isinstance(flow.judge(other, pure(Fraction(1)), 1), No) and isinstance(flow.judge(task(), pure(Fraction(1)), 1), No)
+    assert isinstance(flow.judge(other, pure(Fraction(1)), 1), Refused) and isinstance(flow.judge(task(), pure(Fraction(1)), 1), Refused)
     narrow, wide = (flow.judge(task(most, bound="flow"), pure(Fraction(1)), 1) for most in (9, 99))
-    assert isinstance(narrow, Yes) and isinstance(wide, Yes) and wide.error == pytest.approx(10 * narrow.error, rel=0.01)
+    assert isinstance(narrow, Accepted) and isinstance(wide, Accepted) and wide.error == pytest.approx(10 * narrow.error, rel=0.01)
     with pytest.raises(StopIteration) as done:
-        next(flow.run([(task(), pure(Fraction(1)))], Setting(keys=("k",), cells=())))
+        next(flow.run([(task(), pure(Fraction(1)))], Context(keys=("k",), cells=())))
     assert done.value.value[0][0].values.shape == (0,)
 
 
@@ -173,7 +173,7 @@ def test_degrees_of_rows_of_other_entities_are_refused(owners: tuple[str, ...]) 
 @pytest.mark.parametrize("change", [{"most": 0}, {"most": 20_000}, {"noise": DiscreteLaplace(scale=2.0**56)}])
 def test_degrees_without_a_proof_are_refused(change: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="must be|64 bits"):
-        taken(Asked(**{"plan": replace(arcs(), input=PLAIN), "most": 7, "way": "flow", "noise": DiscreteLaplace(scale=30.0)} | change))
+        copied_request(Asked(**{"plan": replace(arcs(), input=PLAIN), "most": 7, "way": "flow", "noise": DiscreteLaplace(scale=30.0)} | change))
 
 
 def test_arcs_are_counted_and_ordered_by_their_ends_alone() -> None:

@@ -26,7 +26,7 @@ from dpsql.trusted.plan.operators.contributions import Contributions
 from dpsql.trusted.plan.operators.distinct import Distinct
 from dpsql.trusted.plan.operators.filter import Filter
 from dpsql.trusted.plan.operators.groupby import Fold, GroupBy
-from dpsql.trusted.plan.operators.grouped_sums import GroupedSums, held
+from dpsql.trusted.plan.operators.grouped_sums import GroupedSums, clamped_total
 from dpsql.trusted.plan.operators.join import Join, Merged
 from dpsql.trusted.plan.operators.join_sum import JoinSum
 from dpsql.trusted.plan.operators.largest import Largest
@@ -190,7 +190,7 @@ def test_sums_of_parts_are_held_and_added_up_by_cell() -> None:
     """2^16 parts can be added up in 128 bits; what they are together is held within 64."""
     part = f"CAST(LEAST(GREATEST(COALESCE(x, 0), -{2**110}), {2**110}) AS HUGEINT)"
     whole = f"CAST(LEAST(GREATEST(COALESCE(SUM(t0.\"m0_0\"), 0), -{2**62}), {2**62}) AS BIGINT)"
-    assert held("x", Printing(hold=False)) == part and 2**110 * 2**16 < 2**127
+    assert clamped_total("x", Printing(hold=False)) == part and 2**110 * 2**16 < 2**127
     cells, alone = (GroupedSums(input=V, keys=keys, summands=(Count(),)) for keys in (("v_town",), ()))
     assert alone.merge_sql("p") == f'SELECT {whole} AS "m0_0" FROM p AS t0'
     assert cells.merge_sql("p") == f'SELECT t0."v_town", {whole} AS "m0_0" FROM p AS t0 GROUP BY t0."v_town"'

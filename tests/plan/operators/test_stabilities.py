@@ -730,14 +730,14 @@ def test_reasons_are_told() -> None:
 
 
 @pytest.mark.parametrize(("node", "below", "why"), [
-    (Join(left=V, right=T, condition=LAND), (owned("v_person", 3), PUBLIC), "each row meets at most 7 public rows"),
+    (Join(left=V, right=T, condition=LAND), (owned("v_person", 3), PUBLIC), "each row matches at most 7 public rows"),
     (Join(left=T, right=V, condition=TOWN, keep_left=True), (PUBLIC, owned("v_person", 3)),
-     "each row meets at most one public row, and public rows are kept, which belong to no entity"),
-    (Join(left=V, right=W, condition=SELVES), (owned("v_person", 3), owned("w_person", 4)), "an entity's rows meet only each other"),
+     "each row matches at most one public row, and public rows are kept, which belong to no entity"),
+    (Join(left=V, right=W, condition=SELVES), (owned("v_person", 3), owned("w_person", 4)), "an entity's rows match only each other"),
     (FEW, (owned("v_person", 3), owned("w_person", 4)), "each row belongs to the entities of both sides"),
-    (FEW, (Stability(rows=4), Stability(rows=6)), "a row meets at most 5 on the right and 3 on the left"),
-    (FEW, (owned("v_person", 3), Stability(rows=6)), "a row meets at most 5 on the right and 3 on the left"),
-    (MET, (Stability(rows=4), Stability(rows=6)), "how many rows meet is not limited"),
-    (replace(FEW, right=W), (Stability(rows=4), Stability(rows=6)), "how many rows meet is not limited")])
+    (FEW, (Stability(rows=4), Stability(rows=6)), "a row matches at most 5 on the right and 3 on the left"),
+    (FEW, (owned("v_person", 3), Stability(rows=6)), "a row matches at most 5 on the right and 3 on the left"),
+    (MET, (Stability(rows=4), Stability(rows=6)), "the number of matching rows is not limited"),
+    (replace(FEW, right=W), (Stability(rows=4), Stability(rows=6)), "the number of matching rows is not limited")])
 def test_reasons_of_joins(node: Node, below: tuple[Stability, ...], why: str) -> None:
     assert node.stability(below, Meets(7)).because == why

@@ -13,7 +13,7 @@ from support.binding import Bench, bench
 
 from dpsql.frozen import replace
 from dpsql.questions.question import Output, Question
-from dpsql.questions.rules.substitute import as_columns, has_placeholders, held, substitute
+from dpsql.questions.rules.substitute import as_columns, clamped_value, has_placeholders, substitute
 from dpsql.trusted.plan.expr.facts import facts
 from dpsql.trusted.plan.expr.nodes import Call, Case, Cast, Expr, Literal, Placeholder, Ref, Value
 from dpsql.trusted.plan.node import Node
@@ -72,7 +72,7 @@ def test_over_noisy_rows_they_are_columns() -> None:
     (Type.TIMESTAMP, ANY_NUMBER, ANY_NUMBER, dt.datetime(1900, 1, 1, 5), dt.datetime(1900, 1, 1, 5)),
 ])
 def test_a_value_is_held_in_what_was_told_of_it(kind: Type, declared: Interval, physical: Interval, value: Value, expected: Value) -> None:
-    found = held(awaited(kind, declared=declared, physical=physical), value)
+    found = clamped_value(awaited(kind, declared=declared, physical=physical), value)
     assert found == expected and type(found) is type(expected)
 
 

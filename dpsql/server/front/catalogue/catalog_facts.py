@@ -40,7 +40,7 @@ OWNER_NAME = "owner"
 
 
 def facts_of(catalog: Catalog, user: str, database: str) -> Facts:
-    """The rows of all relations that have any."""
+    """The rows of all non-empty relations."""
     numbers = count(FIRST)
     placed = [Placed(table=table, oid=next(numbers), key=next(numbers)) for table in catalog.tables.values()]
     found = _server(user, database)
@@ -62,12 +62,12 @@ class Placed(Frozen):
 
     @property
     def places(self) -> dict[str, int]:
-        """The numbers of its columns."""
+        """The position of each of its columns, counted from 1."""
         return {name: place for place, name in enumerate(self.table.columns, 1)}
 
     @property
     def has_key(self) -> bool:
-        """Whether a primary key can be told: its columns may be asked about."""
+        """Whether the primary key can be shown, that is whether all of its columns may be queried."""
         return bool(self.table.key) and all(name in self.table.columns for name in self.table.key)
 
     @property
@@ -170,12 +170,12 @@ def _in_words(oid: int) -> str:
 
 
 def type_words() -> Mapping[int, str]:
-    """How types are called in SQL, by their oids."""
+    """The SQL names of types, by oid."""
     return {oid: _in_words(oid) if not name.startswith("_") else f"{_in_words(_element(name))}[]" for oid, name in _NAMES.items()}
 
 
 def type_oids() -> Mapping[str, int]:
-    """The oids of types by all their names."""
+    """The oids of types, by all of their names."""
     return {**{name: oid for oid, name in _NAMES.items()}, **{words: oid for oid, words in type_words().items()}}
 
 

@@ -35,7 +35,7 @@ _PRIVILEGES = (
 
 
 def macros() -> dict[str, list[str]]:
-    """The ways to call each function, as DuckDB's CREATE MACRO takes them."""
+    """The signatures and bodies of each function, as DuckDB's CREATE MACRO takes them."""
     found: dict[str, list[str]] = {}
     for body, names in _CONSTANT.items():
         for name, count in (each.split("/") for each in names.split()):
@@ -77,4 +77,4 @@ _CASTS = {
     "VARCHAR": "name char bpchar sql_identifier character_data yes_or_no text varchar character json jsonb unknown citext "
                "regproc regprocedure regoper aclitem pg_lsn inet pg_node_tree"}
 CASTS: Mapping[str, str] = {name: kind for kind, names in _CASTS.items() for name in names.split()}
-"""Types in casts, by the names without their schemas, and what they are in DuckDB."""
+"""For each name of a type in a cast, without its schema, the type in DuckDB."""

@@ -49,8 +49,8 @@ class CatalogAnswer(Frozen):
 
 
 def read_question(text: str, tables: Sequence[str]) -> exp.Query | None:
-    """The tree of a text that asks the catalogue, or no table at all; None for any other. `tables` are those of the policy, whose
-    names mean these."""
+    """The tree of a query that reads the catalogue, or no table at all; None for others. `tables` are those of the policy, whose
+    names take precedence."""
     lowered = text.lower()
     if len(text) > MOST_BYTES or (not any(word in lowered for word in _WORDS) and "from" in lowered):
         return None
@@ -129,7 +129,7 @@ class CatalogDatabase:
         return made
 
     def ask(self, tree: exp.Query, parameters: Sequence[object] = ()) -> CatalogAnswer:
-        """The answer to a question of the catalogue."""
+        """The answer to a query on the catalogue."""
         return self._run(self._printed(tree, parameters))
 
     def describe(self, tree: exp.Query, parameters: Sequence[object]) -> tuple[ColumnOnWire, ...]:
@@ -137,7 +137,7 @@ class CatalogDatabase:
         return self.ask(tree, parameters).columns
 
     def columns_of_rows(self, tree: exp.Query) -> tuple[ColumnOnWire, ...]:
-        """The columns of a query that is accepted at the border over tables of the policy; here these have no rows."""
+        """The columns of an accepted query over tables of the policy. These tables have no rows here."""
         plain = tree.copy()
         for node in list(plain.find_all(exp.Table, exp.Column)):
             node.set("db", None)
@@ -193,7 +193,7 @@ def _unanswered() -> Unsupported:
 
 
 def parameter_kinds(tree: exp.Query, given: Sequence[str | None]) -> tuple[str, ...]:
-    """The kinds of the parameters of a question: those that are given, or that a cast tells; else they are texts."""
+    """The types of the parameters of a query: those given, or those of a cast; otherwise text."""
     found: dict[int, str] = {}
     for node in tree.find_all(exp.Parameter):
         number = int(node.name) if node.name.isdigit() else 0
@@ -272,5 +272,5 @@ def _key_words(facts: Facts) -> Iterator[dict[str, Any]]:
 
 
 def quoted_if_needed(name: str) -> str:
-    """A name as SQL, in quotes where it needs them."""
+    """A name as SQL, quoted if necessary."""
     return name if name.isidentifier() and name == name.lower() and name.isascii() else quote(name)

@@ -14,7 +14,7 @@ KINDS = {"": "VARCHAR", "t": "VARCHAR", "c": "VARCHAR", "i": "BIGINT", "h": "SMA
 
 
 def relations() -> dict[str, dict[str, str]]:
-    """The kinds of the columns of each relation, by its name with the schema."""
+    """The types of the columns of each relation, by its name with the schema."""
     found: dict[str, dict[str, str]] = {}
     for line in listed("postgres_relations.txt"):
         name, *columns = line.split()

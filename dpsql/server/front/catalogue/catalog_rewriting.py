@@ -53,7 +53,7 @@ class Asking(Frozen):
 
 
 def rewritten(tree: exp.Query, known: Set[str], asking: Asking, parameters: Sequence[object]) -> exp.Expr:
-    """The tree for DuckDB over the relations that are `known` by their names with the schema. Raises SqlError or Unsupported."""
+    """The tree for DuckDB, over the `known` relations, which are named with their schema. Raises SqlError or Unsupported."""
     tree = tree.copy()
     for name in tree.find_all(exp.Identifier):
         if not name.args.get("quoted"):
@@ -156,7 +156,7 @@ def _parameter(node: exp.Expr, parameters: Sequence[object]) -> exp.Expr:
 
 
 def constant(value: object) -> exp.Expr:
-    """A value of a client as a node."""
+    """A value sent by a client, as a node."""
     if isinstance(value, list | tuple):
         return exp.Array(expressions=[constant(each) for each in value])
     if isinstance(value, dt.date):

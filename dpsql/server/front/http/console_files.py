@@ -20,6 +20,6 @@ class ConsoleFile(Frozen):
 
 
 def console_files(folder: Path = FOLDER) -> Mapping[str, ConsoleFile]:
-    """The files by their names, such as ``vendor/x.js``; others than those of a known type are left out."""
+    """The files by their names, such as ``vendor/x.js``; only files with a known type are included."""
     return {path.relative_to(folder).as_posix(): ConsoleFile(content=path.read_bytes(), type=TYPES[path.suffix])
             for path in sorted(folder.rglob("*")) if path.suffix in TYPES and path.is_file()}

@@ -26,7 +26,7 @@ def guide_page(topic: str) -> bytes:
 
 @cache
 def guide_pictures() -> Mapping[str, ConsoleFile]:
-    """The pictures of the guides by their names."""
+    """The pictures of the guides, by their names."""
     return console_files(guides.HERE / "pictures")
 
 

@@ -45,7 +45,7 @@ WHOLE = 2**53 - 1  # the greatest whole number that JavaScript keeps as it is
 
 
 def account_of(connection: Connection, limits: ServerLimits, policy: str) -> dict[str, Any]:
-    """Who asks, and on which terms. Raises OperationalError if they are no user any more."""
+    """The user, and the terms of their account. Raises OperationalError if they are no longer a user."""
     session = connection.session
     cast(RemoteKernel, session.kernel).check_now()
     return {"name": session.analyst, "budget": session.budget.name, "unit": unit_of(session.catalog),
@@ -64,7 +64,7 @@ def unit_of(catalog: Catalog) -> str:
 
 
 def tables_of(connection: Connection) -> dict[str, Any]:
-    """The tables and online models that statements may name, and why some cannot be asked; and words of SQL."""
+    """The tables and online models that statements may name, the reasons why other tables cannot be queried, and SQL keywords."""
     session = connection.session
     catalog = with_synthetic_tables(session).catalog
     told = [{"name": table.name, "public": table.public, "notes": [*_notes_of(table, catalog)], "columns": [
@@ -137,7 +137,7 @@ def _kind(value: Any) -> str:
 
 
 def price_of(connection: Connection, sql: str, parameters: Any) -> dict[str, Any]:
-    """What a statement would cost, and how good its answer would be; no charge."""
+    """What a statement would cost, and how accurate its answer would be; no charge."""
     made, due = connection.priced(sql, parameters)
     accounts = [] if due is None else accounts_of(connection.session)
     paying = [_paying(account, due) for account in accounts if due is not None]
@@ -157,7 +157,7 @@ def _paying(now: BudgetLine, due: Charge) -> dict[str, Any]:
 
 
 def tree_of(lines: Sequence[str]) -> list[dict[str, Any]]:
-    """Lines as a tree: what is indented hangs below the line before it. What stands behind a gap in a line says why."""
+    """Lines as a tree: an indented line is a child of the line before it. Text after a gap in a line is the reason."""
     root: list[dict[str, Any]] = []
     path = [(-1, root)]
     for line in filter(str.strip, lines):
@@ -181,8 +181,8 @@ def _expected(item: Expected) -> dict[str, Any]:
 
 def answered_json(connection: Connection, sql: str, parameters: Any, name: str | None, most: int, *, pace: float,
                   charts: bool) -> bytes:
-    """The answer of a statement, which is charged, and leaves after `pace` seconds or later; with its charts where they are asked
-    for. Raises OperationalError if that would have more than `most` bytes."""
+    """Answer a statement, which is charged, as JSON. The answer leaves after `pace` seconds or later, and includes its charts on
+    request. Raises OperationalError if it would have more than `most` bytes."""
     leave_after(connection.session, pace)
     cursor = connection.execute(sql, parameters)
     rows, answer = cursor.fetchall(), cursor.answer
@@ -198,8 +198,9 @@ def answered_json(connection: Connection, sql: str, parameters: Any, name: str |
     for piece in chain((head, b',"rows":['), _in_pieces(cells), (b'],"errors":[',), _in_pieces(errors), (b"]}",)):
         made += piece
         if len(made) > most:
-            raise OperationalError(f"an answer in JSON has {most} bytes at most", code="answer-size",
-                                   try_="Accept: application/vnd.apache.arrow.stream; the answer is kept, and again it is free")
+            raise OperationalError(f"an answer in JSON can have at most {most} bytes", code="answer-size",
+                                   try_="Accept: application/vnd.apache.arrow.stream; the answer is kept, and repeating the "
+                                        "query is free")
     return bytes(made)
 
 
@@ -253,9 +254,9 @@ def _about(cursor: Cursor, sql: str) -> dict[str, Any]:
 
 def answered_arrow(connection: Connection, sql: str, parameters: Any, *, pace: float,
                    errors: bool) -> tuple[bytes, dict[str, Any]]:
-    """The same as a stream of Arrow, and what is told about it, which its schema holds as well, as JSON under ``dpsql``. With
-    `errors`, standard errors and the ends of intervals follow each noisy column. Raises InterfaceError, before anything is
-    charged, if the library is not installed."""
+    """The same as an Arrow stream, with the facts about it as JSON, which are also in its schema under ``dpsql``. With `errors`,
+    standard errors and the ends of intervals follow each noisy column. Raises InterfaceError, before anything is charged, if the
+    library is not installed."""
     extra("pyarrow", "arrow")
     import pyarrow as pa
 

@@ -297,7 +297,7 @@ class GuideNames(BaseModel):
 
 
 def value_of(given: Any) -> Any:
-    """A parameter as the engine takes it. Raises ValueError for a text that is no value of its type."""
+    """A parameter in the form that the engine takes. Raises ValueError for a text that is not a value of its type."""
     if isinstance(given, list):
         return tuple(value_of(each) for each in given)
     if not isinstance(given, TypedValue):

@@ -18,7 +18,7 @@ MOST_LETTERS = 2**21  # of the charts of an answer: with more, no other column i
 
 
 def charts_of(answer: Answer | None) -> dict[str, Any]:
-    """The fields `charts` and `undrawn`: the pictures of an answer, and in words why there are no more; None if all are."""
+    """The fields `charts` and `undrawn`: the pictures of an answer, and why some are missing (None if none are)."""
     if answer is None:
         return {"charts": [], "undrawn": "only answers of SELECT are drawn"}
     try:

@@ -37,7 +37,7 @@ class ConnectionDoor(Protocol):
     """Runs in threads."""
 
     def connect(self, name: str, database: str, first: FirstProof, say: Say) -> Connection:
-        """The connection of a user who has proved to know the password. Raises NotProven and errors.Error."""
+        """The connection of a user who has proven to know the password. Raises NotProven and errors.Error."""
 
 
 class HttpDesk:
@@ -91,7 +91,7 @@ class HttpDesk:
             raise told_over_http(fault, "") from None
 
     async def end(self, session: HttpSession) -> None:
-        """End a session; a statement that runs is interrupted."""
+        """End a session and interrupt its running statement."""
         if not self.sessions.take(session):
             return
         try:
@@ -100,14 +100,14 @@ class HttpDesk:
             session.left()
 
     async def sweep(self) -> None:
-        """End sessions that are over, for ever."""
+        """End expired sessions, in an endless loop."""
         while True:
             await asyncio.sleep(min(SWEEP, self.limits.session_idle_seconds))
             for session in self.sessions.over(time.monotonic()):
                 await self.end(session)
 
     async def close(self) -> None:
-        """End all sessions, with the statements that run."""
+        """End all sessions and interrupt their running statements."""
         await asyncio.gather(*map(self.end, self.sessions.all()), return_exceptions=True)
         for pool in (self._pool, self._at_door):
             pool.shutdown(wait=False, cancel_futures=True)
@@ -116,10 +116,10 @@ class HttpDesk:
 
     async def ask(self, session: HttpSession, text: str, work: Callable[[Connection], Made],
                   gone: Callable[[], Awaitable[None]] | None = None) -> Made:
-        """The result of work on the connection of a session, when it is its turn. `gone` returns when the client has left; then a
-        statement that runs is interrupted. Raises HttpRefusal; errors are of a statement with this text."""
+        """Do work on the connection of a session when its turn comes, and return the result. `gone` returns when the client has
+        left; a running statement is then interrupted. Raises HttpRefusal; errors refer to a statement with this text."""
         if len(text.encode()) > self.limits.text_bytes:
-            raise refused(413, "too-large", f"a statement has {self.limits.text_bytes} bytes at most", sqlstate="54000")
+            raise refused(413, "too-large", f"a statement can have at most {self.limits.text_bytes} bytes", sqlstate="54000")
         async with self._turn(session):
             with _limits(), self.use.running(session.name, time.monotonic()):
                 return await self._worked(session, text, work, gone)
@@ -177,7 +177,7 @@ class HttpDesk:
         return not_logged_in(fault.code, fault.reason)
 
     def cancel(self, session: HttpSession) -> bool:
-        """Have the statement that runs stop; whether one runs."""
+        """Interrupt the running statement; returns whether there is one."""
         if session.working:
             session.cancelled = True
             asyncio.get_running_loop().run_in_executor(None, _quietly, session.connection.interrupting())
@@ -185,8 +185,8 @@ class HttpDesk:
 
 
 def connected(door: ConnectionDoor, name: str, password: str) -> Connection:
-    """The connection of a user: here the server is the client of the exchange in which the vault checks the password, which goes
-    no further. Raises NotProven and errors.Error."""
+    """The connection of a user. Here the server acts as the client in the exchange in which the vault checks the password, so the
+    password goes no further. Raises NotProven and errors.Error."""
     scramp = library()
     try:
         client = scramp.ScramClient([PLAIN], "user", password)  # the vault ignores this name

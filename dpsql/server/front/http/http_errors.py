@@ -33,12 +33,12 @@ class HttpRefusal(Exception):
 
 def refused(status: int, code: str, message: str, *, try_: str = "", kind: str = "InterfaceError", sqlstate: str = "08000",
             headers: Mapping[str, str] | None = None) -> HttpRefusal:
-    """A refusal of the server itself, of a request that does not get as far as the engine."""
+    """An error of the server itself, for a request that does not reach the engine."""
     return HttpRefusal(status, _body(kind, code, message, try_, sqlstate), headers)
 
 
 def fault_of_server() -> HttpRefusal:
-    """What is told of a fault of the server: nothing, as its text may depend on anything."""
+    """The response to an internal fault of the server. It gives no details, as these may depend on anything."""
     return refused(500, "fault", "a fault of the server stopped this", kind="InternalError", sqlstate="XX000")
 
 
@@ -48,13 +48,13 @@ def not_logged_in(code: str = "session", message: str = "there is no such sessio
 
 
 def limited(refusal: RefusedOnWire) -> HttpRefusal:
-    """A limit of the server, which is the same for all clients."""
+    """The response if a limit of the server, which all clients share, is reached."""
     return refused(503, "limit", refusal.message, try_=refusal.hint, kind="OperationalError", sqlstate=refusal.sqlstate,
                    headers={"Retry-After": LATER})
 
 
 def told_over_http(fault: Error, text: str) -> HttpRefusal:
-    """An error of the engine about a statement with this text."""
+    """The response to an error of the engine about a statement with this text."""
     status = BY_CODE.get(fault.code) or next(status for kind, status in BY_CLASS if isinstance(fault, kind))
     here = fault.span if fault.text in ("", text) and text else None
     line = None if here is None else here.place(text)[0]

@@ -49,14 +49,14 @@ HEADERS: Mapping[str, str] = {
 
 
 def cookie_of(scope: Scope) -> str:
-    """The name of the cookie. A browser sends cookies to all ports of a host, so it has that of the server; with TLS, the browser
-    takes it from nobody else (`__Host-`)."""
+    """The name of the cookie. Browsers send cookies to all ports of a host, so the name contains the server's port. With TLS,
+    browsers accept the cookie from no other host (`__Host-`)."""
     _, port = scope["server"] or ("", None)
     return f"{'__Host-' if scope['scheme'] == 'https' else ''}dpsql-{port}"
 
 
 def protecting(scheme: str) -> Mapping[str, str]:
-    """The headers of every answer by HTTP or HTTPS."""
+    """The security headers of every response over HTTP or HTTPS."""
     return {**HEADERS, **ENCRYPTED} if scheme == "https" else HEADERS
 
 
@@ -97,7 +97,7 @@ class Guard:
             if not begun:
                 await _answer(refusal, sent)
         except Exception:  # a fault of ours, whose text may depend on anything
-            LOG.error("a request ended by a fault of the server")
+            LOG.error("a request was ended by a fault of the server")
             if not begun:
                 await _answer(fault_of_server(), sent)
         finally:
@@ -107,7 +107,7 @@ class Guard:
         """What the application receives: the whole body, and later that the client has left. Raises HttpRefusal."""
         headers = Headers(scope=scope)
         if sum(map(len, (scope["raw_path"], scope["query_string"], *chain(*headers.raw)))) > HEAD_BYTES:
-            raise refused(431, "too-large", f"the head of a request has {HEAD_BYTES} bytes at most", headers=CLOSING)
+            raise refused(431, "too-large", f"the head of a request can have at most {HEAD_BYTES} bytes", headers=CLOSING)
         if "transfer-encoding" in headers and "content-length" in headers:  # a proxy in between may believe either
             raise refused(400, "http", "a request must state its length once", headers=CLOSING)
         host = self._host(scope, headers)
@@ -145,7 +145,8 @@ class Guard:
         ours = _same(name, address) or (name == "localhost" and is_loopback(address))
         if name in self._names or (ours and (port or standard) == own_port):
             return host
-        raise refused(403, "host", "the server is not reached by this name", try_="its address, or dpsql serve --http-name NAME")
+        raise refused(403, "host", "the server does not answer under this name", try_="its address, or dpsql serve --http-name "
+                                                                                      "NAME")
 
     def _session(self, headers: Headers, name: str) -> tuple[HttpSession | None, bool]:
         """The session of a request, if it has one, and whether it is that of a cookie."""
@@ -206,12 +207,12 @@ async def _body(receive: Receive, headers: Headers, most: int) -> bytes:
 
 
 def check_json(body: bytes) -> None:
-    """Raises HttpRefusal for what is not strict JSON in UTF-8, or nested deeply."""
+    """Raises HttpRefusal unless the body is strict JSON in UTF-8 that is not nested deeply."""
     try:
         _check_value(json.loads(body.decode("utf-8"), parse_constant=_none_such, object_pairs_hook=_once), DEPTH)
     except (ValueError, RecursionError):
         raise refused(400, "json", "the body is not JSON of an accepted form",
-                      try_="UTF-8, numbers that are finite, each name once, little nesting, few values") from None
+                      try_="UTF-8, finite numbers, each name once, little nesting, few values") from None
 
 
 def _none_such(name: str) -> Any:
@@ -221,7 +222,7 @@ def _none_such(name: str) -> Any:
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     made = dict(pairs)
     if len(made) != len(pairs):
-        raise ValueError("a name stands twice")
+        raise ValueError("a name occurs twice")
     return made
 
 

@@ -41,7 +41,7 @@ class HttpServer:
             None if tls is None else tls_terms(tls, "http/1.1").context, self.accepting)
 
     async def serve(self, sockets: list[socket.socket], stop: asyncio.Event) -> None:
-        """Serve clients until `stop` is set; then statements that run are finished, for as long as the limits say."""
+        """Serve clients until `stop` is set; then running statements may finish, within the time that the limits allow."""
         for name in ("uvicorn.error", "uvicorn.asgi"):  # what is told there may hold what clients sent
             logging.getLogger(name).setLevel(logging.CRITICAL)
         sweeping = asyncio.create_task(self._desk.sweep())
@@ -122,7 +122,8 @@ class TimedProtocol(H11Protocol):
         self._is_known: Callable[[], None] = lambda: None
 
     def is_counted_until(self, asked: Callable[[], None], known: Callable[[], None]) -> None:
-        """`asked` is called at the first request, `known` after the first one of a session; both at the end."""
+        """Set callbacks: `asked` is called at the first request, `known` after the first request of a session; both at the latest
+        when the connection ends."""
         self._has_asked, self._is_known = asked, known
         if self.cycle is not None or self.transport.is_closing():
             asked()
@@ -154,7 +155,7 @@ class TimedProtocol(H11Protocol):
             self._request.start(self._limits.request_seconds)
 
     def send_400_response(self, msg: str) -> None:
-        """What is no HTTP is answered as other mistakes are; the library would say what it found."""
+        """Answer bytes that are not HTTP like other mistakes; the library's own answer would repeat what it received."""
         refusal = refused(400, "http", "this is not an HTTP/1.1 request")
         headers = {**protecting(self.scheme or ""), **CLOSING, "Cache-Control": "no-store", "Content-Type": "application/json"}
         head = h11.Response(status_code=refusal.status, reason=b"Bad Request",
@@ -180,7 +181,7 @@ class Timer:
         self._handle: asyncio.TimerHandle | None = None
 
     def start(self, seconds: float) -> None:
-        """Has no effect where it runs already."""
+        """Start the timer; has no effect if it is running."""
         if self._handle is None:
             self._handle = asyncio.get_running_loop().call_later(seconds, self._end)
 

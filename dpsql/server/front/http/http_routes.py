@@ -76,7 +76,7 @@ async def logout(request: Request, session: HttpSession = Depends(session_of_req
 
 @api.get("/account", response_model=bodies.OwnAccount)
 async def account(request: Request, session: HttpSession = Depends(session_of_request)) -> Response:
-    """Who asks, of what, and on which terms."""
+    """The user, the data, and the terms of the account."""
     desk = desk_of(request)
     return await _told(request, session, lambda connection: answers.account_of(connection, desk.limits, desk.policy))
 
@@ -89,7 +89,7 @@ async def tables(request: Request, session: HttpSession = Depends(session_of_req
 
 @api.get("/budget", response_model=bodies.ToldBudget)
 async def budget(request: Request, session: HttpSession = Depends(session_of_request)) -> Response:
-    """What was spent, what is left, and on which statements of the analyst."""
+    """What was spent, what is left, and on which statements of the analyst it was spent."""
     return await _told(request, session, answers.budget_of_analyst)
 
 
@@ -102,14 +102,14 @@ async def releases(request: Request, session: HttpSession = Depends(session_of_r
 @api.post("/describe", response_model=bodies.ToldShape)
 async def describe(asked: bodies.AskedStatement, request: Request,
                    session: HttpSession = Depends(session_of_request)) -> Response:
-    """The columns and parameters of a statement; no charge. Without values, the types of the parameters are found."""
+    """The columns and parameters of a statement; no charge. Types of parameters without values are inferred."""
     values = _parameters(asked)
     return await _told(request, session, lambda connection: answers.shape_of(connection, asked.sql, values), asked.sql)
 
 
 @api.post("/price", response_model=bodies.ToldPrice)
 async def price(asked: bodies.AskedStatement, request: Request, session: HttpSession = Depends(session_of_request)) -> Response:
-    """What a statement would cost, and how good its answer would be; no charge."""
+    """What a statement would cost, and how accurate its answer would be; no charge."""
     values = _parameters(asked)
     return await _told(request, session, lambda connection: answers.price_of(connection, asked.sql, values), asked.sql)
 
@@ -117,7 +117,7 @@ async def price(asked: bodies.AskedStatement, request: Request, session: HttpSes
 @api.post("/query", response_model=bodies.ToldAnswer, responses=OF_ARROW)
 async def query(asked: bodies.AskedQuery, request: Request, session: HttpSession = Depends(session_of_request),
                 errors: bool = Query(default=False, description="with Arrow: columns of errors and intervals too")) -> Response:
-    """Answer one statement, which is charged. A client that leaves has it interrupted; what was charged stays charged."""
+    """Answer one statement, which is charged. It is interrupted if the client leaves; the charge is kept."""
     desk, values = desk_of(request), _parameters(asked)
 
     async def gone() -> None:
@@ -138,7 +138,7 @@ async def query(asked: bodies.AskedQuery, request: Request, session: HttpSession
 
 @api.post("/cancel", response_model=bodies.Interrupting)
 async def cancel(request: Request, session: HttpSession = Depends(session_of_request)) -> Response:
-    """Interrupt the statement that the session runs. What was charged stays charged."""
+    """Interrupt the session's running statement. Its charge is kept."""
     return _json({"interrupting": desk_of(request).cancel(session)})
 
 
@@ -187,7 +187,7 @@ def _value(name: str, given: Any) -> Any:
 
 
 def application(desk: HttpDesk, console: Mapping[str, ConsoleFile]) -> FastAPI:
-    """The routes, without the guard. Pages of FastAPI's own are off, as they load from elsewhere."""
+    """The routes, without the guard. FastAPI's own pages are disabled, as they load files from other hosts."""
     app = FastAPI(title="dpsql", version=__version__, description=ABOUT, docs_url=None, redoc_url=None,
                   redirect_slashes=False)
     app.state.desk = desk
@@ -245,7 +245,7 @@ def _malformed(fault: RequestValidationError) -> str:
     found = {}
     for each in fault.errors():
         field = str(each["loc"][1])[:100] if len(each["loc"]) > 1 else "the body"
-        found[field] = {"missing": "is missing", "extra_forbidden": "is no field here"}.get(each["type"], "has not its form")
+        found[field] = {"missing": "is missing", "extra_forbidden": "is not a field here"}.get(each["type"], "has the wrong form")
     return "; ".join(f"{field} {what}" for field, what in [*found.items()][:5]) or "the request has the wrong form"
 
 

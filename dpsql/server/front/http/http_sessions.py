@@ -34,7 +34,7 @@ class HttpSession:
     cancelled: bool = False  # whether the statement that runs was to stop
 
     def is_over(self, now: float, limits: ServerLimits) -> bool:
-        """Whether it has lasted too long, or was idle for too long; never while a statement runs."""
+        """Whether the session has expired, or was idle for too long; never while a statement runs."""
         return not self.working and not self.waiting and (
             now - self.used >= limits.session_idle_seconds or now - self.begun >= limits.session_seconds)
 
@@ -50,19 +50,19 @@ class HttpSessions:
         return len(self._held)
 
     def begin(self, name: str, connection: Connection, now: float, left: Callable[[], None]) -> str:
-        """The token of a new session."""
+        """Begin a session and return its token."""
         token = secrets.token_urlsafe(TOKEN)
         key = _key(token)
         self._held[key] = HttpSession(key=key, name=name, connection=connection, begun=now, used=now, left=left)
         return token
 
     def find(self, token: str, now: float) -> HttpSession | None:
-        """The session of a token, unless it is over."""
+        """The session with this token, unless it has expired."""
         found = self._held.get(_key(token))
         return None if found is None or found.is_over(now, self._limits) else found
 
     def take(self, session: HttpSession) -> bool:
-        """Have a session end; whether it had not ended before."""
+        """End a session; returns whether it had not ended before."""
         return self._held.pop(session.key, None) is not None
 
     def over(self, now: float) -> list[HttpSession]:

@@ -19,7 +19,7 @@ from dpsql.server.front.statements.transaction_status import first_word
 from dpsql.server.front.statements.wrapped_queries import wrapped_query
 from dpsql.server.front.terms.answers_on_wire import RefusedOnWire
 from dpsql.server.front.terms.copied_rows import CopyForm
-from dpsql.server.front.terms.sqlstates import told
+from dpsql.server.front.terms.sqlstates import refusal_on_wire
 from dpsql.sql.text.tokens import Words, tokens_of
 
 _SHOWING = ("SELECT", "WITH", "FROM", "VALUES", "(", "EXPLAIN", "SHOW", "DESCRIBE", "DESC", "VALIDATE")
@@ -41,12 +41,12 @@ class CopyStatement(Frozen):
     most: int | None = None
 
     def place(self, position: int) -> int:
-        """The place in the text of COPY, of one in the query; both are counted from 1."""
+        """The position in the text of COPY of a position in the query; both are counted from 1."""
         return self.start + (1 if self.of_table else position)
 
 
 def read_copy(text: str) -> CopyStatement | None:
-    """What COPY asks for; None for any other statement. Raises RefusedOnWire, with places in the text."""
+    """The contents of a COPY statement; None for other statements. Raises RefusedOnWire, with positions in the text."""
     if first_word(text) != "COPY":
         return None
     tokens: list[Token] | None = None
@@ -57,7 +57,7 @@ def read_copy(text: str) -> CopyStatement | None:
     try:
         tokens_of(text)
     except Error as fault:
-        raise told(fault, text) from None
+        raise refusal_on_wire(fault, text) from None
     raise RefusedOnWire("this COPY statement cannot be parsed", sqlstate="42601")
 
 
@@ -269,7 +269,7 @@ def _checked(given: Mapping[str, object]) -> CopyForm:
     if wrong:
         raise RefusedOnWire(f"{wrong[0]} is not used with the format {kind}", sqlstate="0A000")
     if str(given.get("ENCODING", "utf8")).lower().replace("-", "") not in ("utf8", "unicode"):
-        raise RefusedOnWire("texts are sent in UTF8 alone", sqlstate="0A000")
+        raise RefusedOnWire("texts are sent only in UTF8", sqlstate="0A000")
     csv = kind == "csv"
     form = CopyForm(kind=kind, header=bool(given.get("HEADER")), delimiter=_letter(given, "DELIMITER", "," if csv else "\t"),
                     null=str(given.get("NULL", "" if csv else "\\N")), quote=_letter(given, "QUOTE", '"'))

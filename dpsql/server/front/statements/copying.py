@@ -15,13 +15,14 @@ from dpsql.server.front.terms.copied_rows import Row, copied
 
 
 def described_copy(statement: CopyStatement, describe: Callable[[str], Described]) -> Described:
-    """COPY has the parameters of its query, and no columns, as its rows come otherwise. `describe` is for the query."""
+    """The description of COPY: the parameters of its query, and no columns, as its rows are sent differently. `describe` is
+    called for the query."""
     with _located(statement):
         return Described(parameters=describe(statement.query).parameters, columns=None)
 
 
 def copied_outcome(statement: CopyStatement, describe: Callable[[str], Described], execute: Callable[[str], Outcome]) -> Outcome:
-    """The outcome of COPY, from what describes and executes its query."""
+    """The outcome of COPY. `describe` and `execute` are called for its query."""
     with _located(statement):
         _check_names(statement, describe)
         outcome = execute(statement.query)
@@ -38,7 +39,7 @@ def _check_names(statement: CopyStatement, describe: Callable[[str], Described])
     known = {column.name.lower() for column in describe(statement.query).columns or ()}
     for name in sorted(named):
         if name.lower() not in known:
-            raise RefusedOnWire(f"there is no column {name} in what is copied", sqlstate="42703")
+            raise RefusedOnWire(f"there is no column {name} in the rows to copy", sqlstate="42703")
 
 
 def _picked(outcome: Outcome, statement: CopyStatement) -> tuple[list[ColumnOnWire], list[Row]]:

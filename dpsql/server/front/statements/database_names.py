@@ -15,7 +15,7 @@ from dpsql.sql.text.tokens import MOST_BYTES, Words
 
 
 def without_database(text: str, database: str) -> str:
-    """The statement without the name of `database` where a schema and a further name follow it; others stay as they are."""
+    """The statement without the name of `database` wherever a schema and another name follow it; other names stay."""
     lowered = text.lower()
     if not database or database.lower() not in lowered or len(text) > MOST_BYTES or not any(
             name in lowered for name in (MAIN, PUBLIC)):

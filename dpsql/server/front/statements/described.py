@@ -35,8 +35,8 @@ UNKNOWN = "VARCHAR"  # of a parameter that any kind fits, as in PostgreSQL
 
 
 def describe_with(statement: Statement, text: str, given: Sequence[str | None], connection: Connection) -> Described:
-    """The kinds of the parameters of a client's statement, which have numbers, and its columns. Kinds that are given are kept.
-    Raises a located `errors.Error` if the statement is wrong whatever the values are."""
+    """The types of the numbered parameters of a client's statement, and its columns. Given types are kept. Raises a located
+    `errors.Error` if the statement is wrong for all values."""
     count = count_of(statement)
     names = names_of(statement)
     if is_by_name(names):
@@ -46,7 +46,7 @@ def describe_with(statement: Statement, text: str, given: Sequence[str | None], 
 
 
 def described_by_name(statement: Statement, text: str, connection: Connection) -> tuple[dict[str, str], Described]:
-    """The same of a statement whose parameters may have names: the kind of each by its name (`names_of`), and its columns."""
+    """The same for a statement whose parameters may have names: the type of each by its name (`names_of`), and its columns."""
     names = names_of(statement)
     asked = Unvalued(text=text, names=names, by_name=is_by_name(names), connection=connection)
     found = _described(asked, statement, [None] * len(names))
@@ -85,7 +85,7 @@ def columns_of(text: str, values: Sequence[Any] | Mapping[str, Any], connection:
 
 
 def kind_of(column: DescribedColumn | AnswerColumn) -> str:
-    """The kind of a column: of sums that 64 bits need not hold, the one that is numeric to clients."""
+    """The type of a column on the wire: sums that may exceed 64 bits are numeric to clients."""
     return "HUGEINT" if column.wide else column.type.value
 
 
@@ -131,12 +131,12 @@ _WHATEVER = ("syntax", "unknown-table", "unknown-column", "undeclared-table", "u
 
 
 def is_of_statement(fault: Error) -> bool:
-    """Whether an error is there whatever the values of parameters are."""
+    """Whether an error occurs for all values of the parameters."""
     return (isinstance(fault, SqlError) and fault.code in _WHATEVER) or fault.code in ("not-accepted", "no-aggregate", "star")
 
 
 def count_of(statement: Statement) -> int:
-    """The number of parameters that have none but numbers, or are marked by ?. Raises SqlError if one has a name."""
+    """The number of parameters, which are numbered or marked by ?. Raises SqlError if one has a name."""
     names = names_of(statement)
     if any(not name.startswith("?") and not name.isdigit() for name in names):
         raise SqlError("parameters of a client's statement must be numbered", code="parameter", try_="$1, $2")
@@ -144,13 +144,13 @@ def count_of(statement: Statement) -> int:
 
 
 def names_of(statement: Statement) -> tuple[str, ...]:
-    """The names of the parameters of a statement, in order: ``1`` of $1, ``least`` of :least and $least, and ``?1``, ``?2`` and
-    so on of each ?."""
+    """The names of a statement's parameters, in order: ``1`` for $1, ``least`` for :least and $least, and ``?1``, ``?2`` and so
+    on for each ?."""
     return tuple(dict.fromkeys(name for _, named in _parameters_of(statement) for name in named.values()))
 
 
 def is_by_name(names: Sequence[str]) -> bool:
-    """Whether the values of parameters with these names are given by name: not those of ?, which only have an order."""
+    """Whether the values of parameters with these names are given by name. Those of ? are not, as they only have an order."""
     return not all(name.startswith("?") for name in names)
 
 
@@ -162,7 +162,7 @@ def _parameters_of(statement: Statement) -> Iterator[tuple[Query, Mapping[str, s
 
 
 def queries_of(statement: Statement) -> Iterator[Query]:
-    """The queries that a statement holds."""
+    """The queries that a statement contains."""
     match statement:
         case Query():
             yield statement
@@ -177,7 +177,7 @@ def queries_of(statement: Statement) -> Iterator[Query]:
 
 
 def likely_kinds(statement: Statement, catalog: Catalog) -> dict[str, str]:
-    """The likely kind of each parameter that is compared with a column, by its name: the type of the column, as in age > $1, or a
+    """The likely type of each parameter that is compared with a column, by its name: the type of the column, as in age > $1, or a
     list of that type, as in age = ANY($1). It is tried first, so that no value is rounded."""
     types: dict[str, set[str]] = {}
     for table in catalog.tables.values():

@@ -15,7 +15,7 @@ from dpsql.server.front.statements.remote_session import VaultChannel, open_remo
 from dpsql.server.front.statements.seat import ConnectionSeat
 from dpsql.server.front.statements.shown_answers import ShownToAccounts
 from dpsql.server.front.terms.answers_on_wire import Seat
-from dpsql.server.front.terms.sqlstates import told
+from dpsql.server.front.terms.sqlstates import refusal_on_wire
 from dpsql.server.link.login_messages import MALFORMED, WRONG, FirstProof, NotProven
 
 Say = Callable[[bytes], bytes]
@@ -26,8 +26,7 @@ class Door(Protocol):
     """Runs in threads."""
 
     def enter(self, name: str, database: str, startup: Mapping[str, str], first: FirstProof, say: Say) -> Seat:
-        """The seat of a user who has proved to know the password. Raises NotProven, and RefusedOnWire if there is no seat for
-        them."""
+        """The seat of a user who has proven to know the password. Raises NotProven, and RefusedOnWire if no seat is available."""
 
 
 class VaultDoor:
@@ -48,10 +47,10 @@ class VaultDoor:
                 raise
         except Error as caught:
             fault = caught
-        raise told(fault, "")
+        raise refusal_on_wire(fault, "")
 
     def connect(self, name: str, database: str, first: FirstProof, say: Say) -> Connection:
-        """The connection of a user who has proved to know the password. Raises NotProven and errors.Error."""
+        """The connection of a user who has proven to know the password. Raises NotProven and errors.Error."""
         asked = iter((lambda message: first.as_bytes(), say, say))
         channel = self._new_channel()
         try:

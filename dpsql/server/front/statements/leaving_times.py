@@ -14,15 +14,15 @@ from dpsql.sql.text.statement import Show
 
 
 def leave_after(session: Session, seconds: float) -> None:
-    """Have outcomes of the session leave after this time, at most an hour, or later, so that those are not late that are there
-    by then. 0 is for those of which nothing is stated."""
+    """Make outcomes of the session leave after this time (at most an hour) or later, so that outcomes ready by then are not late.
+    0 means that no time is stated."""
     kernel: object = session.kernel
     if isinstance(kernel, RemoteKernel):
         kernel.pace = seconds
 
 
 def waits_of(session: Session) -> Iterator[str]:
-    """That the account's answers wait, where they do, as many of them were late."""
+    """A notice if the account's answers are delayed because many of them were late."""
     ledger: object = session.ledger
     with contextlib.suppress(Error):
         if isinstance(ledger, RemoteLedger) and (seconds := ledger.waits):
@@ -31,7 +31,7 @@ def waits_of(session: Session) -> Iterator[str]:
 
 
 def waits_told(cursor: Cursor, text: str) -> Iterator[str]:
-    """The same, where a statement was charged or asks what was spent."""
+    """The same notice, if a statement was charged or shows what was spent."""
     made = cursor.made
     if parse(text) == Show(what="budget") if made is None else made.cost and not made.stored:
         yield from waits_of(cursor.connection.session)

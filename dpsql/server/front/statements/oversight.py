@@ -26,7 +26,7 @@ LISTINGS = {
 
 
 def listing_named(text: str) -> str | None:
-    """The name of the listing that a statement asks for."""
+    """The name of the listing that a statement requests."""
     words = text.strip().removesuffix(";").upper().split()
     return words[1] if len(words) == 2 and words[0] == "SHOW" and words[1] in LISTINGS else None
 
@@ -36,7 +36,7 @@ def columns_of(listing: str) -> tuple[ColumnOnWire, ...]:
 
 
 def rows_of(listing: str, connection: Connection) -> Sequence[tuple[Any, ...]]:
-    """Raises OperationalError for a role that may not see them."""
+    """The rows of a listing. Raises OperationalError for a role that may not see it."""
     ledger: object = connection.session.ledger
     if not isinstance(ledger, RemoteLedger):
         raise Unsupported("roles exist only on a server", code="role", try_="SHOW RELEASES, or dpsql budget")

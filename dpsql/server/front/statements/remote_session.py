@@ -77,12 +77,12 @@ class VaultChannel:
         self._tables: Mapping[str, Table] = {}
 
     def interrupt(self) -> None:
-        """Have the statement stop that was sent last, if it runs, without waiting for that."""
+        """Interrupt the statement that was sent last, if it is running, without waiting for its end."""
         self._interrupt(self._number)
 
     def log_in(self, user: str, database: str, answer: Callable[[bytes], bytes]) -> ToldAccount:
-        """Bind the channel to the account of a user; `answer` gives what the client answers to a message of the one who checks
-        the password. Raises errors.Error."""
+        """Bind the channel to the account of a user; `answer` returns the client's answer to a message of the password check.
+        Raises errors.Error."""
         reply = self._asked("login", (user, database))
         while isinstance(reply, LoginMessage):
             reply = self._asked("say", answer(reply.message))
@@ -92,15 +92,15 @@ class VaultChannel:
         return opening
 
     def call(self, name: str, *given: Any) -> Any:
-        """The outcome of a call. Raises what it raises in the vault, and TypeError if something cannot be sent."""
+        """The outcome of a call. Raises the errors of the call in the vault, and TypeError if a value cannot be sent."""
         return self._outcome(self._asked(name, given))
 
     def ask(self, call: VaultCall[Told], *given: Any) -> Told:
-        """As `call`, of a call that the vault answers."""
+        """The same as `call`, for a call that the vault answers."""
         return cast(Told, self.call(call.name, *given))
 
     async def ask_meanwhile(self, call: VaultCall[Told], *given: Any) -> Told:
-        """As `ask`, of calls whose answers are short: while it is waited for, the thread of the event loop does other things."""
+        """The same as `ask`, for calls with short answers: the event loop's thread does other work while waiting."""
         data = encoded(given, self._tables)
         with self._whole():
             self._send(call.name, data)
@@ -109,8 +109,8 @@ class VaultChannel:
         return cast(Told, self._outcome(reply))
 
     def dialogue(self, name: str, *given: Any) -> Generator[Any, Any, Any]:
-        """A call to which the vault answers with releases, each of which wants the next step, and at last with its outcome, which
-        is returned; there, a step that cannot be sent failed."""
+        """Make a call to which the vault answers with releases, each of which requests the next step, and finally with its
+        outcome, which is returned. If a step cannot be sent, it fails in the vault."""
         reply = self._asked(name, given)
         while isinstance(reply, ReleasedStep):
             step = yield reply.value
@@ -122,7 +122,7 @@ class VaultChannel:
         return self._outcome(reply)
 
     def take(self, version: str) -> None:
-        """One object stands for the same version, as many keys of answers hold it."""
+        """Store a version. The same object is kept for an equal version, as many keys of answers refer to it."""
         if version != self.version:
             self.version = version
 
@@ -188,10 +188,10 @@ class RemoteKernel:
         return self._channel.version
 
     def check(self) -> None:
-        """Does nothing: the vault looks at the user and the files itself, at each call that needs it (`VaultCall`)."""
+        """Does nothing: the vault checks the user and the files itself, at each call that needs it (`VaultCall`)."""
 
     def check_now(self) -> None:
-        """Raises OperationalError if the account is no user's any more, or files of the database were changed."""
+        """Raises OperationalError if the account no longer has a user, or if files of the database have changed."""
         self._channel.take(self._channel.ask(CHECK))
 
     async def check_meanwhile(self) -> None:
@@ -206,7 +206,8 @@ class RemoteKernel:
 
     def run(self, script: Generator[Any, Any, Any], *, cost: Cost, account: Account, limits: Mapping[str | None, Limit],
             digest: str, sql: str, encode: Callable[[Any], str], views: Sequence[Node] = (), unless_stored: bool = False) -> Any:
-        """Run a script here, with its requests answered there. `account` and `limits` are those that the vault knows."""
+        """Run a script here, while the vault answers its requests. `account` and `limits` are ignored, as the vault knows
+        them."""
         step, made = _stepped(lambda: next(script), encode)
         replies = self._channel.dialogue(RUN.name, cost, digest, sql, tuple(views), step, self.pace, unless_stored)
         begun = False
@@ -231,7 +232,7 @@ class RemoteKernel:
         return self._channel.ask(COMPARE, asked, model, sql, self.pace)
 
     def hold(self, name: str, identity: str, columns: Mapping[str, tuple[str, Sequence[Any]]]) -> None:
-        """Hold released rows there; the vault identifies them by what they are."""
+        """Store released rows in the vault, which identifies them by their contents."""
         self._channel.ask(HOLD, name, tuple((column, kind, tuple(values)) for column, (kind, values) in columns.items()))
 
     def public_rows(self, relation: Node) -> list[tuple[Any, ...]]:
@@ -291,7 +292,7 @@ class RemoteLedger:
         return self._channel.ask(TEXTS, word, most)
 
     def entries(self, budget: str, analyst: str | None = None) -> list[Entry]:
-        """Without the answers: the body of an entry tells that there is one."""
+        """Entries without their answers: the body only says that there is one."""
         return self._channel.ask(ENTRIES)
 
     def spent(self, budget: str, analyst: str | None = None) -> Charge:
@@ -306,15 +307,15 @@ class RemoteLedger:
 
     @property
     def waits(self) -> float:
-        """For how many seconds the next outcome waits, as many of the account were late; 0 where they were not."""
+        """The seconds by which the next outcome is delayed because many outcomes of the account were late; 0 if they were not."""
         return self._told().waits
 
     def failed(self, account: Account) -> list[int]:
         return self._channel.ask(FAILED)
 
     def refresh(self) -> None:
-        """Nothing is asked where the end of a statement has just told it, and nothing was asked since. Once, as others
-        may spend while the client waits."""
+        """Update the amounts spent. No call is made if the end of a statement has just reported them and no call followed. This
+        holds for one refresh only, as others may spend while the client waits."""
         if self._spent is None or self._spent[0] != self._channel.asked or not self._fresh:
             self._keep(self._channel.ask(REFRESH))
         self._fresh = False
@@ -326,7 +327,7 @@ class RemoteLedger:
         return self._spent[1]
 
     def told_at_end(self, told: Spent) -> None:
-        """Take what the end of a statement told for what is spent now; one `refresh` asks nothing then."""
+        """Store the amounts that the end of a statement reported; the next `refresh` then makes no call."""
         self._keep(told)
         self._fresh = True
 
@@ -335,7 +336,8 @@ class RemoteLedger:
         return told
 
     def everything(self) -> list[Entry]:
-        """What everybody was charged for under this budget, without answers. Raises OperationalError for who may not see it."""
+        """All charges under this budget, by all analysts, without answers. Raises OperationalError for a role that may not see
+        them."""
         return self._channel.ask(EVERYTHING)
 
     def accounts(self) -> list[AccountState]:
@@ -352,7 +354,7 @@ class RemoteLedger:
 
 
 def open_remote_session(channel: VaultChannel, opening: ToldAccount) -> Session:
-    """The session of an account in the vault, as `engine` knows sessions."""
+    """The session of an account in the vault, in the form that `engine` uses."""
     ledger = RemoteLedger(channel)
     return Session(catalog=opening.catalog, budget=opening.budget, analyst=opening.analyst,
                    kernel=cast(Kernel, RemoteKernel(channel, ledger.told_at_end)), ledger=cast(ReportingLedger, ledger),

@@ -33,7 +33,7 @@ from dpsql.server.front.statements.shown_answers import ENTRY, ShownAnswer, Show
 from dpsql.server.front.statements.statements_about_connection import SETTING_WORDS, AboutConnection, Settings, read_setting
 from dpsql.server.front.statements.transaction_status import first_word
 from dpsql.server.front.terms.answers_on_wire import ColumnOnWire, Described, Notice, OutcomeOnWire, RefusedOnWire
-from dpsql.server.front.terms.sqlstates import cancelled, told
+from dpsql.server.front.terms.sqlstates import cancelled, refusal_on_wire
 from dpsql.sql.text import border
 from dpsql.sql.text.parse import parse
 from dpsql.sql.text.split import split
@@ -70,14 +70,14 @@ class ConnectionSeat:
         return split(text)
 
     async def described_lately(self, text: str, given: Sequence[str | None]) -> Described | None:
-        """What `describe` would tell, if it was told lately."""
+        """The description that `describe` would give, if it was given recently."""
         if self._shown is None:
             return None
         with self._told(text, timed=False) as text:
             return await current(self._shown.columns, self._connection.session, text, given)
 
     async def shown_lately(self, text: str, parameters: Sequence[object]) -> OutcomeOnWire | None:
-        """What `execute` would give, if it was shown lately; nothing is planned then."""
+        """The outcome that `execute` would give, if it was shown recently; nothing is planned then."""
         if self._shown is None:
             return None
         with self._told(text, timed=False) as text:
@@ -95,13 +95,13 @@ class ConnectionSeat:
             return self._executed(text, parameters)
 
     def cancel(self) -> None:
-        """Interrupt the statement that runs, if one does."""
+        """Interrupt the running statement, if there is one."""
         if self._busy.locked():
             self._was_cancelled.set()
             threading.Thread(target=self._connection.interrupting(), daemon=True).start()  # it waits until the statement is over
 
     def close(self) -> None:
-        """Give back what the connection holds."""
+        """Release the resources of the connection."""
         if self._catalogue is not None:
             self._catalogue[1].close()
         self._connection.close()
@@ -185,7 +185,8 @@ class ConnectionSeat:
             columns = tuple(ColumnOnWire(name=column.name, kind=kind_of(column)) for column in cursor.answer.columns)
         wide = [at for at, column in enumerate(columns) if column.kind == "BIGINT"]
         rows, held = _in_64_bits(cursor.fetchall(), wide)
-        about = [*_notes(cursor), *(f"values of {columns[at].name} beyond 64 bits are shown as the last one of them"
+        about = [*_notes(cursor), *(f"values of {columns[at].name} beyond 64 bits are shown as the largest or smallest 64-bit "
+                                    "number"
                                     for at in held)]
         if cursor.answer is not None and (cursor.answer.stored or cursor.answer.cost):
             self._keep(statement, text, parameters, ShownAnswer(
@@ -298,7 +299,7 @@ class ConnectionSeat:
             return cancelled(late=self._was_late, charged=self._last_charge())
         if was_stopped and fault.code in STOPPED:
             return cancelled(late=self._was_late)
-        return told(fault, text)
+        return refusal_on_wire(fault, text)
 
     def _last_charge(self) -> str:
         """What the statement was charged that just failed, in words."""
@@ -354,18 +355,19 @@ _NAMING_NOTHING = parse("DESCRIBE \"no table has this name\"")  # so that the ta
 
 
 def names_policy_alone(statement: Statement, catalog: Catalog) -> bool:
-    """Whether a query names tables of the policy, and no others."""
+    """Whether a query names only tables of the policy, at least one."""
     named = tables_named(statement) if isinstance(statement, Query) else []
     return bool(named) and all(catalog.table(name) is not None for name in named)
 
 
 def is_probe(statement: Statement) -> TypeGuard[Query]:
-    """Whether this is a query that cannot have a row, as its text says: tools ask so for the columns of a table or a query."""
+    """Whether the text of a query shows that it cannot return rows. Tools send such queries to learn the columns of a table or a
+    query."""
     return isinstance(statement, Query) and has_no_row(statement.tree)
 
 
 def has_no_row(tree: exp.Query) -> bool:
-    """Whether LIMIT 0, or a condition that is never true on a query without aggregates of its own, says that there is no row."""
+    """Whether the query has LIMIT 0, or a condition that is never true and no aggregates of its own."""
     limit = tree.args.get("limit")
     if isinstance(limit, exp.Limit) and isinstance(limit.expression, exp.Literal) and limit.expression.name == "0":
         return True
@@ -409,12 +411,12 @@ def _notices(texts: Iterable[str]) -> tuple[Notice, ...]:
 
 
 def seats(connected: Callable[[str, str], Connection]) -> Callable[[str, str, Mapping[str, str]], ConnectionSeat]:
-    """How seats are opened, given what opens a connection for a user to a database. The result raises RefusedOnWire."""
+    """A function that opens seats, given one that opens a connection for a user to a database. It raises RefusedOnWire."""
     def open_seat(user: str, database: str, startup: Mapping[str, str]) -> ConnectionSeat:
         fault: Error | None = None
         try:
             return ConnectionSeat(connected(user, database), user=user, database=database, startup=startup)
         except Error as caught:
             fault = caught
-        raise told(fault, "")
+        raise refusal_on_wire(fault, "")
     return open_seat

@@ -44,7 +44,7 @@ class ShownAnswer(Frozen):
 
     @property
     def size(self) -> int:
-        """Bytes, about; at least, of an answer that is too large to be kept."""
+        """The approximate size in bytes; for an answer that is too large to be kept, a lower bound."""
         least = CELL * len(self.rows) * len(self.columns or ())
         return least if least > MOST_OF_ONE else least + 4 * sum(
             len(value) for row in self.rows for value in row if isinstance(value, str))
@@ -67,7 +67,7 @@ class LatelyShown(Generic[Shown]):
             return found[0]
 
     def keep(self, key: Hashable, shown: Shown, size: int) -> None:
-        """`size` is in bytes, with the key."""
+        """Keep an item of `size` bytes, including the key."""
         if size > min(MOST_OF_ONE, self._most):
             return
         with self._turn:
@@ -85,14 +85,14 @@ class ShownToAccounts:
 
 
 def key_of(session: Session, text: str, values: Sequence[object]) -> Hashable:
-    """What an answer depends on. Values are told apart by their type and how they are written: 1, 1.0 and true are three, as are
-    0.0 and -0.0."""
-    return session.terms, session.kernel.version, text, tuple((type(value).__name__, repr(value)) for value in values)
+    """Everything on which an answer depends. Values are distinguished by their type and text: 1, 1.0 and true differ, as do 0.0
+    and -0.0."""
+    return session.answer_key, session.kernel.version, text, tuple((type(value).__name__, repr(value)) for value in values)
 
 
 async def current(shown: LatelyShown[Shown], session: Session, text: str, values: Sequence[object]) -> Shown | None:
-    """What was shown for this, if it is what would be shown now. Raises errors.Error if the account may not ask any more, or
-    the data were changed."""
+    """The item shown before for this statement, if it is still valid. Raises errors.Error if the account may no longer ask, or if
+    the data have changed."""
     if shown.find(key_of(session, text, values)) is None:
         return None
     await cast(RemoteKernel, session.kernel).check_meanwhile()  # from here on the version is that of now

@@ -67,16 +67,16 @@ class Settings:
 
     @property
     def values(self) -> Mapping[str, str]:
-        """All of them, by their names in lower case."""
+        """All settings, by their names in lower case."""
         return {**self._first, **self._set}
 
     @property
     def reported(self) -> Mapping[str, str]:
-        """Those that clients are told of at once."""
+        """The settings that are reported to clients immediately."""
         return {name: self.values[name.lower()] for name in REPORTED}
 
     def set(self, name: str, value: str | None) -> None:
-        """Keep a value; None for that from before. Raises OptionError for one that has no effect that a client could want."""
+        """Change a setting; None restores the earlier value. Raises OptionError for a value that would have no useful effect."""
         if name not in self._first and name not in OWN and "." not in name:
             raise OptionError(f"there is no setting {name}", code="unknown-setting", subject=name, try_=", ".join(OWN))
         allowed = FIXED.get(name)
@@ -103,17 +103,17 @@ class Settings:
 
     @property
     def timeout(self) -> float:
-        """What a statement may take, in seconds; 0 for any time."""
+        """The time limit of a statement in seconds; 0 for none."""
         return _seconds(self._set.get("statement_timeout", self._first["statement_timeout"])) or 0.0
 
     @property
     def terms(self) -> dict[str, object]:
-        """The settings that are dpsql's own, as `Connection.set_terms` takes them."""
+        """The settings specific to dpsql, as `Connection.set_terms` takes them."""
         return {name: _number(self._set[name]) for name in TERMS if name in self._set}
 
     @property
     def pace(self) -> float:
-        """The time after which outcomes of statements leave at the earliest, in seconds."""
+        """The least time in seconds after which outcomes of statements leave."""
         return _seconds(self._set.get("pace", "0")) or 0.0
 
 
@@ -149,7 +149,7 @@ class AboutConnection(Frozen):
     change: Callable[[Settings], None] = lambda settings: None
 
     def apply(self, settings: Settings, connection: Connection) -> None:
-        """Change the settings; and the terms of the connection with them. Raises OptionError, and then nothing is changed."""
+        """Change the settings, and the terms of the connection accordingly. Raises OptionError; then nothing is changed."""
         before, kept = settings.terms, dict(settings._set)
         self.change(settings)
         if settings.terms == before:
@@ -163,7 +163,7 @@ class AboutConnection(Frozen):
 
 
 def read_setting(text: str, settings: Settings) -> AboutConnection | None:
-    """What a statement about the connection does; None for any other. Raises SqlError, Unsupported or OptionError."""
+    """The effect of a statement about the connection; None for other statements. Raises SqlError, Unsupported or OptionError."""
     words = _words(text)
     first = words[0].upper() if words else ""
     match first:

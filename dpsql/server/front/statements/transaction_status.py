@@ -26,13 +26,13 @@ _FORMS = {
 
 
 def word_of(text: str) -> str | None:
-    """The word of a statement that never reaches a seat, such as COMMIT; None for any other."""
+    """The keyword of a statement that is handled before it reaches a seat, such as COMMIT; None for others."""
     begin = start_of(text)
     return next((word for word, form in _FORMS.items() if form.match(text, begin)), None)
 
 
 def deallocated(text: str) -> str | None:
-    """The name of the prepared statement that DEALLOCATE is about; None for all."""
+    """The name of the prepared statement in DEALLOCATE; None for all."""
     found = _FORMS["DEALLOCATE"].match(text, start_of(text))
     if found is None or found["all"]:
         return None
@@ -41,13 +41,13 @@ def deallocated(text: str) -> str | None:
 
 
 def start_of(text: str) -> int:
-    """Where the first word of a statement begins, after blanks and comments."""
+    """The position of the first word of a statement, after blanks and comments."""
     ahead = _AHEAD.match(text)
     return ahead.end() if ahead else 0
 
 
 def first_word(text: str) -> str:
-    """The first word of a statement, in capitals; empty if it begins with none, as with a parenthesis."""
+    """The first word of a statement, in capitals; empty if it does not begin with a word, but with a parenthesis for example."""
     found = _WORD.match(text, start_of(text))
     return found[0].upper() if found else ""
 
@@ -61,7 +61,8 @@ class TransactionStep(Frozen):
 
 
 def step(word: str, status: str) -> TransactionStep:
-    """Raises RefusedOnWire for savepoints outside a transaction, and for what a failed one refuses."""
+    """The effect of a transaction statement. Raises RefusedOnWire for savepoints outside a transaction, and for statements
+    refused in a failed transaction."""
     refuse_if_failed(word, status)
     match word:
         case "BEGIN":

@@ -27,7 +27,7 @@ class WrappedQuery(Frozen):
 
 
 def wrapped_query(tokens: Sequence[Token]) -> WrappedQuery | None:
-    """What a query of these tokens wraps; None for any other."""
+    """The inner query that a query of these tokens wraps; None if it wraps none."""
     most: int | None = None
     if len(tokens) > 2 and tokens[-2].token_type is TokenType.LIMIT and tokens[-1].text.isdigit():
         tokens, most = tokens[:-2], int(tokens[-1].text)

@@ -73,20 +73,21 @@ class Seat(Protocol):
         """The statements of a simple query."""
 
     async def described_lately(self, text: str, given: Sequence[str | None]) -> Described | None:
-        """What `describe` would tell, if it was told lately."""
+        """The description that `describe` would give, if it was given recently."""
 
     def describe(self, text: str, given: Sequence[str | None]) -> Described:
-        """A statement's parameters and columns, without any charge; `given` are the kinds of parameters that the client states,
-        None if it does not."""
+        """A statement's parameters and columns, without any charge; `given` are the types of parameters that the client states,
+        None where it does not."""
 
     async def shown_lately(self, text: str, parameters: Sequence[object]) -> OutcomeOnWire | None:
-        """What `execute` would give, if it was shown lately and costs nothing; None if it has to be asked."""
+        """The outcome that `execute` would give, if it was shown recently and costs nothing; None if the statement must be
+        executed."""
 
     def execute(self, text: str, parameters: Sequence[object]) -> OutcomeOnWire:
         """Answer one statement; the parameters are Python values of the described kinds, or None."""
 
     def cancel(self) -> None:
-        """Interrupt the statement that runs, if one does."""
+        """Interrupt the running statement, if there is one."""
 
     def close(self) -> None:
-        """Give back what the connection holds."""
+        """Release the resources of the connection."""

@@ -35,8 +35,8 @@ class CopyForm(Frozen):
 
 
 def copied(columns: Sequence[ColumnOnWire], rows: Sequence[Row], form: CopyForm) -> Iterator[bytes]:
-    """The messages that carry the rows, from the one that announces them to the one that ends them. Raises ValueError or
-    TypeError for a value that is not of its column's kind."""
+    """The messages that carry the rows, from the announcement to the end message. Raises ValueError or TypeError for a value that
+    does not fit its column's type."""
     code = BINARY if form.kind == "binary" else TEXT
     yield CopyOutResponse(overall_format=code, col_formats=[code] * len(columns)).to_wire()
     for part in _in_binary(columns, rows) if code == BINARY else _in_lines(columns, rows, form):

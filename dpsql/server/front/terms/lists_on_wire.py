@@ -20,7 +20,7 @@ _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 
 
 def list_text(kind: str) -> Callable[[Sequence[object]], str]:
-    """{a,"b c",NULL}; as an INT2VECTOR, 1 2."""
+    """The function that writes a list as text: {a,"b c",NULL}, or for an INT2VECTOR: 1 2."""
     return _array_text if kind != "INT2VECTOR" else lambda values: " ".join(map(str, values))
 
 
@@ -34,8 +34,8 @@ def _element(text: str) -> str:
 
 
 def list_binary(kind: str) -> Callable[[Sequence[object]], bytes]:
-    """One dimension, whether there are NULLs, the type of elements, their number, the number of the first; then the elements,
-    each after its length in bytes. An empty list has no dimension."""
+    """The function that writes a list in binary: one dimension, whether there are NULLs, the type of elements, their number, and
+    the index of the first; then the elements, each after its length in bytes. An empty list has no dimension."""
     def written(values: Sequence[object]) -> bytes:
         nulls = int(any(value is None for value in values))
         if not values:
@@ -58,7 +58,7 @@ class LongList(ValueError):
 
 
 def in_text(text: str) -> list[str | None]:
-    """The elements of {a,"b c",NULL}, of one dimension, in time that grows with the text alone. Raises ValueError for any other
+    """The elements of a one-dimensional {a,"b c",NULL}, in time linear in the length of the text. Raises ValueError for any other
     text."""
     inside = text.strip()
     if not inside.startswith("{"):

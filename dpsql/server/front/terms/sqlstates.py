@@ -29,7 +29,7 @@ BY_CLASS: tuple[tuple[type[Error], str], ...] = (
     (errors.OperationalError, "58000"), (errors.InterfaceError, "08000"), (errors.DatabaseError, "XX000"))
 
 
-def told(fault: Error, text: str) -> RefusedOnWire:
+def refusal_on_wire(fault: Error, text: str) -> RefusedOnWire:
     """The error of a statement with this text."""
     here = fault.span is not None and fault.text in ("", text)
     source = "" if fault.source == "SQL" or not fault.source else f"in {fault.source}"
@@ -40,15 +40,15 @@ def told(fault: Error, text: str) -> RefusedOnWire:
 
 
 def state_of(fault: Error) -> str:
-    """The SQLSTATE of an error: by its code, and else by its class."""
+    """The SQLSTATE of an error: by its code, or otherwise by its class."""
     return BY_CODE.get(fault.code) or next((state for kind, state in BY_CLASS if isinstance(fault, kind)), "XX000")
 
 
 def cancelled(*, late: bool = False, charged: str | None = None) -> RefusedOnWire:
-    """What a statement ends with that was cancelled, or was `late`; after its charge, if that is given."""
+    """The error of a statement that was cancelled, or was `late`; after its charge, if `charged` is given."""
     why = "statement timeout" if late else "user request"
     if charged is None:
         return RefusedOnWire(f"canceling statement due to {why}", sqlstate="57014", detail="Nothing was charged.")
     return RefusedOnWire(f"canceling statement due to {why}", sqlstate="57014",
-                         detail=f"The statement was charged before ({charged}), and the charge is kept; it counts as one that "
-                         "failed.", hint="SHOW BUDGET shows what is left")
+                         detail=f"The statement was charged before ({charged}), and the charge is kept; it counts as a "
+                         "failed statement.", hint="SHOW BUDGET shows what is left")

@@ -52,7 +52,7 @@ class _Malformed(Exception):
 
 
 def kinds_given(oids: list[int]) -> list[str | None]:
-    """The kinds that a client states for parameters. Raises RefusedOnWire for a type that has none here."""
+    """The types that a client states for parameters. Raises RefusedOnWire for an unsupported type."""
     for place, oid in enumerate(oids, start=1):
         if oid not in GIVEN:
             raise RefusedOnWire(f"parameter ${place} is of a type that is not accepted (its number is {oid})", sqlstate="0A000",
@@ -61,7 +61,7 @@ def kinds_given(oids: list[int]) -> list[str | None]:
 
 
 def read(value: bytes | None, form: int, oid: int, kind: str, place: int) -> object:
-    """The Python value of parameter `$place`, which the client wrote as its type `oid`, in a kind.
+    """The Python value of parameter `$place`, converted from the client's type `oid` to a column type.
 
     Raises RefusedOnWire: 22P02 for malformed text, 22P03 for malformed binary, 22003 or 22008 for what the kind does not hold.
     """
@@ -323,7 +323,7 @@ def _clock(within: dt.timedelta) -> str:
 
 
 def written(value: object, kind: str, form: int) -> bytes | None:
-    """A value of a column in one of the two forms; None is NULL. Raises ValueError or TypeError for a value of another kind."""
+    """A value of a column in one of the two formats; None is NULL. Raises ValueError or TypeError for a value of another type."""
     if value is None:
         return None
     return _TO_TEXT[kind](value).encode("utf-8", "replace") if form == TEXT else _TO_BINARY[kind](value)

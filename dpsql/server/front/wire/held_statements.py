@@ -48,7 +48,7 @@ class HeldStatements:
         self._portals: dict[str, PortalOnWire] = {}
 
     def hold_statement(self, name: str, statement: PreparedOnWire) -> None:
-        """Raises RefusedOnWire if the name is taken, or there are too many."""
+        """Keep a prepared statement. Raises RefusedOnWire if the name is taken, or if there are too many."""
         if name and name in self._statements:
             raise RefusedOnWire(f"prepared statement \"{name}\" already exists", sqlstate="42P05")
         self._statements.pop(name, None)
@@ -56,7 +56,7 @@ class HeldStatements:
         self._statements[name] = statement
 
     def hold_portal(self, name: str, portal: PortalOnWire) -> None:
-        """Raises RefusedOnWire as `hold_statement` does."""
+        """Keep a portal. Raises RefusedOnWire as `hold_statement` does."""
         if name and name in self._portals:
             raise RefusedOnWire(f"portal \"{name}\" already exists", sqlstate="42P03")
         self.drop_portal(name)
@@ -84,7 +84,7 @@ class HeldStatements:
             self._portals.pop(name).suspended.close()
 
     def end_of_transaction(self) -> None:
-        """Portals last until then."""
+        """Drop all portals, which end with the transaction."""
         for name in [*self._portals]:
             self.drop_portal(name)
 
@@ -97,7 +97,7 @@ class HeldStatements:
 
 
 def formats_of(stated: Sequence[int], number: int) -> tuple[int, ...]:
-    """One format for each of a number of values, from none, one for all, or one for each. Raises RefusedOnWire."""
+    """One format for each of a number of values, given none, one for all, or one for each. Raises RefusedOnWire."""
     if any(form not in (0, 1) for form in stated) or len(stated) not in (0, 1, number):
         raise RefusedOnWire("the number of value formats is wrong, or a format is unknown", sqlstate="08P01")
     return tuple(stated) if len(stated) == number else (*stated, 0)[:1] * number

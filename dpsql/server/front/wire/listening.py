@@ -53,7 +53,7 @@ class TlsFiles(Frozen):
 
 
 def tls_terms(files: TlsFiles, protocol: str = "postgresql") -> TlsTerms:
-    """The terms for a protocol, by its name in ALPN. Raises OperationalError."""
+    """The TLS settings for a protocol, given its name in ALPN. Raises OperationalError."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols([protocol])
@@ -77,7 +77,7 @@ def address_of(text: str) -> tuple[str, int]:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether what is sent to an address stays on the machine."""
+    """Whether messages to an address stay on this machine."""
     if host == "localhost":
         return True
     try:
@@ -106,12 +106,12 @@ class ListeningServer:
         return await asyncio.get_running_loop().run_in_executor(self._pool, work)
 
     async def run_login(self, work: Callable[[], Made]) -> Made:
-        """The same for a login, which waits for its client."""
+        """The same for a login, during which the thread waits for its client."""
         return await asyncio.get_running_loop().run_in_executor(self._at_door, work)
 
     async def serve(self, sockets: list[socket.socket], stop: asyncio.Event) -> None:
-        """Serve clients of listening sockets until `stop` is set; then those that wait are told so, and statements that run are
-        finished, for as long as the limits say."""
+        """Serve clients of listening sockets until `stop` is set. Then idle clients are told so, and running statements may
+        finish, within the time that the limits allow."""
         accepting = [asyncio.create_task(self._accept(sock)) for sock in sockets]
         self.accepting.set()
         try:
@@ -151,7 +151,7 @@ class ListeningServer:
                 sock.close()
                 raise
             except Exception:  # a fault of ours, which ends one connection
-                LOG.error("a connection ended by a fault of the server before its login")
+                LOG.error("a connection was ended by a fault of the server before its login")
                 sock.close()
             else:
                 await self._client(what, address, unproven.close)
@@ -206,7 +206,7 @@ class ListeningServer:
 
 
 async def accepted(listening: socket.socket) -> AsyncIterator[tuple[socket.socket, str]]:
-    """The connections of clients as they come, each with the client's address."""
+    """The connections of clients as they arrive, each with the client's address."""
     loop = asyncio.get_running_loop()
     while True:
         try:

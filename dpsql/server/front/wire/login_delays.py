@@ -32,7 +32,7 @@ class FailedLogins:
 
     @contextlib.asynccontextmanager
     async def attempt(self, address: str) -> AsyncGenerator[None]:
-        """A context for one login, entered when it may begin. One that raises NotProven has failed."""
+        """A context for one login, entered when it may begin. A login that raises NotProven counts as failed."""
         key, begun = network(address), time.monotonic()
         while (left := begun + self.delay(address, time.monotonic()) - time.monotonic()) > 0:
             await asyncio.sleep(min(left, _LOOK))
@@ -65,7 +65,7 @@ class FailedLogins:
 
 
 def network(address: str) -> str:
-    """What counts as one address: of IPv6 the network of 64 bits, as one machine has all of these."""
+    """The part of an address that is limited as one: for IPv6 the 64-bit network, as one machine has all of its addresses."""
     try:
         found = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:

@@ -60,7 +60,7 @@ class Packets:
         writer.transport.set_write_buffer_limits(high=UNSENT)
 
     async def receive(self, most: int) -> PGMessage:
-        """The next message, of `most` bytes. Raises Gone, and RefusedOnWire (FATAL) for what is none."""
+        """The next message, of at most `most` bytes. Raises Gone, and RefusedOnWire (FATAL) for an invalid message."""
         return decoded(self._connection, await self.receive_packet(most))
 
     async def receive_packet(self, most: int) -> bytes:
@@ -78,7 +78,7 @@ class Packets:
 
     @contextlib.contextmanager
     def watched(self, left: Callable[[], object]) -> Iterator[None]:
-        """A context in which `left` is called when the client closes its connection, or loses it; at once, where it has."""
+        """A context in which `left` is called when the client closes or loses its connection; immediately, if it already has."""
         if self._reader.ended:
             left()
         self._reader.at_end = left
@@ -92,11 +92,11 @@ class Packets:
             self._out += self._connection.send(message)
 
     def send_rows(self, rows: bytes) -> None:
-        """Rows that are encoded already, by another thread."""
+        """Send rows that another thread has already encoded."""
         self._out += rows
 
     async def flush(self, *, whole: bool = True) -> None:
-        """Hand over what was gathered; unless `whole`, only where it is much. Raises Gone."""
+        """Write the buffered bytes; unless `whole`, only if there are many. Raises Gone."""
         if not whole and len(self._out) < GATHERED:
             return
         try:
@@ -118,7 +118,7 @@ class Packets:
         return self._connection.phase in phases
 
     async def close(self) -> None:
-        """Send what was gathered and close; a client that does not take it is cut off."""
+        """Send the buffered bytes and close; a client that does not read them is cut off."""
         try:
             if self._out and not self._writer.is_closing():
                 self._writer.write(bytes(self._out))
@@ -130,7 +130,7 @@ class Packets:
 
 
 def decoded(connection: BackendConnection, packet: bytes) -> PGMessage:
-    """The message of one whole packet. Raises RefusedOnWire (FATAL) where there is none, or none that may come now."""
+    """The message of one whole packet. Raises RefusedOnWire (FATAL) if it is invalid, or not allowed now."""
     try:
         message, = connection.receive(packet)
     except Exception:  # whatever is wrong with bytes of a stranger, it ends their connection and nothing else
@@ -160,5 +160,5 @@ def _optional(detail: str, hint: str) -> dict[str, str]:
 
 
 def clean(text: str) -> str:
-    """A text that the protocol can carry: without the character that ends one there, and in UTF-8."""
+    """A text that the protocol can carry: in UTF-8, without NUL, which ends texts there."""
     return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode("utf-8")

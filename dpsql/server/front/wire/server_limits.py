@@ -58,7 +58,7 @@ class AccountUse:
             hint="connect again in a moment, when others have logged in"))
 
     def stranger(self, address: str) -> contextlib.AbstractContextManager[None]:
-        """A context for a connection of HTTP from an address, until it has shown a session. Raises RefusedOnWire."""
+        """A context for an HTTP connection from an address, until it has presented a session. Raises RefusedOnWire."""
         return _counted(self._strangers, address, self._limits.strangers_of_address, RefusedOnWire(
             "too many connections of this address have no session", sqlstate="53300", severity="FATAL"))
 
@@ -69,7 +69,7 @@ class AccountUse:
             hint=f"an account has {self._limits.connections_of_account} at most"))
 
     def suspended(self, account: str, size: int) -> contextlib.AbstractContextManager[None]:
-        """A context for rows that an account fetches some at a time; `size` is in bytes. Raises RefusedOnWire."""
+        """A context for rows that an account fetches in portions; `size` is in bytes. Raises RefusedOnWire."""
         return _counted(self._suspended, account, self._limits.suspended_bytes, RefusedOnWire(
             "too many rows of this account wait to be fetched", sqlstate="53400", hint="fetch all of them at once, or close "
             "other portals; the answer is kept, and asking for it again costs nothing"), size)

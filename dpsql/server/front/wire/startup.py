@@ -49,8 +49,8 @@ class Cancelling(Frozen):
 
 
 async def started(sock: socket.socket, tls: ssl.SSLContext | None, limits: ServerLimits) -> Startup | Cancelling:
-    """What a new client wants. Raises Gone, also after a refusal that the client is told. The caller limits the time, and closes
-    the socket."""
+    """The request of a new client. Raises Gone, also after a refusal that is sent to the client. The caller limits the time, and
+    closes the socket."""
     connection, encrypted, head, seen = BackendConnection(), False, b"", set[bytes]()
     while not encrypted and _is_request(head := await _first_bytes(sock)):
         if head in seen:  # each is made once

@@ -16,7 +16,7 @@ from collections.abc import AsyncGenerator
 
 @contextlib.asynccontextmanager
 async def at_a_multiple(pace: float) -> AsyncGenerator[None]:
-    """A context that lasts a multiple of this many seconds, at least one; 0 for any time."""
+    """A context whose duration is rounded up to a multiple of `pace` seconds, at least one; 0 for no rounding."""
     loop = asyncio.get_running_loop()
     begun = loop.time()
     try:

@@ -115,12 +115,13 @@ class Client:
     # -- from other tasks
 
     def cancel(self) -> None:
-        """Interrupt the statement that runs, if one does. It may end by itself before; the next one is never meant."""
+        """Interrupt the running statement, if there is one. The statement may end by itself first; the next one is never
+        affected."""
         if self._working and self._seat is not None:
             _quietly(self._seat.cancel)
 
     def stop(self) -> None:
-        """Tell the client that the server stops: now, or when its statement is answered."""
+        """Tell the client that the server is stopping: now, or when its statement is answered."""
         self._stopping = True
         if self._idle and self._task is not None:
             self._task.cancel()
@@ -128,7 +129,7 @@ class Client:
     # -- the connection
 
     async def serve(self) -> None:
-        """All of it. Raises nothing but what cancels the task."""
+        """Serve the client from login to end. Only a cancellation of the task raises."""
         try:
             with contextlib.ExitStack() as counted:
                 async with asyncio.timeout(self._limits.authentication_seconds):
@@ -144,7 +145,7 @@ class Client:
         except Gone:
             pass
         except Exception:  # a fault of ours, which ends one connection; its text may depend on the data
-            LOG.error("a connection ended by a fault of the server")
+            LOG.error("a connection was ended by a fault of the server")
             self._say_last(_fault("FATAL"))
         finally:
             self._held.end_of_transaction()
@@ -168,7 +169,7 @@ class Client:
         if self._serving.needs_tls and not self._startup.encrypted:
             raise RefusedOnWire("connections are encrypted here", sqlstate="28000", severity="FATAL", hint="sslmode=require")
         if not given.get("user"):
-            raise RefusedOnWire("no user is named", sqlstate="28000", severity="FATAL")
+            raise RefusedOnWire("the startup message names no user", sqlstate="28000", severity="FATAL")
         if len(given["user"]) > name_faults.LONGEST_GIVEN:  # the normal form of a stranger's text may take long, and much memory
             raise RefusedOnWire(f"names have {name_faults.LONGEST} characters at most", sqlstate="28000", severity="FATAL")
         if given.get("replication", "false").lower() not in ("", "0", "false", "off", "no"):
@@ -540,7 +541,7 @@ class Client:
 
     def _check_size(self, text: str) -> None:
         if len(text.encode("utf-8", "replace")) > self._limits.text_bytes:
-            raise RefusedOnWire(f"the text of a statement has {self._limits.text_bytes} bytes at most", sqlstate="54000")
+            raise RefusedOnWire(f"the text of a statement can have at most {self._limits.text_bytes} bytes", sqlstate="54000")
 
 
 class _Rows(Frozen):

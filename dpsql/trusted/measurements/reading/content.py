@@ -79,7 +79,7 @@ class Learned(Frozen):
         return scan is not None and self.most.get((scan.table.name, scan.table.owner), math.inf) <= node.rows
 
     def reach(self, node: Node, wanted: Collection[str]) -> dict[str, Interval]:
-        """Ranges of the given columns over the present rows, where they come from one table."""
+        """Ranges of the given columns over the actual rows, if the columns come from one table."""
         match node:
             case Scan():
                 return {column: self.ends[node.table.name, name] for column, name in node.columns
@@ -94,7 +94,7 @@ class Learned(Frozen):
 
 
 class RememberedAnswers(Protocol):
-    """Answers to questions about rows, remembered for as long as the files are the same."""
+    """Answers to questions about rows, kept as long as the files are unchanged."""
 
     def recall(self, question: str) -> str | None: ...
 
@@ -102,7 +102,7 @@ class RememberedAnswers(Protocol):
 
 
 class Content:
-    """Facts about tables, read when first needed and kept in memory as long as the reader is open.
+    """Facts about tables, read on first use and kept in memory as long as the reader is open.
 
     Limits and clamps that the facts show to be idle are left out of the text, so a fact that understates the data would lift a
     limit. So `answers`, which keep them beyond that, are those of the very files that are open
@@ -116,7 +116,7 @@ class Content:
         self._known: dict[str, list[Any]] = {}
 
     def _look_up(self, sql: str) -> list[Any]:
-        """The one row of a statement about all rows."""
+        """The single row of a query about all rows."""
         if sql not in self._known:
             answers, question = self._answers if self._reader.content else None, f"{sql} OF {self._reader.content}"
             kept = None if answers is None else answers.recall(question)
@@ -134,9 +134,9 @@ class Content:
                        ends={(table.name, column): self.ends(table, column) for table, column in ranged})
 
     def query(self, plan: Node, printing: Printing, split_parts: Callable[[Node], Sequence[Node]]) -> Query:
-        """A plan as it is executed on this content: bucket by bucket where a summary is split by entity and all of its private
-        tables are in a store, and otherwise with its parts of this kind, as far as that pays. `split_parts` gives the largest
-        parts of a plan that are split by entity."""
+        """A plan in the form that is executed on this content: bucket by bucket, if a summary is split by entity and all of its
+        private tables are in a store. Otherwise, parts of the plan are read in buckets if that pays. `split_parts` returns the
+        largest parts of a plan that are split by entity."""
         learned, stored = self.learned(plan), self._all_stored(plan)
         parts = [part for part in split_parts(plan) if _private(part).keys() <= stored.keys()] if stored else []
         buckets = [replace(printing, stored=stored, bucket=number) for number in range(next(iter(stored.values())).buckets)
@@ -158,12 +158,12 @@ class Content:
         return {name: found for name, table in _private(plan).items() if (found := self._stored(table)) is not None}
 
     def _stored(self, table: Table) -> StoredTable | None:
-        """A table in the store, if that was prepared for this very table."""
+        """A table in the store, if the store was prepared for exactly this table."""
         found = self._reader.stored.get(table.name)
         return found if found is not None and found.shape == shape_of(table) else None
 
     def most_rows(self, scan: Scan) -> int:
-        """The most rows of one entity."""
+        """The largest number of rows of one entity."""
         table, owner = scan.table, scan.table.owner
         if owner is not None and not owner.steps and any(key == {owner.column} for key in table.unique):
             return 1
@@ -174,8 +174,8 @@ class Content:
         return int(self._look_up(f'SELECT COALESCE(MAX(t2."n"), 0) FROM ({counted}) AS t2')[0])
 
     def ends(self, table: Table, column: str) -> Interval:
-        """The range of a column of numbers; any number where it holds NaN, or no number at all. In a store, over rows that have
-        an owner: no plan sees others."""
+        """The range of a numeric column; unbounded if it contains NaN, or no number at all. In a store, only rows with an owner
+        count, as no plan reads others."""
         if (stored := self._stored(table)) is not None:
             ends = stored.ends.get(column)
             return ANY_NUMBER if ends is None else Interval(*ends)
@@ -186,8 +186,8 @@ class Content:
 
 
 def printed(plan: Node, learned: Learned, printing: Printing, tables: Mapping[int, str] = MappingProxyType({})) -> str:
-    """The text of a plan, valid where the learned facts hold; see above. `tables` are the names of tables that have the rows of
-    parts of the plan, by the identity of the part."""
+    """The text of a plan, which is valid if the learned facts hold; see above. `tables` are the names of tables that contain the
+    rows of parts of the plan, by the identity of the part."""
     if id(plan) in tables:
         return f"SELECT * FROM {tables[id(plan)]}"
     if isinstance(plan, GroupedSums) and plan.conditional and isinstance(plan.input, Project) and id(plan.input) not in tables:
@@ -230,7 +230,8 @@ def _pays(part: Node, stored: Mapping[str, StoredTable]) -> bool:
 
 
 def _limited(node: Truncate) -> Scan | None:
-    """The private table whose rows a truncation limits by their owner, right above its scan, or above others that do."""
+    """The private table whose rows a truncation limits by their owner, if it is directly above the scan, or above other such
+    truncations."""
     scan = node.input
     while isinstance(scan, Truncate) and scan.owner == node.owner:
         scan = scan.input
@@ -238,7 +239,7 @@ def _limited(node: Truncate) -> Scan | None:
 
 
 def _range(expr: Expr, below: Mapping[str, Facts]) -> Interval | None:
-    """The range of an expression; None, never an error, where the columns' ranges give none, as rows must not cause errors."""
+    """The range of an expression; None, never an error, if the columns' ranges give none, because rows must not cause errors."""
     try:
         return facts(expr, below).physical
     except NotTotal:
@@ -246,7 +247,7 @@ def _range(expr: Expr, below: Mapping[str, Facts]) -> Interval | None:
 
 
 def _in_steps(node: GroupedSums | Contributions) -> bool:
-    """Whether grouped sums are printed in two steps, which depend on no learned fact."""
+    """Whether grouped sums are printed in two steps, which use no learned fact."""
     return (isinstance(node, GroupedSums) and node.conditional and isinstance(node.input, Project)
             and in_two_steps(node, "", Printing()) is not None)
 
@@ -257,7 +258,8 @@ def _clamped(node: GroupedSums | Contributions) -> frozenset[str]:
 
 
 def _sources(node: Node, wanted: Collection[str]) -> Iterator[tuple[Table, str]]:
-    """The numeric columns of a private table that the given columns are computed from, where it is one table; see `reach`."""
+    """The numeric columns of a private table from which the given columns are computed, if they come from one table; see
+    `reach`."""
     match node:
         case Scan() if not node.table.public:
             yield from ((node.table, name) for column, name in node.columns
@@ -269,7 +271,7 @@ def _sources(node: Node, wanted: Collection[str]) -> Iterator[tuple[Table, str]]
 
 
 def _read(node: Project, wanted: Collection[str]) -> frozenset[str]:
-    """The columns below that some columns of a projection read."""
+    """The input columns that some columns of a projection read."""
     return frozenset[str]().union(*(columns(expr) for column, _, expr in node.columns if column in wanted))
 
 

@@ -1,4 +1,4 @@
-"""The cells of a view that have rows, as codes: for each axis the place of its value in the list of the axis.
+"""The non-empty cells of a view as codes: for each axis, the index of the value in the axis's list.
 
 The engine executes one GROUP BY over all axes, whose result is read by columns. For two million cells of fourteen axes that is
 several times as fast as GROUPING SETS for all two-way marginals, or as joining the lists of values in the engine, which takes
@@ -26,7 +26,7 @@ NOWHERE = -1
 
 
 class Filled(Frozen, kw_only=False):
-    """The cells that have rows: their codes on each axis, and their sums. `total` is at least the sum of all |sums|."""
+    """The non-empty cells: their codes on each axis, and their sums. `total` is at least the sum of all |sums|."""
 
     sizes: tuple[int, ...]
     codes: tuple[NDArray[np.int64], ...]
@@ -34,7 +34,7 @@ class Filled(Frozen, kw_only=False):
     total: int
 
     def marginal(self, axes: Sequence[int]) -> Exact:
-        """The exact marginal over some axes: in 64 bits where every partial sum fits, else in Python's integers."""
+        """The exact marginal over some axes: in 64 bits if every partial sum fits, otherwise in Python integers."""
         shape = tuple(self.sizes[axis] for axis in axes)
         flat = np.zeros(len(self.sums), dtype=np.int64)
         for axis, size in zip(axes, shape, strict=True):
@@ -46,8 +46,8 @@ class Filled(Frozen, kw_only=False):
 
 def read(plan: GroupedSums, axes: Sequence[Sequence[Value]], context: Context,
          rests: Sequence[int | None] | None = None) -> Filled:
-    """The cells of a plan with one total, where `axes` lists the values of each key. Rows with other values are counted under the
-    value at the place given in `rests`, or left out if that is None."""
+    """The cells of a plan with one total; `axes` lists the values of each key. Rows with other values are counted under the value
+    with the index in `rests`, or left out if that is None."""
     *keys, sums = context.columns(plan)
     whole = integers(sums)
     places = [NOWHERE if rest is None else rest for rest in rests or [None] * len(axes)]
@@ -67,8 +67,8 @@ def numbered(filled: Filled, numbers: Sequence[Sequence[int]]) -> Filled:
 
 
 def sums_in(columns: Sequence[np.ma.MaskedArray[Any, Any]], keys: int, cells: Cells) -> list[list[int]]:
-    """For each column behind the keys its integers in the listed cells, in their order: 0 for cells without rows. Other cells are
-    dropped.
+    """For each column after the keys, its integers in the listed cells, in the order of the list: 0 for empty cells. Other
+    cells are dropped.
 
     Rows of the same cell are added up, so that the result does not depend on their order.
     """
@@ -95,7 +95,7 @@ def integers(column: np.ma.MaskedArray[Any, Any]) -> NDArray[np.int64]:
 
 
 def places_of(keys: Sequence[np.ma.MaskedArray[Any, Any]], cells: Cells, rows: int) -> NDArray[np.int64]:
-    """The number of each row's cell in the list; NOWHERE where it is not listed."""
+    """The index of each row's cell in the list; NOWHERE if it is not listed."""
     axes = cells.axes if isinstance(cells, Grid) else tuple(
         tuple({cell_of((cell[at],)): cell[at] for cell in cells}.values()) for at in range(len(keys)))
     flat, inside = np.zeros(rows, dtype=np.int64), np.full(rows, len(cells) > 0)
@@ -111,7 +111,7 @@ def places_of(keys: Sequence[np.ma.MaskedArray[Any, Any]], cells: Cells, rows: i
 
 def _numbered_as(cells: Sequence[Sequence[Value]], axes: Sequence[Sequence[Value]],
                  flat: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """For numbers in the grid of some axes the place among cells that are listed, and whether they are."""
+    """For numbers in the grid of some axes, the index in the list of cells, and whether they are listed."""
     listed = np.zeros(len(cells), dtype=np.int64)
     for at, axis in enumerate(axes):
         number = {cell_of((value,)): i for i, value in enumerate(axis)}

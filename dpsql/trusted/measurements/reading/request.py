@@ -21,8 +21,7 @@ Release: TypeAlias = Any  # a frozen value of the measurement's own file
 
 
 class Request(Protocol):
-    """A measurement that is requested. `cost` takes a certificate for each plan; `release` takes the context and the
-    certificates."""
+    """A requested measurement. `cost` takes a certificate for each plan; `release` takes the context and the certificates."""
 
     @property
     def plans(self) -> tuple[Summary, ...]: ...
@@ -47,15 +46,15 @@ class OfOnePlan:
 
 @dataclasses.dataclass(slots=True)
 class Last:
-    """The last thing read and its key, so that a statement's next request for the same key need not read it again."""
+    """The last thing read and its key, so that a statement's next request with the same key need not read it again."""
 
     asked: Any = None
     found: Any = None
 
 
 class Context(Frozen):
-    """What a release uses: the reader of private rows, the source of noise, how plans are printed, facts, solvers, and which
-    parts of a plan the kernel has found to be split by entity, so that they may be read in buckets (`Content.query`)."""
+    """What a release uses: the reader of private rows, the source of noise, printing settings, facts, solvers, and the parts of a
+    plan that the kernel has found to be split by entity, so that they may be read in buckets (`Content.query`)."""
 
     reader: Reader
     noise: Source
@@ -67,8 +66,8 @@ class Context(Frozen):
     last: Last = field(default_factory=Last)
 
     def query(self, plan: Node) -> Query:
-        """A plan as it is executed: in the buckets of a store, where there is one and it pays, as far as it is split by
-        entity."""
+        """A plan in the form that is executed: as far as it is split by entity, in the buckets of a store, if there is one and
+        that pays."""
         return self.content.query(plan, self.printing, self.split_parts)
 
     def rows(self, plan: Summary) -> list[tuple[Any, ...]]:

@@ -17,8 +17,8 @@ Integers = NDArray[np.int64]
 
 
 class Ranked(Frozen, kw_only=False):
-    """Distinct grid values in increasing order, and the number of rows with each; `upto` counts the rows before each, and at the
-    end all rows."""
+    """Distinct grid values in increasing order, and the number of rows with each. `upto` has the number of rows before each
+    value, and finally that of all rows."""
 
     values: Integers
     counts: Integers
@@ -62,7 +62,7 @@ def _read(plan: Ranks, cells: Cells, context: Context) -> list[Ranked]:
 
 
 def ranked(values: ArrayLike, counts: ArrayLike) -> Ranked:
-    """Values in order; the counts of equal ones are added up."""
+    """Values in order; the counts of equal values are added up."""
     given, times = np.asarray(values, dtype=np.int64), np.asarray(counts, dtype=np.int64)
     if np.all(times == 1):
         return Ranked(*np.unique(given, return_counts=True))

@@ -21,7 +21,7 @@ Way: TypeAlias = Literal["projection", "flow"]
 
 
 class DegreeHistogram(Frozen, OfOnePlan):
-    """The number of entities of each degree 1 .. `most`, with degrees reduced to `most` in one of two ways.
+    """The number of entities of each degree 1 .. `most`, after degrees are reduced to `most` in one of two ways.
 
     Let c_i = n - (number of entities with a degree > i) plus independent noise, for 0 <= i <= most. The differences c_i - c_(i-1)
     are released for 1 <= i <= most; n cancels in them, so its value does not matter.
@@ -59,13 +59,13 @@ class DegreeHistogram(Frozen, OfOnePlan):
 
 
 class Histogram(Frozen):
-    """The noisy number of entities of degree 1, 2, ..."""
+    """The noisy numbers of entities of degree 1, 2, ..."""
 
     counts: tuple[int, ...]
 
 
 def read(request: DegreeHistogram, context: Context) -> Listed:
-    """The arcs in the order of their hashes; those with the same hash, in the order of their names."""
+    """The arcs in the order of their hashes; those with equal hashes in the order of their names."""
     tails, heads, order, sizes = context.arrays(request.plan)
     ends, entities = coded([tails, heads])
     first = np.lexsort((ends[:, 1], ends[:, 0], np.asarray(order)))

@@ -1,4 +1,4 @@
-"""The cost of sums over rows of several entities each, released as Lipschitz extensions at a level for each cell."""
+"""The cost of sums over rows that name several entities each, released as Lipschitz extensions with one level per cell."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def cost_of_sums(plan: OwnerSets, levels: tuple[int, ...], noises: tuple[Noise, 
 
 
 class ExtensionSums(Frozen):
-    """For each cell the noisy extension at a level, in units of 1 / UNIT; and for each of its parts the index of the level, None
-    if the largest underestimate is 0 (`Race`).
+    """For each cell, the noisy extension at a level, in units of 1 / UNIT; and for each of its parts the index of the level,
+    or None if the largest underestimate is 0 (`Race`).
     """
 
     totals: tuple[int, ...]
@@ -57,7 +57,8 @@ def assumptions(plan: OwnerSets, levels: Sequence[int], cells: int, noises: Sequ
 
 
 def are_bounded(plan: OwnerSets, certificate: Certificate) -> bool:
-    """False for public rows. Raises ValueError for private ones to which the proofs of Lipschitz constants do not apply.
+    """Whether the proofs of Lipschitz constants apply to private rows; False for public ones. Raises ValueError for private
+    rows to which they do not apply.
 
     They assume that removing an entity deletes exactly the rows that name it in one of the plan's owner columns; additional
     owner columns only lower the sums.

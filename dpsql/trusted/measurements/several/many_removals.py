@@ -1,5 +1,5 @@
-"""How many entities must be removed where there are more sets of entities than fit into memory: see `many_sets` for why, and
-`extensions.removal_distance` for R.
+"""The number of entities to remove if there are more sets of entities than fit into memory; see `many_sets` for the reason,
+and `extensions.removal_distance` for R.
 
 With y_p the removed fraction of entity p, R requires for every share s (an entity in a cell) that
 
@@ -48,14 +48,14 @@ Share = tuple[int, int]
 
 
 class Cut(Frozen, kw_only=False):
-    """A and C of one share, in weights."""
+    """A and C of one share, as weights."""
 
     share: Share
     whole: int
     parts: dict[int, int]
 
     def at(self, leaving: Sequence[int]) -> int:
-        """A lower bound of the g of the share, in units of 1 / WHOLE."""
+        """A lower bound of g for the share, in units of 1 / WHOLE."""
         return int(WHOLE * self.whole - sum(part * leaving[entity] for entity, part in self.parts.items()))
 
 
@@ -73,7 +73,7 @@ class ManyRemovals(RemovalDistances):
         self.high = [self._at_most(level) for level in self.levels]
 
     def _at_most(self, level: int) -> int:
-        """As `RemovalDistances._enough`."""
+        """The same bound as `RemovalDistances._enough`."""
         above = [load for cell in self._cells for load in cell.loads.values() if load > level]
         gone = sum(-(-WHOLE * (load - level) // load) for load in above)
         return int(-(-UNIT * gone // WHOLE) + NEAR) if above else 0
@@ -112,7 +112,7 @@ class Leavers:
                 raise ArithmeticError("an exact solution does not satisfy its own constraints")
 
     def _learn(self, leaving: list[int]) -> tuple[int, bool]:
-        """The size, in units, of a solution made from these removed parts (in 1 / WHOLE), and whether they gave a new cut."""
+        """The size, in units, of a solution made from these removed parts (in 1 / WHOLE), and whether they led to a new cut."""
         limit, more, over = self._level * WHOLE, dict[int, int](), list[tuple[int, Share]]()
         for at, cell in enumerate(self._cells):
             for entity, there in self._loads(cell, leaving).items():
@@ -151,7 +151,7 @@ class Leavers:
         return found
 
     def _cut(self, cell: Listed, at: int, asked: Sequence[int], leaving: list[int]) -> Iterator[Cut]:
-        """The cuts of these entities' shares in a cell: sums for each pair of one of them and any entity."""
+        """The cuts of these entities' shares in a cell: sums for each pair of such an entity and any entity."""
         listed = ", ".join(map(str, asked))
         marked = ", ".join(f"(CASE WHEN t.\"#c{i}\" IN ({listed}) THEN t.\"#c{i}\" END) AS \"#m{i}\", t.\"#c{i}\""
                            for i in cell.places)
@@ -183,7 +183,7 @@ class Leavers:
         return gain + sum(min(0, PRICE - there) for there in asked)
 
     def _proposed(self) -> Iterator[tuple[list[int], list[int]]]:
-        """Prices of cuts in units of 1 / PRICE, and removed parts of entities in units of 1 / WHOLE: ever better ones."""
+        """Better and better prices of cuts, in units of 1 / PRICE, and removed parts of entities, in units of 1 / WHOLE."""
         cuts, entities = len(self._cuts), len(self._people)
         packing = Packing(
             costs=[cut.whole - self._level for cut in self._cuts] + [-1] * entities, limits=[1] * entities, most=None,

@@ -1,4 +1,5 @@
-"""Lipschitz extensions where there are more sets of entities than fit into memory: the engine lists them anew for each query.
+"""Lipschitz extensions if there are more sets of entities than fit into memory: the engine lists the sets again for each
+query.
 
 Whether the sets of a join fit into memory may depend on one entity, so it must affect neither whether a statement is answered
 nor the answer. So the same V(level) is bounded here in another way: any number F with UNIT V <= F <= UNIT V + slack will do,
@@ -47,7 +48,7 @@ EITHER = 2
 
 class Listed(Frozen, kw_only=False):
     """The rows of one cell of a plan, as the engine lists them: names "#n0", "#n1", ... in increasing order, then NULL, and a
-    weight "#w" > 0. With a `sign` each row is a set whose sum has that sign, or any for EITHER, and its weight is |sum|.
+    weight "#w" > 0. With a `sign`, each row is a set whose sum has that sign (any sign for EITHER), and its weight is |sum|.
     """
 
     plan: OwnerSets
@@ -80,7 +81,7 @@ class Listed(Frozen, kw_only=False):
         return self.context.query(self.plan.input)
 
     def _weight(self) -> str:
-        """What one row adds: its value, or 1 if it is counted."""
+        """The amount that one row adds: its value, or 1 if it is counted."""
         if not self.plan.summed:
             return "CAST(1 AS BIGINT)"
         value, = (f"t1.{quote(value)}" for value in self.plan.summed)
@@ -89,7 +90,7 @@ class Listed(Frozen, kw_only=False):
         return f"COALESCE({value}, CAST(0 AS BIGINT))"
 
     def once(self, i: int) -> str:
-        """Whether the name in place i differs from the one before it."""
+        """Whether the name in position i differs from the previous one."""
         return "TRUE" if i == 0 else f"(t.\"#n{i}\" <> t.\"#n{i - 1}\")"
 
     @property
@@ -97,7 +98,7 @@ class Listed(Frozen, kw_only=False):
         return range(self.plan.width)
 
     def room(self, name: Any, level: int) -> int:
-        """The limit of the load of an entity, which is the level, or of a value, which is 1."""
+        """The limit on the load of an entity, which is the level, or of a value, which is 1."""
         return 1 if self.plan.once is not None and name.startswith(VALUE) else level
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
@@ -120,24 +121,24 @@ class Listed(Frozen, kw_only=False):
 
     @cached_property
     def by_size(self) -> list[int]:
-        """The weight of the rows of 0, 1, 2, ... entities."""
+        """The weights of the rows with 0, 1, 2, ... entities."""
         size = " + ".join(f"(CASE WHEN {self.once(i)} THEN 1 ELSE 0 END)" for i in self.places)
         found = dict(self.rows(f"SELECT {size} AS \"#s\", CAST(SUM({WEIGHT}) AS HUGEINT) FROM ({self.sql}) AS t GROUP BY {size}"))
         return [int(found.get(size, 0)) for size in range(self.plan.width + 1)]
 
     def left(self, coded: str) -> tuple[int, int]:
-        """The weight of the rows that name no numbered entity, and an estimate of the number of sets among the others."""
+        """The weight of the rows without a numbered entity, and an estimate of the number of sets among the others."""
         (whole,), = self.rows(f"SELECT COALESCE(SUM({WEIGHT}), 0) FROM ({coded}) AS t WHERE (NOT {self.named})")
         return int(whole), self.about(coded, "TRUE")
 
     def about(self, coded: str, test: str) -> int:
-        """An estimate of the number of different sets of numbers in the rows that satisfy a test."""
+        """An estimate of the number of distinct sets of numbers in the rows that satisfy a test."""
         (many,), = self.rows(f"SELECT approx_count_distinct({self.mixed}) FROM ({coded}) AS t WHERE {self.named} AND {test}")
         return int(many)
 
     def coded(self, numbers: Mapping[Any, int], prices: Mapping[Any, int] = MappingProxyType({}), most: int = LARGEST) -> str:
-        """The rows with numbers "#c0", "#c1", ... in place of their names, each once, NULL for names without a number; "#p", the
-        total price of the names; and their weight, cut off at `most`.
+        """The rows with numbers "#c0", "#c1", ... instead of their names, each once, NULL for names without a number; "#p",
+        the total price of the names; and their weight, cut off at `most`.
         """
         kind = self.plan.field(self.plan.owners[0]).facts.type
         listed = ", ".join(f"({literal(name, kind)}, CAST({number} AS BIGINT), CAST({prices.get(name, 0)} AS BIGINT))"
@@ -156,12 +157,12 @@ class Listed(Frozen, kw_only=False):
 
     @cached_property
     def mixed(self) -> str:
-        """A hash of the set of numbers, independent of their places."""
+        """A hash of the set of numbers, independent of their positions."""
         parts = [f"(CASE WHEN t.\"#c{i}\" IS NULL THEN CAST(0 AS UBIGINT) ELSE hash(t.\"#c{i}\") END)" for i in self.places]
         return reduce(lambda left, right: f"xor({left}, {right})", parts)
 
     def sets(self, coded: str, test: str, entities: int, most: int) -> Owned:
-        """The sets of numbers that satisfy a test, `most` at most."""
+        """The sets of numbers that satisfy a test, at most `most`."""
         codes = ", ".join(f't."#c{i}"' for i in self.places)
         *named, weights = self.context.reader.columns(
             f"SELECT {codes}, {saturated(f'SUM({WEIGHT})', LARGEST)} AS \"#w\" FROM ({coded}) AS t "
@@ -176,7 +177,7 @@ BUCKET = f"(CASE WHEN {FAR} = 0 THEN 0 ELSE 1 + CAST(floor(log2({FAR})) AS BIGIN
 
 
 class HeavyRows(Frozen, kw_only=False):
-    """The listed rows that name heavy entities, each of weight `level` at most: a source of rows for `extensions.cuts`."""
+    """The listed rows that name heavy entities, each of weight at most `level`; a source of rows for `extensions.cuts`."""
 
     listed: Listed
     heavy: Sequence[Any]
@@ -187,7 +188,7 @@ class HeavyRows(Frozen, kw_only=False):
         return self.listed.coded({name: code for code, name in enumerate(self.heavy)}, asked, self.level)
 
     def cut(self, prices: Integers) -> tuple[int, list[int]]:
-        """See `extensions.cuts.RowSource`. Rows are read once, grouped by each place of a name and in total."""
+        """See `extensions.cuts.RowSource`. Rows are read once, grouped by each position of a name and in total."""
         codes = [f't."#c{i}"' for i in self.listed.places]
         weight, load = 0, [0] * len(self.heavy)
         for *named, together, there in self.listed.rows(
@@ -202,7 +203,7 @@ class HeavyRows(Frozen, kw_only=False):
         return weight, load
 
     def near(self, prices: Integers, many: int) -> Owned:
-        """Sets in the order of |price - WHOLE|, grouped by powers of two; of the last group a sample."""
+        """Sets in increasing order of |price - WHOLE|, grouped by powers of two; only a sample of the last group."""
         priced, mixed = self._priced(prices), self.listed.mixed
         so_far, test = 0, "FALSE"
         counted = f"SELECT {BUCKET}, approx_count_distinct({mixed}) FROM ({priced}) AS t WHERE {self.listed.named}"
@@ -219,7 +220,7 @@ class HeavyRows(Frozen, kw_only=False):
         return self._some(coded, f"(hash({self.listed.mixed}) % {-(-self.listed.about(coded, 'TRUE') // many) or 1} = 0)", many)
 
     def _some(self, coded: str, test: str, many: int) -> Owned:
-        """The sets that satisfy the test: up to twice as many, as their number was estimated."""
+        """The sets that satisfy the test: at most 2 * `many`, as their number was only estimated."""
         return self.listed.sets(coded, test, len(self.heavy), 2 * many)
 
 
@@ -229,7 +230,7 @@ class Streamed:
     """
 
     def __init__(self, listed: Listed, levels: Sequence[int], room: int) -> None:
-        """`room` is the number of sets that may be in memory at once."""
+        """`room` is the number of sets that fit into memory at once."""
         self._listed, self.levels, self._room = listed, tuple(levels), room
         self._owners = listed.plan.width
         held = [[min(load, listed.room(name, level)) for name, load in listed.loads.items()] for level in self.levels]

@@ -52,7 +52,7 @@ class Race(Frozen, OfOnePlan):
         return times(total, self.cells * (2 if self.plan.signed else 1))
 
     def release(self, context: Context, certificate: Certificate) -> ExtensionSums:
-        """See `Race` for the value. The noise is drawn first, before anything is known about a level."""
+        """Release the sums; see `Race` for the value. The noise is drawn first, before anything is known about a level."""
         totals, levels = [], []
         for parts in read(self.plan, self.levels, self.cells, context):
             won = [highest(part, [drawn(noise, context.noise) - penalty for noise, penalty in zip(
@@ -63,7 +63,7 @@ class Race(Frozen, OfOnePlan):
 
 
 def highest(extension: Sums, shifts: Sequence[int]) -> tuple[int, int | None]:
-    """max(0, max over j of F_j + shifts[j]) and the first j that reaches it; (0, None) where none is above 0.
+    """max(0, max over j of F_j + shifts[j]), and the first j that attains it; (0, None) if none is above 0.
 
     Proof that computing every F_j would give the same. In each round low[j] <= F_j <= high[j]; take the j whose high[j] +
     shifts[j] is the largest, the first of several. If that is 0 or less, so is every F_i + shifts[i]. If F_j is known, then every

@@ -1,4 +1,4 @@
-"""Sums over rows of several entities each, at a level chosen by the number of entities to remove until none exceeds it."""
+"""Sums over rows that name several entities each, at a level chosen by the number of entities to remove until none exceeds it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from dpsql.trusted.measurements.several.levels import (
 )
 from dpsql.trusted.measurements.several.many_removals import ManyRemovals
 from dpsql.trusted.measurements.several.many_sets import EITHER, Listed
-from dpsql.trusted.measurements.several.sets import Columns, columns_of, held, in_cells, read, released
+from dpsql.trusted.measurements.several.sets import Columns, columns_of, extensions_in_memory, in_cells, read, released
 from dpsql.trusted.noise.choice import WholeScore, choice_cost, compared, least, one_sided
 from dpsql.trusted.noise.integer import Noise
 from dpsql.trusted.plan.certificate import Certificate
@@ -114,7 +114,7 @@ class RecursiveSums(Frozen, OfOnePlan):
 
 
 def levels_of(request: Removed | RecursiveSums, context: Context) -> tuple[Columns | None, RemovalDistances]:
-    """The sets of a request's plan, None if they do not fit into memory, and the removal distances."""
+    """The sets of a request's plan (None if they do not fit into memory), and the removal distances."""
     plan, columns = request.plan, columns_of(request.plan, context)
     if columns is None:
         cells = range(request.cells) if plan.cell is not None else (None,)
@@ -126,7 +126,7 @@ def sums_at(request: Removed | RecursiveSums, columns: Columns | None, place: in
     """The extensions at the level with this index, with its noise."""
     levels, plan = (request.levels[place],), request.plan
     cells = (read(plan, levels, request.cells, context) if columns is None
-             else held(columns, plan, levels, request.cells, context.solvers))
+             else extensions_in_memory(columns, plan, levels, request.cells, context.solvers))
     return released(cells, 0, place, request.noises[place], context.noise)
 
 

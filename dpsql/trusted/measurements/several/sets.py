@@ -28,16 +28,16 @@ Sums: TypeAlias = LipschitzExtension | Streamed
 
 
 def read(plan: OwnerSets, levels: tuple[int, ...], cells: int, context: Context) -> Sequence[tuple[Sums, ...]]:
-    """For each cell the extensions at the levels: of the positive weights and, where the plan is signed, of the negative ones."""
+    """For each cell, the extensions at the levels: of the positive weights and, if the plan is signed, of the negative ones."""
     columns = columns_of(plan, context)
     if columns is not None:
-        return held(columns, plan, levels, cells, context.solvers)
+        return extensions_in_memory(columns, plan, levels, cells, context.solvers)
     numbers, signs = range(cells) if plan.cell is not None else (None,), (1, -1) if plan.signed else (0,)
     return [tuple(Streamed(Listed(plan, number, context, sign), levels, MOST_ROWS) for sign in signs) for number in numbers]
 
 
 def columns_of(plan: OwnerSets, context: Context) -> Columns | None:
-    """The printed sets; None if there are more than fit into memory, here or in the engine."""
+    """The sets as arrays; None if there are more than fit into memory, here or in the engine."""
     text, parts = context.query(plan)
     try:
         found = context.reader.arrays(f"SELECT * FROM ({text}) AS t LIMIT {MOST_ROWS + 1}", parts)
@@ -46,8 +46,9 @@ def columns_of(plan: OwnerSets, context: Context) -> Columns | None:
     return found if len(found[-1]) <= MOST_ROWS else None
 
 
-def held(columns: Columns, plan: OwnerSets, levels: tuple[int, ...], cells: int, solvers: Solvers) -> list[tuple[Sums, ...]]:
-    """See `read`."""
+def extensions_in_memory(columns: Columns, plan: OwnerSets, levels: tuple[int, ...], cells: int,
+                         solvers: Solvers) -> list[tuple[Sums, ...]]:
+    """The extensions that `read` returns, for sets in memory."""
     found: list[tuple[Sums, ...]] = []
     for names, weights in by_cell(columns, cells, told=plan.cell is not None):
         once = plan.once is not None
@@ -60,7 +61,7 @@ def held(columns: Columns, plan: OwnerSets, levels: tuple[int, ...], cells: int,
 
 
 def released(cells: Sequence[tuple[Sums, ...]], at: int, place: int, noise: Noise, source: Source) -> ExtensionSums:
-    """For each cell the extension at one level of its positive weights less that of the negative ones, with fresh noise.
+    """For each cell, the extension at one level of its positive weights minus that of the negative ones, with fresh noise.
 
     `at` is the index of the level in the sums, `place` that in the request.
     """
@@ -80,7 +81,8 @@ def in_cells(columns: Columns, plan: OwnerSets, cells: int) -> Sets:
 
 
 def by_cell(columns: Sequence[NDArray[Any]], cells: int, *, told: bool) -> Iterator[tuple[list[NDArray[Any]], NDArray[np.int64]]]:
-    """Names and weights of the sets of each cell 0 .. `cells` - 1, which the first column gives if `told`; others are dropped."""
+    """Names and weights of the sets of each cell 0 .. `cells` - 1. If `told`, the first column gives the cell; other cells are
+    dropped."""
     if not told:
         *names, weights = columns
         yield names, np.asarray(weights, dtype=np.int64)

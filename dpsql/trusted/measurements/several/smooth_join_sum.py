@@ -16,7 +16,7 @@ from dpsql.trusted.plan.operators.join_sum import JoinSum
 
 
 class SmoothSum(Frozen, OfOnePlan):
-    """The sum over a join plus noise scaled to its elastic or its residual sensitivity, and a noisy size of that noise.
+    """The sum over a join plus noise scaled to its elastic or residual sensitivity, and a noisy size of that noise.
 
     Cost. An entity moves the sum by at most the smooth bound S of `plan.distance` times the summand's l1; see `Student`. The
     size of the noise is released as in `noise.smooth`. The certificate of the join itself needs no bound: each relation of
@@ -30,11 +30,11 @@ class SmoothSum(Frozen, OfOnePlan):
 
     def cost(self, certificate: Certificate) -> Cost:
         if farthest(certificate.joined, self.noise.beta) > FARTHEST:
-            raise ValueError("so small a beta takes too many distances")
+            raise ValueError("this beta is so small that too many distances are needed")
         return FREE if certificate.below.public else self.noise.cost() + pure(self.epsilon_size)
 
     def release(self, context: Context, certificate: Certificate) -> Smoothed:
-        """Decompose the join as for its certificate, and read from its parts what the smooth bound needs."""
+        """Decompose the join as for its certificate, and read the counts that the smooth bound needs from its parts."""
         joined = decompose_join(self.plan.input, context.public)
         counts = Counts(joined, context)
         rows = smooth_bound(joined, self.noise.beta, counts.frequency, counts.multiplicity if self.residual else None)

@@ -15,7 +15,7 @@ from dpsql.types import ANY_NUMBER, Interval, Type, single
 
 
 class Facts(Frozen):
-    """Static knowledge of a column or an expression.
+    """Static facts about a column or an expression.
 
     physical  a range that holds of every value there is in any database, used to prove that integer arithmetic does not
               overflow; a number that is known to lie in a finite one is not NaN. It follows from the text of the expression and
@@ -50,7 +50,7 @@ class Facts(Frozen):
 
 
 def either(*parts: Facts) -> Facts:
-    """Facts about a value that is one of several values of one type."""
+    """Facts about a value that is one of several values of the same type."""
     domains, steps = {part.domain for part in parts}, {part.step for part in parts}
     return Facts(type=parts[0].type, nullable=any(part.nullable for part in parts),
                  physical=iv.hull(*(part.physical for part in parts)), declared=iv.hull(*(part.declared for part in parts)),
@@ -64,7 +64,7 @@ class NotTotal(Exception):
 
 
 def facts(expr: Expr, env: Mapping[str, Facts]) -> Facts:
-    """Facts of an expression over columns with known facts.
+    """Facts about an expression, given facts about its columns.
 
     Raises NotTotal if the expression is not one that the table of functions prints safely, so that a plan can be
     checked without believing whoever built it.
@@ -124,7 +124,7 @@ def _of_cast(below: Facts, target: str, carrier: Type) -> Facts:
 
 
 def _clip(inner: Interval, outer: Interval) -> Interval:
-    """The part of `inner` within `outer`; all of `outer` where they do not meet."""
+    """The part of `inner` within `outer`; all of `outer` if they are disjoint."""
     low, high = max(inner.low, outer.low), min(inner.high, outer.high)
     return Interval(low, high) if low <= high else outer
 
@@ -185,7 +185,7 @@ def _nullable(name: str, row: Overload, known: tuple[Facts, ...]) -> bool:
 
 
 def _certain(expr: Expr) -> bool:
-    """Whether a value is not NULL whatever the rows hold; what the policy says would be no proof."""
+    """Whether a value cannot be NULL, whatever the rows contain; declarations in the policy are not a proof."""
     match expr:
         case Literal(value=value):
             return value is not None

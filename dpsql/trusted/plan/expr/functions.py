@@ -1,28 +1,28 @@
-"""The table of scalar functions: how each is written, what it accepts, what is known of its values, and how it is printed so that
-it is total.
+"""The table of scalar functions: how each is written, what it accepts, what is known of its values, and how it is printed so
+that it never fails.
 
 To add a function, add one row to `TABLE`, under its name in SQL:
 
     "asinh": _row(_real("asinh({0})", iv.monotone(math.asinh)), "asinh(cost)"),
 
-(where one row stands for several functions of a kind, a name there will do), then run `python -m tests.support.function_table`,
-which writes the words of `grammar/expr.lark` and the table of `grammar/README.md`. All else follows from the row:
-`sql/text/syntax.py` finds what sqlglot makes of each word(a, b) among the ways in which it is written, so that the allowlist
-takes it and the binder binds it, and mistyped names are corrected to it; tests bind and run every way, print every overload
-over extreme rows, and try it on neighbouring tables. Where sqlglot's node holds more than the arguments in their order (trim,
-log), or the function is an operator, `sql/text/border.py` accepts the node and `sql/binding/expressions.py` has a clause for
-it; where these are missing, the tests of the row fail. The row holds names only, as this room is trusted and sqlglot is not.
-What is sent to the engine is the template: show, by the rule below, that it raises for no row, and by `range` where its values
-lie; extreme rows try both in tests, and nothing checks them when statements run. A row is more to read for whoever wants to
-trust the kernel: `tests/house/test_trust.py` has the bound.
+(if one row defines several functions of a kind, adding a name there is enough), then run `python -m
+tests.support.function_table`, which writes the words of `grammar/expr.lark` and the table of `grammar/README.md`. All else
+follows from the row. For each way of writing the function as word(a, b), `sql/text/syntax.py` finds out which node sqlglot
+makes of it, so that the allowlist accepts the function, the binder binds it, and mistyped names are corrected to it. Tests
+bind and run every way, print every overload over extreme rows, and try it on neighbouring tables. If sqlglot's node has more
+than the arguments in their order (trim, log), or the function is an operator, `sql/text/border.py` must accept the node and
+`sql/binding/expressions.py` needs a clause for it; if these are missing, the tests of the row fail. The row contains names
+only, as this package is trusted and sqlglot is not. The engine receives the template: show that it raises for no row, by the
+rule below, and state in `range` where its values lie. Tests try both with extreme rows, but nothing checks them when
+statements run. Each row is more to read for someone who wants to trust the kernel: `tests/house/test_trust.py` sets the limit.
 
-A function that is not in the table is refused. Each way to call one is an `Overload`; the guarded templates follow one
-rule: *whatever the arguments hold, the printed expression does not raise* (NULL stands where the plain function would raise,
-overflow or be undefined). Integer arithmetic stays in 64 bits only where `proved` shows from the physical ranges of the
-arguments that it cannot leave them; otherwise the binder takes the DOUBLE overload. An engine may evaluate an expression on rows
-that a condition leaves out, so these ranges follow from the expression's own text and the stored types; and as a second wall each
-such operation stands in a TRY of its own, which gives NULL if a range was wrong. One TRY around several would be none: where
-two of them share a part, DuckDB works that part out beforehand, outside of both.
+A function that is not in the table is refused. Each way to call one is an `Overload`; the guarded templates follow one rule:
+*whatever the arguments hold, the printed expression does not raise* (NULL stands where the plain function would raise,
+overflow or be undefined). Integer arithmetic uses 64 bits only if `proved` shows from the physical ranges of the arguments
+that no result needs more; otherwise the binder takes the DOUBLE overload. An engine may evaluate an expression on rows that a
+condition leaves out, so these ranges follow from the expression's own text and the stored types. As a second protection, each
+such operation is in a TRY of its own, which gives NULL if a range was wrong. A single TRY around several operations would not
+protect: if two of them share a part, DuckDB evaluates that part beforehand, outside of both.
 
 Changes against plain DuckDB, all documented in the grammar's README: x / 0 and x % 0 are NULL; logarithms, roots and powers
 outside their domain are NULL; impossible casts and days that do not exist (make_date) are NULL; exp of more than 700 is NULL;
@@ -112,7 +112,8 @@ def _fits(rule: iv.Rule) -> Callable[..., bool]:
 
 
 def _divides(dividend: Interval, divisor: Interval) -> bool:
-    """Of all whole divisors -1 alone, which makes the lowest of the numbers one too high, leads out of 64 bits."""
+    """Whether the quotient fits into 64 bits. Of all whole divisors, only -1 can make it too large: it turns the lowest number
+    into one above the highest."""
     return dividend.inside(SAFE_INTEGERS) or not divisor.low <= -1 <= divisor.high
 
 
@@ -142,7 +143,7 @@ def _of_one_type(sql: str, kinds: Iterable[Type] = Type, **known: Any) -> tuple[
 
 
 def _whole_number(rule: iv.Rule, sql: str) -> tuple[Overload, ...]:
-    """floor and its like: nothing to do for integers."""
+    """floor and similar functions, which leave integers unchanged."""
     return (Overload(args=(BIGINT,), result=BIGINT, sql="{0}", range=iv.first),
             Overload(args=(DOUBLE,), result=DOUBLE, sql=sql, range=rule, whole=True))
 
@@ -174,44 +175,46 @@ def _no_null(values: Sequence[Value]) -> str:
 
 
 def _escaped(values: Sequence[Value]) -> str:
-    """DuckDB raises, once a row gets there, where nothing follows a sign of escape, and for one that is not a single byte.
+    """Refuses patterns that end in their escape sign, and escape signs of several bytes: DuckDB would raise as soon as a row
+    reaches them.
 
-    It looks for the sign in lower case where case is ignored: a letter may then end a pattern that does not end in it here. All
-    other signs of ASCII stay as they are, and nothing else becomes one of them.
+    If case is ignored, DuckDB looks for the sign in lower case, so letters are refused: one could then end a pattern that does
+    not end in it here. All other ASCII signs are unchanged in lower case, and nothing else becomes one of them.
     """
     pattern, sign = values
     if not isinstance(pattern, str) or not isinstance(sign, str) or not re.fullmatch("[!-$&-@[-^`{-~]", sign):
-        return "a pattern, and one sign of ASCII that is no letter and neither % nor _, are needed here"
-    return "the pattern ends in its sign of escape" if pattern.replace(sign * 2, "").endswith(sign) else ""
+        return "this needs a pattern, and one ASCII sign that is not a letter, % or _"
+    return "the pattern ends in its escape sign" if pattern.replace(sign * 2, "").endswith(sign) else ""
 
 
 def _no_longer(values: Sequence[Value]) -> str:
-    """What is replaced by longer texts, again and again, would be too long for an engine."""
+    """Refuses replacements that are longer than the text they replace: repeated, they could become too long for an engine."""
     old, new = values
     fits = isinstance(old, str) and isinstance(new, str) and old != "" and len(new) <= len(old)
-    return "" if fits else "a text, and one that is no longer to stand in its place, are needed here"
+    return "" if fits else "this needs a text, and a replacement that is not longer"
 
 
 def _found(values: Sequence[Value]) -> str:
-    """DuckDB raises where what is found begins or ends within a letter: \\C is a byte of one, and \\B is between two."""
+    """Refuses patterns whose matches could begin or end within a letter, where DuckDB raises: \\C is one byte of a letter, and
+    \\B is between two."""
     within = isinstance(values[0], str) and any(sign in values[0] for sign in ("\\B", "\\C"))
-    return _no_null(values) or ("a pattern without \\B and \\C, which are found within letters, is needed here" if within else "")
+    return _no_null(values) or ("a pattern without \\B and \\C, which match within letters, is needed here" if within else "")
 
 
 def _short(values: Sequence[Value]) -> str:
-    """A pattern may be found between any two letters, and what stands in its place is put there each time; up to three groups may
-    be among it, so that texts become four times as long at most. DuckDB raises, once a row gets there, where what follows a sign
-    of escape is neither another one nor the number of a group that the pattern has. Of these at least the brackets count that
-    are neither escaped, nor in a class of letters, nor begin with a question mark; none does where text is quoted, or where a
-    class holds a [, which may begin another one there or end a range."""
+    """Limits replacements of a pattern. It may match between any two letters, and each match is replaced; the replacement may
+    contain at most three groups, so that texts become at most four times as long. DuckDB raises, as soon as a row gets there, if
+    an escape sign is followed neither by another one nor by the number of a group of the pattern. The groups are counted from
+    below: by the parentheses that are neither escaped, nor in a class of letters, nor followed by a question mark; as none if
+    text is quoted, or if a class contains a [, which may begin another class there or end a range."""
     pattern, new = values
     if not (isinstance(pattern, str) and isinstance(new, str) and len(new) <= 20 and REPLACEMENT.fullmatch(new)):
-        return "a pattern, and at most 20 letters to stand in its place, where \\ stands before \\ or a digit, are needed here"
+        return "this needs a pattern, and a replacement of at most 20 letters, in which \\ precedes only \\ or a digit"
     named = [int(number) for number in re.findall(r"\\([0-9])", new.replace("\\\\", ""))]
     rest = LITERAL.sub("", pattern)
     groups = 0 if "\\Q" in pattern or "[" in rest else len(re.findall(r"\((?!\?)", rest))
     if len(named) > 3 or max(named, default=0) > groups:
-        return "what stands in the place of a pattern may hold three of its groups, (...), by their numbers"
+        return "a replacement may contain at most three groups of the pattern, (...), by their numbers"
     return _found(values)
 
 
@@ -220,10 +223,10 @@ def _group(values: Sequence[Value]) -> str:
 
 
 def _filled(values: Sequence[Value]) -> str:
-    """DuckDB raises where there is nothing to fill with, once a text is too short."""
+    """Refuses an empty filling, for which DuckDB raises as soon as a text is too short."""
     length, filling = values
     fits = isinstance(length, int) and 0 <= length <= 1000 and isinstance(filling, str) and filling != ""
-    return "" if fits else "a length from 0 to 1000 and a text that is not empty are needed here"
+    return "" if fits else "this needs a length from 0 to 1000, and a text that is not empty"
 
 
 def _strftime(values: Sequence[Value]) -> str:
@@ -263,7 +266,7 @@ def _part(name: str, low: int, high: int, *kinds: Type) -> tuple[Overload, ...]:
 
 
 def day_number(value: dt.date) -> int:
-    """The number that stands for a date or the day of a timestamp in intervals."""
+    """The number that represents a date, or the day of a timestamp, in intervals."""
     return value.toordinal()
 
 
@@ -280,7 +283,7 @@ LONGEST_DAYS = {"year": 366, "month": 31, "week": 7, "day": 1, "hour": 1 / 24, "
 
 
 def _truncations() -> dict[str, Function]:
-    """date_trunc, date_diff and their like with their unit in the name, as the unit must be a constant."""
+    """date_trunc, date_diff and similar functions with the unit in their name, because the unit must be a constant."""
     table: dict[str, Function] = {}
     for unit in UNITS:
         table[f"date_trunc_{unit}"] = _row(tuple(
@@ -337,19 +340,19 @@ def _diff_range(unit: str) -> iv.Rule:
 
 
 def _shift_range(unit: str) -> iv.Rule:
-    """Where the ends are days, a part of one leads into the next."""
+    """The rule for adding units to a moment. Ends are whole days, so adding a part of a day may lead into the next one."""
     longest, part = LONGEST_DAYS[unit], int(unit in ("hour", "minute", "second"))
     return lambda days, steps: iv.outward(iv.add(iv.add(days, Interval(-part, part)), iv.multiply(steps, Interval(0, longest))))
 
 
 def _bucket_range(unit: str) -> iv.Rule:
-    """A moment is in the bucket that begins at most its own length before."""
+    """The rule for buckets: a bucket begins at most its own length before a moment in it."""
     longest = LONGEST_DAYS[unit]
     return lambda days, steps: iv.outward(Interval(days.low - steps.high * longest, days.high))
 
 
 def _epoch_range(scale: int) -> iv.Rule:
-    """Moments of a day lie within it."""
+    """The rule for seconds since the epoch: moments of a day are within that day."""
     return lambda days: iv.multiply(Interval(days.low - _EPOCH, days.high - _EPOCH + 1), Interval(86400 * scale, 86400 * scale))
 
 
@@ -388,7 +391,7 @@ TABLE: dict[str, Function] = {
     "negate": _row(_arithmetic("(-{0})", iv.negate, numbers=1), "-age"),
     "abs": _row((Overload(args=(BIGINT,), result=BIGINT, sql="TRY(abs({0}))", range=iv.absolute, proved=_fits(iv.absolute)),
                  Overload(args=(DOUBLE,), result=DOUBLE, sql="abs({0})", range=iv.absolute)), "abs(age)"),
-    HELD: _row((Overload(args=(BIGINT, BIGINT, BIGINT), result=BIGINT, constants=(1, 2), range=iv.held, accepts=_no_null,
+    HELD: _row((Overload(args=(BIGINT, BIGINT, BIGINT), result=BIGINT, constants=(1, 2), range=iv.clamp_range, accepts=_no_null,
                          sql="(CASE WHEN ({0} >= {1}) AND ({0} <= {2}) THEN {0} END)"),)),
     "sign": _row(tuple(Overload(args=(kind,), result=BIGINT, sql="CAST(sign({0}) AS BIGINT)", range=iv.constant(-1, 1))
                        for kind in (BIGINT, DOUBLE)), "sign(age)"),
@@ -494,7 +497,7 @@ MEMBERSHIP = "in"  # x IN (constants): any number of arguments of one type, so i
 
 
 def overload(function: str, types: Sequence[Type]) -> Overload | None:
-    """The row of the table for these exact argument types, or None."""
+    """The overload in the table for exactly these argument types; None if there is none."""
     if function == MEMBERSHIP:
         return Overload(args=tuple(types), result=BOOLEAN, sql="({0} IN ({list}))")
     return next((row for row in FUNCTIONS.get(function, ()) if row.matches(types)), None)

@@ -58,25 +58,26 @@ def divide(a: Interval, b: Interval) -> Interval:
 
 
 def integer_divide(a: Interval, b: Interval) -> Interval:
-    """Towards zero, by a divisor of at least one in absolute value."""
+    """The rule of division towards zero, by a divisor of at least one in absolute value."""
     if b.low == b.high and b.low != 0 and a.finite:
         return Interval(*sorted(int(abs(x) // abs(b.low)) * (1 if x * b.low >= 0 else -1) for x in (a.low, a.high)))
     return Interval(-a.largest, a.largest)
 
 
 def modulo(a: Interval, b: Interval) -> Interval:
-    """The sign of the dividend, and smaller than the divisor."""
+    """The rule of the remainder: it has the sign of the dividend, and is smaller than the divisor."""
     size = min(a.largest, b.largest)
     return Interval(-size if a.low < 0 else 0, size if a.high > 0 else 0)
 
 
 def whole_modulo(a: Interval, b: Interval) -> Interval:
-    """The same for whole numbers: smaller by at least one."""
+    """The same for whole numbers, where the remainder is smaller by at least one."""
     return modulo(a, Interval(0, max(b.largest - 1, 0)))
 
 
 def bits(a: Interval, b: Interval) -> Interval:
-    """Of whole numbers whose bits are combined one by one: no more bits than the longer one has, below 0 where one may be."""
+    """The rule of bitwise operations on whole numbers: the result has no more bits than the longer number, and may be below 0 if
+    one of them may be."""
     if not (a.finite and b.finite):
         return ANY_NUMBER
     beyond = 2 ** max(max(int(end), ~int(end)).bit_length() for end in (a.low, a.high, b.low, b.high))
@@ -84,7 +85,7 @@ def bits(a: Interval, b: Interval) -> Interval:
 
 
 def common_bits(a: Interval, b: Interval) -> Interval:
-    """Of the bits that both whole numbers have: a number that is not negative is at least what is left of it."""
+    """The rule of the bitwise AND of whole numbers: the result is at most each number that is not negative."""
     ends = [part.high for part in (a, b) if part.low >= 0]
     return Interval(0, min(ends)) if ends else bits(a, b)
 
@@ -106,7 +107,7 @@ def monotone(function: Callable[[float], float], low: float = -math.inf, high: f
 
 
 def rounded(function: Callable[[float], float]) -> Rule:
-    """The rule of floor, ceil and their like; infinite ends stay."""
+    """The rule of floor, ceil and similar functions; infinite ends are kept."""
 
     def end(x: float) -> float:
         return function(x) if abs(x) < LARGE else x
@@ -120,7 +121,7 @@ def outward(a: Interval) -> Interval:
 
 
 def to_grid(step: Fraction) -> Rule:
-    """The rule of rounding to multiples of a step, halves either way."""
+    """The rule of rounding to multiples of a step, with halves rounded either way."""
     def end(x: float, rounding: Callable[[Fraction], int], half: Fraction) -> float:
         return float(rounding(Fraction(x) / step + half) * step) if abs(x) < LARGE else x
 
@@ -133,7 +134,7 @@ def round_to(a: Interval, decimals: Interval) -> Interval:
 
 
 def power(a: Interval, exponent: Interval) -> Interval:
-    """x to a constant power; for negative x only with whole exponents."""
+    """The rule of x to a constant power; negative x needs a whole exponent."""
     p = exponent.low
     try:
         if p >= 0 and (a.low >= 0 or (p == int(p) and int(p) % 2 == 1)):
@@ -149,9 +150,9 @@ def power(a: Interval, exponent: Interval) -> Interval:
     return ANY_NUMBER
 
 
-def held(a: Interval, low: Interval, high: Interval) -> Interval:
-    """The part of a range between two constants. If there is none, there is no value; some range between them is given all the
-    same, so that whatever is proved for a range is proved for every part of it."""
+def clamp_range(a: Interval, low: Interval, high: Interval) -> Interval:
+    """The rule of clamping between two constants. If the range is empty, there is no value; some range between the constants is
+    returned anyway, so that whatever is proved for a range is proved for every part of it."""
     ends = Interval(min(low.low, high.high), max(low.low, high.high))
     return a.within(ends) if a.low <= ends.high and ends.low <= a.high else ends
 
@@ -180,10 +181,10 @@ def first(a: Interval, *_: Interval) -> Interval:
 
 
 def anything(*_: Interval) -> Interval:
-    """The rule of a function of whose values nothing is known."""
+    """The rule of a function about whose values nothing is known."""
     return ANY_NUMBER
 
 
 def constant(low: float, high: float) -> Rule:
-    """The rule of a function whose values lie in a known range whatever its arguments."""
+    """The rule of a function whose values are in a known range for all arguments."""
     return lambda *_: Interval(low, high)

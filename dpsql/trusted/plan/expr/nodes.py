@@ -1,4 +1,4 @@
-"""Scalar expressions: a tree of frozen values, apart from any SQL text.
+"""Scalar expressions: a tree of frozen values, independent of any SQL text.
 
 An expression is total by construction: every function comes from the table in `functions`, which prints it in a form that
 never raises, whatever the row holds. Spans point into the analyst's text and do not take part in equality, so an expression
@@ -21,7 +21,7 @@ NAN = math.nan
 
 
 def merged(number: float) -> float:
-    """The number that represents all numbers that an engine finds equal to it."""
+    """The number that represents all numbers that an engine considers equal to it."""
     return NAN if math.isnan(number) else number + 0.0  # -0.0 + 0.0 is 0.0
 
 
@@ -78,7 +78,7 @@ class Case(Expr):
 
 
 class Cast(Expr):
-    """A conversion that gives NULL if it is impossible.
+    """A conversion that gives NULL if it fails.
 
     `target` is the SQL type asked for (such as ``INTEGER`` or ``DECIMAL(10,2)``); `type` the wide type it is carried in.
     """
@@ -88,7 +88,7 @@ class Cast(Expr):
 
 
 class Placeholder(Expr):
-    """The value of a scalar subquery, which is released before the expression is evaluated and then stands in its place.
+    """The value of a scalar subquery. It is released before the expression is evaluated, and then replaces the placeholder.
 
     The facts stated here hold for every value that will take its place (`rules.substitute` ensures this), so all that was proved
     for an expression stays proved. The value may be NULL. A placeholder is never printed for an engine.

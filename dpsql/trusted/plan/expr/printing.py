@@ -41,13 +41,13 @@ def literal(value: Value, kind: Type) -> str:
 
 
 def settled(printed: str, kind: Type) -> str:
-    """The expression that represents all values equal to a value, where rows are grouped.
+    """The expression that represents all values equal to a value when rows are grouped.
 
-    There is one equality in a plan, that of `=`, with NULL equal to NULL if rows are grouped: frequencies, keys of tables,
-    joins, groups and what is apart all speak of it. So nothing is merged here that `=` tells apart; and of numbers that it finds
-    equal, -0.0 and 0.0 or two NaN, an engine shows the one that it met first, which depends on other rows, though their texts
-    differ. They are shown as one, and all other types have no two values that are equal and not the same: a day outside the years
-    1 to 9999 is a value like any other, and see `readable` for what clients are shown of it.
+    A plan has only one equality, that of `=`, with NULL equal to NULL if rows are grouped. Frequencies, keys of tables, joins,
+    groups and disjointness all refer to it. So values that differ by `=` are never merged here. Some numbers are equal by `=`
+    although their texts differ: -0.0 and 0.0, or two NaN. Of these an engine shows the one that it met first, which depends on
+    other rows; so they are replaced by one of them. In all other types, equal values are identical: a day outside the years 1 to
+    9999 is a value like any other (`readable` says what clients are shown of it).
     """
     if kind is not Type.DOUBLE:
         return printed
@@ -59,7 +59,7 @@ _READABLE = {Type.DATE: ("0001-01-01", "9999-12-31"), Type.TIMESTAMP: ("0001-01-
 
 
 def readable(printed: str, kind: Type) -> str:
-    """The condition under which a value leaves the engine unchanged; empty if every value of its type does. NULL does.
+    """The condition under which a client can read a value; empty if it can read every value of its type. NULL can be read.
 
     Python has no days outside the years 1 to 9999: it would read infinite ones as the first or last day, and others as texts.
     """
@@ -70,7 +70,7 @@ def readable(printed: str, kind: Type) -> str:
 
 
 def all_readable(columns: Iterable[tuple[str, Type]], word: str = " WHERE ") -> str:
-    """The clause that leaves out rows with a column that cannot be read; empty if all can."""
+    """The clause that excludes rows with a column that cannot be read; empty if all can be read."""
     tests = [test for printed, kind in columns if (test := readable(printed, kind))]
     return word + " AND ".join(tests) if tests else ""
 
@@ -97,8 +97,8 @@ def to_sql(expr: Expr, names: Mapping[str, str]) -> str:
 
 
 def cast(printed: str, target: str, carrier: Type) -> str:
-    """A cast that gives NULL if it is impossible, then the widening to the type that carries the value. Raises ValueError for
-    a target that is no type: it is printed as it stands."""
+    """A cast that gives NULL if it fails, then the widening to the type that carries the value. Raises ValueError for a target
+    that is not a type, because the target is printed unchanged."""
     if target not in CARRIER and not DECIMAL.fullmatch(target):
         raise ValueError("a cast is to a type of the engine")
     tried = f"TRY_CAST({printed} AS {target})"

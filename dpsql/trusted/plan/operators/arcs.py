@@ -1,4 +1,4 @@
-"""Rows as arcs between the two entities that they belong to: what degrees are counted from."""
+"""Rows as arcs between the two entities to which they belong; degrees are counted from these."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ MOST_DEGREE = 10_000
 
 
 class Arcs(Summary):
-    """For each pair of entities that rows name as `tail` and `head`, the number of these rows, and a number to order pairs by.
+    """For each pair of entities that rows name as `tail` and `head`, the number of these rows, and a number by which pairs are
+    ordered.
 
     A row counts for its tail; with `mutual`, it counts for its head too. The order is by a keyed hash of the two names, so
     the place of a pair does not depend on others.

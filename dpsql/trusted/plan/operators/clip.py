@@ -39,7 +39,7 @@ class Clip(Node):
             raise InvalidPlan("a norm is of order 1 or 2, its bound between 1 and 2^50")
         limits = Interval(-MOST, MOST)
         if not self.columns or self.owner in self.columns:
-            raise InvalidPlan("a clip applies to contributions, not to the name of the entity")
+            raise InvalidPlan("a clip applies to contributions, not to the entity's name")
         for column in self.columns:
             known = self.input.field(column).facts
             if known.type is not Type.BIGINT or not known.physical.inside(limits) or known.nullable:
@@ -87,7 +87,7 @@ class Clip(Node):
         return f"abs({wide})" if self.order == 1 else f"({wide} * {wide})"
 
     def _scaled(self) -> str:
-        """Whether to scale is decided on the exact integer |v|^order; only the factor is rounded."""
+        """The SQL that scales vectors. Whether to scale is decided on the exact integer |v|^order; only the factor is rounded."""
         size = "CAST(t1.\"#\" AS DOUBLE)" if self.order == 1 else "sqrt(CAST(t1.\"#\" AS DOUBLE))"
         parts = []
         for field in self.fields:
@@ -101,7 +101,7 @@ class Clip(Node):
         return ", ".join(parts)
 
     def _clamped(self, below: str) -> str:
-        """One number for each entity: scaling it to the bound is clamping it."""
+        """The SQL for vectors with one number, where scaling to the bound is clamping."""
         parts = []
         for field in self.fields:
             name = f"t0.{quote(field.id)}"

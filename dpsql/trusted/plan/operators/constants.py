@@ -26,7 +26,7 @@ class Constants(Node):
             raise InvalidPlan("rows of constants differ in length")
         for field, *values in zip(self.columns, *self.rows, strict=True):
             if not all(_keeps(value, field.facts) for value in values):
-                raise InvalidPlan("a constant is not what its column says")
+                raise InvalidPlan("a constant does not fit its column")
         return self.columns
 
     @property
@@ -48,7 +48,7 @@ class Constants(Node):
 
 
 def _keeps(value: Value, known: Facts) -> bool:
-    """Whether a constant is one of the values that facts speak of; whether it is of their type, `kernel.shapes` looks."""
+    """Whether a constant is one of the values that the facts allow; `kernel.shapes` checks its type."""
     own = facts(Literal(value=value, type=known.type), {})
     return known.nullable if value is None else isinstance(value, bool | str) or (
         own.physical.inside(known.physical) and own.physical.inside(known.kept))

@@ -1,4 +1,4 @@
-"""What each entity adds to each cell, before it is clipped."""
+"""The contribution of each entity to each cell, before it is clipped."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def added_squares(squares: str) -> str:
 
 
 class Contributions(Node):
-    """One row for each entity and cell: the entity's own integer sums there, held within ±2^50.
+    """One row for each entity and cell: the entity's own integer sums there, clamped to ±2^50.
 
     Proof. The groups are made of rows of one entity, so removing an entity removes its groups and changes no other. An entity
     has at most as many groups as rows below, and one where there are no other keys.

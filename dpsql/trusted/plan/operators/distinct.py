@@ -10,8 +10,8 @@ from dpsql.trusted.plan.node import Field, Node, Printing, PublicFacts, Stabilit
 
 
 class Distinct(Node):
-    """Each row once; NULLs count as equal, and so do NaN, and -0.0 and 0.0, which are shown as one value (`settled`). Rows are
-    equal as frequencies count it, so those that hold below hold here, and one row agrees on all columns.
+    """Each distinct row once. NULLs count as equal, as do NaNs, and -0.0 and 0.0, which are shown as one value (`settled`).
+    Rows are equal as in frequencies, so the frequencies of the input hold here, and at most one row agrees on all columns.
 
     Proof. A removed row takes at most its own value out of the result, and only where it was the last one: at most a rows
     change. Where all owners are among the columns, equal rows belong to the same entities and the owners stay; where one is the

@@ -26,16 +26,16 @@ TRUE_OF_VALUES = ("is not null", "=", "<>", "<", "<=", ">", ">=")
 
 
 class Filter(Node):
-    """The rows on which a condition is true. Columns of which it is never true while they are NULL are not NULL here, and
-    whole numbers that it compares with constants are within these: that is said of the rows (`Facts.kept`), and of no
-    evaluation (`Facts.physical`), as an engine may work out what stands above a filter before it filters.
+    """The rows on which a condition is true. If it is never true while a column is NULL, the column is not NULL here, and
+    whole numbers that it compares with constants are within these. That is known of the rows (`Facts.kept`) but of no
+    evaluation (`Facts.physical`), as an engine may evaluate an expression above a filter before it filters.
 
-    Proof. Whether a row stays depends on that row alone, so at most as many rows change as below, they keep their owner, and
-    a bound on the norm of what an entity contributes still holds for fewer rows. For the same reason it is split as below. Of a
-    whole number n that the condition leaves w values, rows that agree on a set of columns differ in n in at most w ways, so
-    they are at most w times those that agree on n too: WHERE n <= 3 keeps 3 rows where n tells rows apart. Of a calculated
-    number that is said by what the condition tells alone, which is all that the kernel derives anew. An entity has at most as
-    many rows as agree on its name.
+    Proof. Whether a row stays depends on that row alone, so at most as many rows change as below, they keep their owner, and a
+    bound on the norm of what an entity contributes still holds for fewer rows. For the same reason it is split as its input is.
+    If the condition leaves w values to a whole number n, rows that agree on a set of columns have at most w different values of
+    n, so there are at most w times as many of them as of rows that agree on n too: WHERE n <= 3 keeps 3 rows if n is 1, 2, ...
+    and different in all rows. For a calculated number, w follows from the condition alone, which is all that the kernel derives
+    anew. An entity has at most as many rows as agree on its name.
     """
 
     input: Node
@@ -63,7 +63,7 @@ class Filter(Node):
 
     @property
     def _values(self) -> Mapping[str, int]:
-        """How many values the condition leaves of the whole numbers that it limits, where these are few."""
+        """How many values of whole numbers the condition allows, if they are few."""
         limits, env = _limits(self.condition), self.env
         sizes = {column: (env[column].returned.low, env[column].returned.high) if has_ends(self.input, column)
                  else _ends(column, limits) for column in dict.fromkeys(limit.column for limit in limits)}
@@ -72,8 +72,8 @@ class Filter(Node):
     def stability(self, below: tuple[Stability, ...], public: PublicFacts) -> Stability:
         most = self.max_frequency([below[0].owner]) if below[0].owner is not None else None
         if most is not None and not below[0].public and (below[0].rows is None or most < below[0].rows):
-            return replace(below[0], rows=most, because=f"{most} row{'s' if most > 1 else ''} of each entity are left")
-        return replace(below[0], because="a filter looks at one row at a time")
+            return replace(below[0], rows=most, because=f"{most} row{'s' if most > 1 else ''} of each entity remain")
+        return replace(below[0], because="a filter reads one row at a time")
 
     def split_by(self, below: tuple[SplitBy, ...]) -> SplitBy:
         return below[0]
@@ -85,7 +85,7 @@ class Filter(Node):
 
 
 def without_null(node: Node, columns: Iterable[str]) -> Node:
-    """The rows in which none of some columns is NULL: those that can meet others by `=`."""
+    """The rows in which none of some columns is NULL: only those can match others by `=`."""
     for column in dict.fromkeys(columns):
         node = Filter(input=node, condition=predicate("is not null", node.field(column).ref))
     return node
@@ -96,7 +96,7 @@ def _limits(condition: Expr) -> list[WholeRange]:
 
 
 def _compared(known: Facts, low: float, high: float) -> Facts:
-    """What is known of a value that is there and between two numbers; of its range as before where no number is."""
+    """Facts about a value that is not NULL and is between two numbers; its range is unchanged if no number is."""
     if low > high:
         return replace(known, nullable=False)
     ends = Interval(low, high)
@@ -104,8 +104,8 @@ def _compared(known: Facts, low: float, high: float) -> Facts:
 
 
 def has_ends(node: Node, column: str) -> bool:
-    """Whether the ends of a column are those of a table's or of a count, which the kernel knows too, and not those of an
-    expression or of a number of parts, which it does not derive."""
+    """Whether the kernel knows the range of a column too: it knows those of columns of tables and of counts, but it does not
+    derive those of expressions or of numbers of parts."""
     match node:
         case Scan():
             return True
@@ -128,7 +128,7 @@ def has_ends(node: Node, column: str) -> bool:
 
 
 def _ends(column: str, limits: Sequence[WholeRange]) -> tuple[float, float]:
-    """What is left of the whole numbers of a column; from above to below where none is."""
+    """The remaining range of a column of whole numbers; its lower end exceeds its upper end if nothing remains."""
     mine = [limit for limit in limits if limit.column == column]
     return (max((limit.low for limit in mine if limit.low is not None), default=-math.inf),
             min((limit.high for limit in mine if limit.high is not None), default=math.inf))

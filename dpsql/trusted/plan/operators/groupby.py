@@ -34,7 +34,7 @@ class Fold(Frozen):
 
 
 def fold_facts(part: Fold, below: Facts | None, *, most: int | None, empty: bool) -> Facts:
-    """Facts about an aggregate of a column (None: of rows) over at most `most` rows; over no rows, too, if `empty`."""
+    """Facts about an aggregate of a column (None: of rows) over at most `most` rows, and also over no rows if `empty`."""
     if part.function == "count" or (part.function == "count_distinct" and below is not None):
         return Facts(type=Type.BIGINT, nullable=False, physical=Interval(0, MOST_ROWS), whole=True,
                      declared=Interval(0, most if most is not None else math.inf))
@@ -59,7 +59,7 @@ def fold_facts(part: Fold, below: Facts | None, *, most: int | None, empty: bool
 
 
 def fold_sql(part: Fold, name: str, kind: Type, over: str = "") -> str:
-    """An aggregate over the printed column `name` (* for rows); `over` is written after each call, if it is one of a window."""
+    """An aggregate over the printed column `name` (* for rows). `over` is written after each call if it is a window function."""
     if part.function in ("min", "max"):
         return f"{part.function.upper()}({value_or_null(name, kind, settled(name, kind))}){over}"
     if part.function in ("count", "count_distinct"):
@@ -83,17 +83,17 @@ def _mean(total: str, count: str, inverse: str) -> str:
 class GroupBy(Node):
     """One row for each value of `keys`, with the aggregates of its rows. `most_rows`, if given, narrows declared ranges.
 
-    Rows are in one group that agree on the keys as frequencies count it (`settled` merges nothing else), so frequencies of keys
-    hold above too.
+    Rows are in one group if they agree on the keys, in the sense in which frequencies count rows that agree (`settled` merges
+    nothing else), so frequencies of keys are valid for the result too.
 
     Write a for the rows below that one entity can change.
 
-    Proof. (1) *All owners are among the keys.* Each group is made of rows of the same entities: with one of them its groups
-    leave, at most one for each of its rows below (exactly one where the owner is the only key), and no other group changes.
+    Proof. (1) *All owners are among the keys.* Each group is made of rows of the same entities: if one of them leaves, its groups
+    leave with it, at most one for each of its rows below (exactly one if the owner is the only key), and no other group changes.
     (2) *Otherwise groups mix entities.* A group whose rows change leaves as one row and comes back as another, whose aggregates
-    may be anything in their ranges: 2 for each such group, and there are at most a, and no more than there can be groups (one
-    where there are no keys, whatever a is). Where no two rows agree on the keys, in every database, a group is a row and comes
-    or goes with it: a. What is shown of a group depends on all who are in it, so it has no owner.
+    may be anything in their ranges: 2 changed rows for each such group. There are at most a such groups, and no more than there
+    can be groups (one if there are no keys, whatever a is). If no two rows agree on the keys, in every database, each group is
+    one row and comes or goes with it: a. The aggregates of a group depend on all entities in it, so it has no owner.
     """
 
     input: Node

@@ -1,5 +1,5 @@
-"""The data vector: integer sums for each cell of a GROUP BY. The last operator of a private plan, to whose result noise is
-added."""
+"""The data vector: integer sums for each cell of a GROUP BY. It is the last operator of a private plan, and noise is added to its
+result."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ OF_PARTS = 2**110  # no sum of 2^50 rows of numbers of 53 bits is beyond it, and
 
 
 def saturated(total: str, bound: int = SATURATION) -> str:
-    """A HUGEINT sum as a BIGINT, held within ±bound.
+    """A HUGEINT sum as a BIGINT, clamped to ±bound.
 
     Clamping a total is 1-Lipschitz, so sensitivities still hold; and no total raises, whatever the rows are.
     """
     return f"CAST(LEAST(GREATEST(COALESCE({total}, 0), -{bound}), {bound}) AS BIGINT)"
 
 
-def held(total: str, printing: Printing) -> str:
+def clamped_total(total: str, printing: Printing) -> str:
     """A HUGEINT sum as a BIGINT; or as a HUGEINT, if it is first added to others."""
     if printing.hold:
         return saturated(total)
@@ -32,7 +32,7 @@ def held(total: str, printing: Printing) -> str:
 
 
 def check_summands(input: Node, summands: tuple[Summand, ...]) -> None:
-    """InvalidPlan where a summand reads what the relation does not have, or cannot be summed without raising."""
+    """Raises InvalidPlan if a summand reads a missing column, or if its sum could fail."""
     if not summands:
         raise InvalidPlan("nothing is summed")
     for summand in summands:
@@ -41,13 +41,13 @@ def check_summands(input: Node, summands: tuple[Summand, ...]) -> None:
         if summand.when is not None and input.env[summand.when].type is not Type.BOOLEAN:
             raise InvalidPlan("the condition of a summand is not a truth value")
         if not summand.accepts(input.env):
-            raise InvalidPlan("a summand adds up what is not a number on its grid")
+            raise InvalidPlan("a summand adds up values that are not numbers on its grid")
 
 
 def grouped_sums(input: Node, below: str, keys: tuple[str, ...], summands: tuple[Summand, ...], totals: tuple[str, ...],
-                 printing: Printing, where: str = "", hold: Callable[[str, Printing], str] = held) -> str:
-    """The SELECT that sums the components of all summands for each value of `keys`, of the rows `where` a condition is true;
-    `hold` keeps a sum within limits."""
+                 printing: Printing, where: str = "", hold: Callable[[str, Printing], str] = clamped_total) -> str:
+    """The SELECT that sums the components of all summands for each value of `keys`, over the rows that satisfy the condition
+    `where`; `hold` clamps a sum."""
     names, kinds = columns_of("t0", input), printing.seen(input)
     sums: list[str] = []
     inner = [f"{settled(names[key], input.env[key].type)} AS {quote(key)}" for key in keys]
@@ -63,12 +63,13 @@ def grouped_sums(input: Node, below: str, keys: tuple[str, ...], summands: tuple
 
 
 def only_readable(input: Node, keys: tuple[str, ...], alias: str = "t0") -> str:
-    """The clause that excludes rows whose keys no client could read."""
+    """The clause that excludes rows with keys that no client could read."""
     return all_readable((f"{alias}.{quote(key)}", input.env[key].type) for key in keys)
 
 
 class GroupedSums(Summary):
-    """For each value of `keys` the sums of all summands, as integers `m<i>_<j>`; no key: one row, even over no rows.
+    """For each value of `keys`, the sums of all summands, as integers `m<i>_<j>`. Without keys there is one row, even if there
+    are no rows.
 
     Rows of which a key is a day outside the years 1 to 9999 are left out, as a client would read their group as another one;
     unless `in_engine` says that the keys stay in the engine, where all rows must count.
@@ -99,7 +100,7 @@ class GroupedSums(Summary):
 
     @property
     def conditional(self) -> bool:
-        """Whether a condition decides of some row whether it is summed."""
+        """Whether a condition decides which rows are summed."""
         return any(summand.when is not None for summand in self.summands)
 
     def render(self, below: tuple[str, ...], printing: Printing) -> str:

@@ -19,7 +19,7 @@ EQUALITIES = ("=", "is not distinct from")
 
 
 class Merged(Frozen):
-    """One column out of two that a full join equates: the left one, or the right one where no left row stands there."""
+    """One column made from two that a full join equates: the left one, or the right one if there is no left row."""
 
     id: str
     name: str
@@ -28,34 +28,36 @@ class Merged(Frozen):
 
 
 class Join(Node):
-    """Pairs of rows on which the condition is true; rows of a side that is kept without a partner too, NULL-padded.
+    """Pairs of rows that satisfy the condition, and NULL-padded rows without a partner of a side that is kept.
 
-    Write a, b for the rows that one entity can change left and right; m, n for the most right rows that meet one left row, and
-    the most left rows that meet one right row, in every database: by frequencies of the columns that the condition equates, or,
-    on a public side, as its rows are: the most of them that agree on these columns. A row of which a column is NULL that `=`
-    equates meets none, so it counts for nothing there; one that IS NOT DISTINCT FROM equates meets all that are NULL too, and
-    counts. l is 1 if left rows are kept and 0 otherwise, r the same for the right.
+    Write a, b for the numbers of left and right rows that one entity can change. Write m for the largest number of right rows
+    that meet one left row, and n for the largest number of left rows that meet one right row, in every database. They follow
+    from the frequencies of the columns that the condition equates, or, for a public side, from its rows: the largest number of
+    them that agree on these columns. A row with NULL in a column that `=` equates meets no row, so it does not count there; a
+    row with NULL in a column that IS NOT DISTINCT FROM equates meets all rows with NULL, and counts. l is 1 if left rows are
+    kept and 0 otherwise, and r is the same for right rows.
 
-    Proof, rows. Go from one database to its neighbour by one changed row at a time, first left and then right, first those that
-    leave and then those that come: on the way each side is a part of what it is in one of the two databases, so m and n hold. A
-    left row comes or goes with at most m pairs; then, if right rows are kept, at most m padded right rows go or come. If it has
-    no partner, it is itself padded where left rows are kept. So it changes max(l, m (1 + r)) rows, a right row max(r, n (1 + l)),
-    and the entity
+    Proof, rows. Go from one database to its neighbour by one changed row at a time, first left and then right, first those
+    that leave and then those that come: on the way each side is a part of what it is in one of the two databases, so m and n
+    are still bounds. A left row comes or goes with at most m pairs; then, if right rows are kept, at most m padded right rows
+    go or come. If it has no partner, it is itself padded where left rows are kept. So it changes max(l, m (1 + r)) rows, a
+    right row max(r, n (1 + l)), and the entity
 
         a max(l, m (1 + r)) + b max(r, n (1 + l)).
 
-    Where a side is public its summand is 0: m and n alone matter of it.
+    A public side has the summand 0: only its m and n matter.
 
-    With `bare`, one side is kept and only its columns are shown, so that a padded row looks like a pair. Of a kept row with k
-    partners there are then max(1, k) equal rows; a row of the other side that comes or goes changes k by one for n (or m) of them
-    at most, and so as many rows of the result: its 1 + l (or 1 + r) is 1.
+    With `bare`, one side is kept and only its columns are shown, so that a padded row looks like a pair. A kept row with k
+    partners then gives max(1, k) equal rows. If a row of the other side comes or goes, it changes k by one for at most n (or
+    m) kept rows, and so it changes at most as many rows of the result: its 1 + l (or 1 + r) is 1.
 
-    Proof, owners. (1) *One side public*: each pair has the owners of its private row, and so has the padded row of that side; a
-    kept public row would be padded or not as private rows come and go, and has no owner. (2) *Both private.* A pair leaves with
-    either of its rows, and a row leaves with any of its owners: so a pair of an inner join has the owners of both, one of two
-    that the condition equates. Left rows may be kept where every owner of the right side is equated with one of the left side:
-    partners then leave together with the left row, so that no row that stays is padded; the same for the right side. Where both
-    are kept, a column that is merged of two equated owners names the entity of pairs and of padded rows.
+    Proof, owners. (1) *One side public*: each pair has the owners of its private row, and so has the padded row of that side;
+    a kept public row would be padded or not as private rows come and go, and has no owner. (2) *Both private.* A pair leaves
+    with either of its rows, and a row leaves with any of its owners: so a pair of an inner join has the owners of both rows;
+    two owners that the condition equates count as one. Left rows may be kept if every owner of the right side is equated with
+    one of the left side: partners then leave together with the left row, so that no row that stays is padded. The same holds
+    for the right side. If both sides are kept, a column that is merged from two equated owners names the entity of pairs and
+    of padded rows.
 
     Proof, rows of one entity. Where each side has one owner and these are equated, an entity's rows meet only its own, and no
     other row changes. Its a and b rows make P <= min(a m, b n) pairs, where now m <= b and n <= a too; at least P / m left and
@@ -63,8 +65,8 @@ class Join(Node):
 
         P + l (a - P / m) + r (b - P / n)
 
-    rows, whose largest value is at P = 0 or at the largest P. An inner join needs one of a and b: rows that have one partner at
-    most are as many afterwards.
+    rows, whose largest value is at P = 0 or at the largest P. For an inner join, one of a and b is enough: rows with at most
+    one partner each are not more afterwards.
 
     Proof, split. Where one side is public and not kept, each row of the result is made of one private row and of public rows,
     whatever other private rows there are: it is split as the private side.
@@ -103,7 +105,7 @@ class Join(Node):
         if kind is not Type.BOOLEAN:
             raise InvalidPlan("a join condition is not a truth value")
         if self.bare and self.keep_left is self.keep_right:
-            raise InvalidPlan("one side alone is shown of a join that keeps all its rows")
+            raise InvalidPlan("one side alone can be shown only if a join keeps the unmatched rows of exactly one side")
         for made in self.merged:
             if (made.left, made.right) not in self.equated or not (self.keep_left and self.keep_right):
                 raise InvalidPlan("only columns that a full join equates are merged")
@@ -131,17 +133,17 @@ class Join(Node):
 
     @property
     def right_of_left(self) -> int | None:
-        """m: the most right rows that meet one left row, in every database."""
+        """m: the largest number of right rows that match one left row, in every database."""
         return self.right.max_frequency([pair[1] for pair in self.equated])
 
     @property
     def left_of_right(self) -> int | None:
-        """n: the most left rows that meet one right row, in every database."""
+        """n: the largest number of left rows that match one right row, in every database."""
         return self.left.max_frequency([pair[0] for pair in self.equated])
 
     @cached_property
     def max_frequencies(self) -> Mapping[frozenset[str], int]:  # cached, as it is asked for again and again in a chain of joins
-        """Each row of a side stands in as many pairs as it has partners; without one, in one row if it is kept.
+        """Each row of a side is in as many pairs as it has partners; without a partner, in one row if it is kept.
 
         Nothing is known of columns that are padded, as any number of rows may be. Rows that agree on merged columns: with x of
         the left and y of the right side they are at most xy pairs, or rows that are padded, x + y in all.
@@ -181,7 +183,7 @@ class Join(Node):
         return right if left is SplitBy.PUBLIC else left
 
     def _with_public(self, cap: int | None, side: Node, position: int, public: PublicFacts) -> int:
-        """The most public rows that one row meets: by the structure of the plan, or as the rows are."""
+        """The largest number of public rows that match one row: from the structure of the plan, or from the actual rows."""
         if cap is not None and cap <= 1:
             return cap
         meeting = without_null(side, (pair[position] for pair in self._pairs("=")))
@@ -212,13 +214,13 @@ class Join(Node):
         return () if theirs and self.keep_left else (*left.owners, *theirs)
 
     def _merged_owners(self, left: Stability, right: Stability) -> tuple[str, ...]:
-        """The merged columns of owners, if every owner of both sides is in one of them; none otherwise."""
+        """The merged columns of owners, if every owner of both sides is in one of them; otherwise none."""
         made = [merged for merged in self.merged if merged.left in left.owners and merged.right in right.owners]
         whole = {merged.left for merged in made} == set(left.owners) and {merged.right for merged in made} == set(right.owners)
         return tuple(merged.id for merged in made) if whole else ()
 
     def _one_entity(self, left: Stability, right: Stability) -> bool:
-        """Whether the rows that meet belong to one and the same entity."""
+        """Whether rows that match belong to the same entity."""
         return left.owner is not None and right.owner is not None and (left.owner, right.owner) in self.equated
 
     def _own_rows(self, left: Stability, right: Stability, m: int | None, n: int | None) -> list[int]:
@@ -236,15 +238,15 @@ class Join(Node):
         if left.public or right.public:
             kept = self.keep_left if left.public else self.keep_right
             most = n if left.public else m
-            why = "each row meets at most " + ("one public row" if most == 1 else f"{most} public rows")
+            why = "each row matches at most " + ("one public row" if most == 1 else f"{most} public rows")
             return why + ", and public rows are kept, which belong to no entity" if kept else why
         if self._one_entity(left, right):
-            return "an entity's rows meet only each other"
+            return "an entity's rows match only each other"
         if len(owners) > 1:
             return "each row belongs to the entities of both sides"
         if m is None or n is None:
-            return "how many rows meet is not limited"
-        return f"a row meets at most {m} on the right and {n} on the left"
+            return "the number of matching rows is not limited"
+        return f"a row matches at most {m} on the right and {n} on the left"
 
     # -- printing
 
@@ -266,7 +268,7 @@ def _padded(fields: tuple[Field, ...]) -> tuple[Field, ...]:
 
 
 def _least(*numbers: int | None) -> int | None:
-    """The smallest of the numbers that are known."""
+    """The smallest of the known numbers; None if none is known."""
     return min((number for number in numbers if number is not None), default=None)
 
 

@@ -1,4 +1,4 @@
-"""One sum over all rows of a join. The last operator of a private plan in which an entity's change has no limit."""
+"""One sum over all rows of a join. It is the last operator of a private plan in which an entity's change has no limit."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TOTAL = "total"
 
 
 class JoinSum(Summary):
-    """The sum of an integer over all rows, held within ±2^62; 0 over no rows.
+    """The sum of an integer over all rows, clamped to ±2^62; 0 if there are no rows.
 
     Proof. It carries no stability as a relation. If an entity moves the input by k rows, as a multiset, it moves
     the sum by k times the summand's l1 at most, as holding the sum is 1-Lipschitz. `plan.distance` computes k for the present

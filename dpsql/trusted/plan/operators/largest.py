@@ -1,4 +1,4 @@
-"""The largest values of a column: they determine how few rows must leave for a sum to fall by a given amount."""
+"""The largest values of a column, which determine how few rows must be removed for a sum to fall by a given amount."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SIZE = "size"
 
 
 class Largest(Summary):
-    """The `most` largest integers that rows add to a sum, as far as they are above 0; of the negated ones where `sign` is -1.
+    """The `most` largest integers that rows add to a sum, as far as they are above 0; of the negated ones if `sign` is -1.
 
     Proof. It carries no stability as a relation; what is worked out from it is bounded in `flip_distance.Within`. It is merged:
     the largest of all are among the largest over each of disjoint sets of entities.
@@ -28,7 +28,7 @@ class Largest(Summary):
     def fields(self) -> tuple[Field, ...]:
         check_summands(self.input, (self.summand,))
         if self.sign not in (1, -1) or self.most < 1:
-            raise InvalidPlan("some largest values are listed, of numbers or of negated ones")
+            raise InvalidPlan("at least one largest value must be listed, of numbers or of negated numbers")
         return (Field(id=SIZE, name=SIZE, facts=Facts(type=Type.BIGINT, nullable=False)),)
 
     def render(self, below: tuple[str, ...], printing: Printing) -> str:

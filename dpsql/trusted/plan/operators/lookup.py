@@ -1,4 +1,4 @@
-"""IN, EXISTS, SEMI JOIN and their opposites: a mark on each row, or the rows of one mark."""
+"""IN, EXISTS, SEMI JOIN and their opposites: a mark on each row, or the rows with one mark."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ LISTED = "(listed)"
 
 
 class Lookup(Node):
-    """Every input row, with a column `mark` that says whether some row of `listed` agrees with it; if `keep` is given, only the
-    rows of that mark.
+    """Every input row, with a column `mark` that says whether some row of `listed` agrees with it; if `keep` is given, only
+    the rows with that mark.
 
     `keys` pairs an expression over the input with a column of `listed`; two rows agree where all pairs are equal and not NULL,
     and `condition`, over the columns of both, is true. So input rows in which a key is NULL agree with no listed row.
@@ -82,7 +82,7 @@ class Lookup(Node):
 
     @property
     def looked_up(self) -> tuple[str, ...]:
-        """The columns of the input that are keys as they are."""
+        """The columns of the input that are used as keys unchanged."""
         return tuple(expr.column for expr, _ in self.keys if isinstance(expr, Ref))
 
     def stability(self, below: tuple[Stability, ...], public: PublicFacts) -> Stability:
@@ -99,7 +99,7 @@ class Lookup(Node):
             return Stability(rows=None, because="the list depends on private rows")
         flips = below[1].rows * most
         return Stability(rows=below[0].rows + (2 if self.keep is None else 1) * flips,
-                         because=f"a listed row decides on {most} row{'s' if most != 1 else ''} at most")
+                         because=f"a listed row determines {most} row{'s' if most != 1 else ''} at most")
 
     def split_by(self, below: tuple[SplitBy, ...]) -> SplitBy:
         return below[0] if below[1] is SplitBy.PUBLIC else SplitBy.WHOLE

@@ -1,4 +1,4 @@
-"""How often values occur: this determines how the number of distinct values falls as rows leave."""
+"""How often values occur, which determines how the number of distinct values falls as rows are removed."""
 
 from __future__ import annotations
 

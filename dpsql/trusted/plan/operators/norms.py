@@ -1,4 +1,4 @@
-"""How much each entity adds, as one number."""
+"""The size of each entity's contribution, as one number."""
 
 from __future__ import annotations
 

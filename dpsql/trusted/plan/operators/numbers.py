@@ -15,7 +15,8 @@ NUMBER = "number"
 
 
 class Numbers(Node):
-    """For each row its values of `keys` and its number among the rows that agree on them: 1, 2, 3 and so on, in no order.
+    """For each row, its values of `keys` and its number among the rows that agree on them: 1, 2, 3 and so on, in no particular
+    order.
 
     Rows of a number above m are as many as a limit of m rows for each value would leave out. Rows agree as frequencies count it,
     so those of keys hold above too.

@@ -1,4 +1,4 @@
-"""The weight of every set of entities: what sums over rows that name several entities each are bounded from."""
+"""The weight of every set of entities, from which bounds on sums over rows that name several entities each are computed."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ ENTITY, VALUE = "e", "v"  # before names, in this order, where there are both
 
 
 class OwnerSets(Summary):
-    """For each set of entities that some rows name in `owners`, the sum of an integer over these rows, held within ±2^36.
+    """For each set of entities that some rows name in `owners`, the sum of an integer over these rows, clamped to ±2^36.
 
-    Each set is printed once, its names in rising order, a name in several columns as often as it stands there. A NULL names
-    nobody: another name of the row takes its place, and rows in which every owner is NULL are left out. With a `cell`, a
+    Each set is printed once, with its names in rising order; a name that is in several columns is repeated as often. A NULL
+    names nobody: another name of the row takes its place, and rows in which every owner is NULL are left out. With a `cell`, a
     column of whole numbers, each of its values has sets of its own.
 
     Proof. It carries no stability as a relation. The rows of a set are the input's rows that name exactly its
@@ -31,9 +31,9 @@ class OwnerSets(Summary):
     exactly the sets it is in, and no other set's sum moves; clamping one set's sum to a public range keeps that. What is
     computed from the sums of all sets of a cell is bounded by `extensions`.
 
-    With `once`, rows also name a value of that column, which is part of their set: each value has room for one row, where an
-    entity has room for as many as the level says. Names are texts then, of entities with "e" before them and of values with "v",
-    so that no value is taken for an entity, and values come last.
+    With `once`, each row also names a value of that column, and this value belongs to the row's set. Each value has room for one
+    row, while an entity has room for as many rows as the level says. Names are then texts: those of entities begin with "e" and
+    those of values with "v", so that no value is taken for an entity, and values come last.
     """
 
     owners: tuple[str, ...]
@@ -48,18 +48,18 @@ class OwnerSets(Summary):
 
     @property
     def width(self) -> int:
-        """The most names that a set has."""
+        """The largest number of names in a set."""
         return len(self.name_columns)
 
     @cached_property
     def fields(self) -> tuple[Field, ...]:
         check_summands(self.input, (self.summand,))
         if self.summand.components != 1:
-            raise InvalidPlan("one number for each row is shared")
+            raise InvalidPlan("each row must share exactly one number")
         if not self.owners or len(set(self.owners)) != len(self.owners):
             raise InvalidPlan("shares need the columns that name their entities, each once")
         if set(self.name_columns) & {*self._cells} or self.once in self.owners:
-            raise InvalidPlan("a name is printed in another column, and is no cell")
+            raise InvalidPlan("a column of names cannot be a cell, and counted values cannot be owners")
         if self.once is not None and (self.input.field(self.once).facts.nullable or not isinstance(self.summand, Count)):
             raise InvalidPlan("values that have room for one row are there, and their rows are counted")
         for cell in self._cells:
@@ -82,7 +82,7 @@ class OwnerSets(Summary):
 
     @property
     def signed(self) -> bool:
-        """Whether a weight may be below zero, as far as is known to everyone."""
+        """Whether a weight may be below zero, judged from public facts."""
         return isinstance(self.summand, GridSum) and self.summand.grid.least < 0
 
     def render(self, below: tuple[str, ...], printing: Printing) -> str:
@@ -97,7 +97,7 @@ class OwnerSets(Summary):
         return [f"#{i}" for i in range(len(self.summand.cells(columns_of("t0", self.input), dict(self.input.env))))]
 
     def listed(self, below: str) -> str:
-        """The rows before those of a set are added up: their names in rising order, their cell, and `summed`."""
+        """The rows before those of a set are added up: their names in increasing order, their cell, and `summed`."""
         names = columns_of("t0", self.input)
         cells = self.summand.cells(names, dict(self.input.env))
         printed = {name: self._name(name, names[name], self.input.env[name]) for name in self.name_columns}
@@ -121,7 +121,7 @@ class OwnerSets(Summary):
         return text if self.once is None else f"('{VALUE if column == self.once else ENTITY}' || {text})"
 
     def _present(self, owner: str, printed: dict[str, str]) -> str:
-        """The name in a column, or another name of the row where it is NULL."""
+        """The name in a column, or another name of the row if it is NULL."""
         if not self.input.env[owner].nullable:
             return printed[owner]
         at = self.owners.index(owner)
@@ -142,7 +142,7 @@ class OwnerSets(Summary):
 
 
 def network(columns: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    """The comparisons that put a row's columns in order: bubble sort."""
+    """The comparisons that sort a row's columns: bubble sort."""
     for last in range(len(columns) - 1, 0, -1):
         for at in range(last):
             yield columns[at], columns[at + 1]
@@ -154,10 +154,11 @@ EXACT_FLOW = 2**30  # levels up to which sums over rows of two entities are exac
 
 
 def slack(level: int, owners: int) -> int:
-    """By how many units a sum held to this level may be above its exact value, as it is worked out by approximation."""
+    """The number of units by which a sum limited to this level may exceed its exact value, because it is approximated."""
     return 0 if owners == 1 or (owners == 2 and level < EXACT_FLOW) else level
 
 
 def lipschitz_constant(level: int, owners: int) -> int:
-    """By how many units at most one entity moves the sum held to this level; see `extensions.lipschitz_extension`."""
+    """The largest number of units by which one entity moves the sum limited to this level; see
+    `extensions.lipschitz_extension`."""
     return UNIT * level + slack(level, owners)

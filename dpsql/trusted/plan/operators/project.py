@@ -30,7 +30,7 @@ class Project(Node):
 
     @cached_property
     def passed(self) -> dict[str, str]:
-        """Input columns that are passed on unchanged, with their new identifier."""
+        """Input columns that are passed on unchanged, with their new identifiers."""
         return {expr.column: column for column, _, expr in reversed(self.columns) if isinstance(expr, Ref)}
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Numbers as integers on a grid, so that sums are exact and no order of addition matters."""
+"""Numbers as integers on a grid, so that sums are exact and independent of the order of addition."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Quantizer(Frozen):
                                 and 1 <= self.low <= self.high <= dt.date.max.toordinal())
 
     def to_sql(self, printed: str, kind: Type, reach: Interval = ANY_NUMBER) -> str:
-        """The integer of a value that is printed so, and that lies in `reach` on every row that is read.
+        """The SQL for the integer of a value that is `printed` and is within `reach` on every row that is read.
 
         The integer does not depend on `reach`, so it may be learned from the rows; only the text does. Values in bounds need no
         clamp. Where all integers are small, x is clamped to [a, b] as (|x - a| - |x - b| + a + b) / 2: faster than by
@@ -94,7 +94,8 @@ class Quantizer(Frozen):
 
     @property
     def _ends_on_grid(self) -> bool:
-        """Whether the ends are rounded to their integers as any number is: then those beyond them can be clamped after it."""
+        """Whether the ends are rounded to their integers like any other number; then values beyond them can be clamped after
+        rounding."""
         inverse, ends = float(1 / self.step), ((self.low, self.least), (self.high, self.most))
         return all(abs((end - float(self.origin)) * inverse - n) < 0.5 for end, n in ends)
 
@@ -108,11 +109,12 @@ class Quantizer(Frozen):
         return self._shifted(f"(CASE WHEN {printed} >= {high} THEN {high} WHEN {printed} <= {low} THEN {low} ELSE {printed} END)")
 
     def _shifted(self, printed: str) -> str:
-        """A number between the ends, counted from the origin: less than 2^41 from it, so that nothing leaves 64 bits."""
+        """A number between the ends, relative to the origin: less than 2^41 from it, so that nothing exceeds 64 bits."""
         return f"({printed} - CAST(({int(self.origin)}) AS BIGINT))" if self.origin else printed
 
     def _days(self, printed: str) -> str:
-        """Held between the ends before anything is worked out of it: there is no difference to an infinite date."""
+        """The SQL for a date relative to the origin. It is clamped before anything is computed, as differences to infinite dates
+        do not exist."""
         low, high = (f"DATE '{dt.date.fromordinal(int(end)).isoformat()}'" for end in (self.low, self.high))
         held = f"(CASE WHEN {printed} >= {high} THEN {high} WHEN {printed} <= {low} THEN {low} ELSE {printed} END)"
         days = f"({held} - {low})" if self.from_low else f"({held} - DATE '0001-01-01' + CAST(1 AS BIGINT))"
@@ -124,6 +126,6 @@ class Quantizer(Frozen):
 
 
 def _clamped(printed: str, low: int, high: int, kind: str, *, origin: int = 0) -> str:
-    """Twice what is left of a small whole number between two ends, counted from the origin."""
+    """The SQL for twice the clamped value of a small whole number, relative to the origin."""
     a, b, both = (f"CAST(({number}) AS {kind})" for number in (low, high, low + high - 2 * origin))
     return f"((abs({printed} - {a}) - abs({printed} - {b})) + {both})"

@@ -33,15 +33,15 @@ class Ranking(Frozen):
 
     def check(self) -> None:
         if self.rows < 1 or isinstance(self.rows, bool):
-            raise InvalidPlan("a limit of rows is a positive number")
+            raise InvalidPlan("a limit on rows must be positive")
         if not self._sorted:
             raise InvalidPlan("truncation needs an order of rows")
         if not {*self.by, *self.order, *(term.column for term in self.first)} <= set(self.input.env):
-            raise InvalidPlan("truncation needs the columns that group and that order rows")
+            raise InvalidPlan("truncation needs known columns to group and order rows")
 
     @property
     def total(self) -> bool:
-        """Whether rows that tie are equal in every column: otherwise the choice between them would be the engine's.
+        """Whether tied rows are equal in every column; otherwise the engine would choose between them.
 
         Rows of one group have equal numbers there, but their zeros may differ in sign, which the order alone tells.
         """
@@ -49,7 +49,7 @@ class Ranking(Frozen):
         return {*self._sorted, *alike} >= set(self.input.env) or any(key <= {*self.order, *self.by} for key in self.input.unique)
 
     def sql(self, below: str, printing: Printing, groups: list[str] | None = None) -> str:
-        """The rows that are kept. `groups` is how groups are named in `below`, if not by their columns."""
+        """The SQL for the rows that are kept. `groups` names the groups in `below`, if not by their columns."""
         groups, copies = groups or self.groups, list[str]()
         if not self.distinct:
             # Equal rows are numbered, or all rows of one value would go before all of another. Which has which number is open,
@@ -73,7 +73,7 @@ class Ranking(Frozen):
         return [self._mixed([*(f"t0.{quote(column)}" for column in self._told_apart), *copies], printing), *self._terms, *copies]
 
     def placed(self, below: str, groups: Sequence[str], beside: Mapping[str, str]) -> str:
-        """All rows with their places "#p" among those of their group in plain order, and what is printed `beside` them.
+        """All rows with their places "#p" in the plain order of their group, and the columns printed `beside` them.
 
         Rows that share all of their values share their places too: which has which makes no difference.
         """
@@ -87,7 +87,7 @@ class Ranking(Frozen):
 
     @property
     def widened(self) -> str:
-        """The columns of rows in which numbers were narrowed, as they were."""
+        """The columns of rows in which numbers were narrowed, cast back to their types."""
         return ", ".join(f"CAST(t1.{quote(field.id)} AS {field.facts.type.value}) AS {quote(field.id)}" if _is_narrow(field)
                          else f"t1.{quote(field.id)}" for field in self.input.fields)
 
@@ -97,7 +97,8 @@ class Ranking(Frozen):
 
     @property
     def _terms(self) -> list[str]:
-        """In numbers 0.0 equals -0.0, and a choice between them would be the engine's."""
+        """The terms of the order. The sign breaks ties of 0.0 and -0.0, which are equal, so that the engine does not choose
+        between them."""
         order = [_narrow(self.input.field(column)) for column in self._sorted]
         return order + [f"signbit(t0.{quote(column)})" for column in self._sorted if self.input.env[column].type is Type.DOUBLE]
 
@@ -108,7 +109,7 @@ class Ranking(Frozen):
         return (f"hash({name})", name) if kind is Type.VARCHAR else (name,)
 
     def _mixed(self, names: list[str], printing: Printing) -> str:
-        """A number made of values and the secret; half a word is enough to be fair, and sorts faster."""
+        """A number made from values and the secret; half a word is random enough, and sorts faster."""
         whole = len(names) == 1 and self.input.env[self._told_apart[0]].type is Type.BIGINT
         row, word = (names[0], "BIGINT") if whole else (f"hash({', '.join(names)})", "UBIGINT")
         return f"CAST((hash(xor({row}, CAST({printing.salt % 2**63} AS {word}))) >> 32) AS UINTEGER)"
@@ -119,12 +120,12 @@ class Ranking(Frozen):
 
     @property
     def distinct(self) -> bool:
-        """Whether no two rows of a group are equal in the columns that order them."""
+        """Whether no two rows of a group are equal in the columns by which they are ordered."""
         return any(key <= {*self.by, *self._sorted} for key in self.input.unique)
 
     @property
     def _told_apart(self) -> tuple[str, ...]:
-        """Columns in which no two rows are equal: with the group, or what one group keeps would be what all others keep."""
+        """Columns in which no two rows are equal. They include the group's columns, or all groups would keep the same rows."""
         alone = any(key <= set(self._sorted) for key in self.input.unique)
         return self._sorted if alone else tuple(dict.fromkeys((*self.by, *self._sorted)))
 

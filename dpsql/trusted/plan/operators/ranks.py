@@ -1,4 +1,4 @@
-"""The ordered values of a column in each cell: what quantiles are chosen from."""
+"""The ordered values of a column in each cell, from which quantiles are chosen."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ MOST_COUNTED = 2**20
 
 
 class Ranks(Summary):
-    """For each value of `keys`, how many rows have each grid value of `column`; rows with NULL, NaN or false `when` are left out,
-    and so are those whose keys no client could read (`grouped_sums.only_readable`).
+    """For each value of `keys`, the number of rows with each grid value of `column`. Rows with NULL, NaN or false `when` are
+    left out, and so are those whose keys no client could read (`grouped_sums.only_readable`).
 
     With `ties` bits, rows of one grid value are told apart by a hash of the row: the value is then value * 2^ties + hash, so that
     quantiles that fall on one value can split its rows. Dividing by 2^ties, rounded down, gives the value back.
@@ -80,5 +80,5 @@ class Ranks(Summary):
 
     @property
     def counted(self) -> bool:
-        """Whether the engine counts equal values: where there are not too many different ones."""
+        """Whether the engine counts equal values, which it does unless there are too many different ones."""
         return (self.grid.most + 1) << self.ties <= MOST_COUNTED

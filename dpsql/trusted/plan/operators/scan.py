@@ -20,23 +20,25 @@ NONE: Mapping[str, str] = MappingProxyType({})
 class Scan(Node):
     """The rows of a table, with every column widened to one of the types of expressions.
 
-    `columns` pairs identifiers with declared columns. For a private table `owners` are the identifiers under which the row's
-    entities are carried, one for each way of the table: declared columns, or found by joining along the foreign keys.
+    `columns` pairs identifiers with declared columns. For a private table, `owners` are the identifiers of the columns that
+    name the row's entities, one for each way of the table: declared columns, or columns that are found by joining along the
+    foreign keys.
 
     Proof. A public table does not depend on private rows: 0. In a private table, by the meaning of a protected entity, the
-    rows that leave with an entity are those of which an owner is its key. An owner is a function of the row: it is read in the
-    row, or in the one parent that each foreign key step names (parents are unique, by a guarantee of the database, and leave
-    together with the row). Rows with an owner that is NULL, or whose parent is missing, are dropped; and, where a foreign key of
-    the row holds the name, those with a NULL beside it, as they reference no row and stay when the entity leaves. (That a key
-    without a NULL references an existing row is declared by the policy.) Where the owner alone is a key, an entity has one
-    row; otherwise their number is not bounded here: `Truncate` does that. Where entities are of several kinds, the name is
-    carried with the number of its kind, and different entities have different names: n * k + i with 0 <= i < k tells n and i,
-    and so does the text 'i:n', as i holds no colon. (32 bits of n leave room for k kinds.)
+    rows that leave with an entity are those that have its key as one of their owners. An owner is a function of the row: it is
+    read in the row, or in the one parent that each foreign key step names (parents are unique, by a guarantee of the database,
+    and leave together with the row). Rows with an owner that is NULL, or whose parent is missing, are dropped. If a foreign
+    key of several columns contains the name, rows with a NULL in another of its columns are dropped too, as they reference no
+    row and stay when the entity leaves. (That a key without a NULL references an existing row is declared by the policy.) If
+    the owner alone is a key, an entity has one row; otherwise the number of its rows is not bounded here: `Truncate` does
+    that. If entities are of several kinds, the name is combined with the number of its kind, and different entities have
+    different names: n * k + i with 0 <= i < k determines n and i, and so does the text 'i:n', as i contains no colon. (32 bits
+    of n leave room for k kinds.)
 
-    Every NaN is carried as the same one: engines may or may not store its sign, depending on what else is stored beside it, and
-    it can be told by a text or by an order. Widening never raises: whole numbers and numbers fit into their wide types, and
-    moments of another unit that do not are NULL. Frequencies are those of the table's keys, which the database guarantees by
-    `=`, and only of columns that are carried exactly and never NULL (`catalog.schema`): values that it tells apart stay apart.
+    Every NaN is replaced by the same one: engines may or may not store its sign, depending on the values stored next to it, and a
+    text or an order would show the sign. Widening never raises: whole numbers and numbers fit into their wide types, and moments
+    of another unit that do not are NULL. Frequencies are those of the table's keys, which the database guarantees by `=`, and
+    only of columns that are carried exactly and never NULL (`catalog.schema`): values that it tells apart stay apart.
     """
 
     table: Table
@@ -66,12 +68,12 @@ class Scan(Node):
 
     @property
     def _followed(self) -> frozenset[str]:
-        """The columns in which the path to an owner starts. Rows where one is NULL have no parent and are dropped."""
+        """The columns in which the path to an owner starts. Rows with NULL in one of them have no parent and are dropped."""
         return frozenset(column for way in self.table.owners for step in way.steps[:1] for column in step.columns)
 
     @property
     def _unseen(self) -> tuple[tuple[str, OwnerPath], ...]:
-        """The owners, which are read along with the declared columns, and their paths."""
+        """The owners that are read in addition to the declared columns, and their paths."""
         if len(self.owners) != len(self.table.owners):
             raise InvalidPlan(f"table {self.table.name} is read without its owners")
         return tuple((owner, way) for owner, way in zip(self.owners, self.table.owners, strict=True)
@@ -107,12 +109,12 @@ class Scan(Node):
 
     @property
     def one_row(self) -> bool:
-        """Whether the database guarantees that an entity has one row at most."""
+        """Whether the database guarantees that an entity has at most one row."""
         return self.owner is not None and any(key == {self.owner} for key in self.unique)
 
     @property
     def owner_in_row(self) -> bool:
-        """Whether the owner is read in the row itself."""
+        """Whether the owner is in the row itself."""
         return self.table.owner is not None and not self.table.owner.steps
 
     def render(self, below: tuple[str, ...], printing: Printing) -> str:
@@ -120,8 +122,8 @@ class Scan(Node):
 
     def rows_where(self, condition: Expr | None, printing: Printing, *, beside: Mapping[str, str] = NONE,
                    tested: Sequence[str] = ()) -> str:
-        """The SELECT statement of the rows on which a condition is true, and some that are `tested`, as SQL; `beside` are
-        columns, as SQL, that are shown too. In SQL, `t0` is the table."""
+        """The SELECT statement of the rows that satisfy a condition, and further conditions `tested`, given as SQL. `beside` are
+        additional columns, as SQL. In the SQL, `t0` is the table."""
         carried = {column: self._carried(name) for column, name in self.columns}
         source, tests = self._stored(carried, printing) if self.table.name in printing.stored else self._found(carried)
         tests += [*([to_sql(condition, carried)] if condition is not None else []), *tested]
@@ -130,7 +132,7 @@ class Scan(Node):
         return f"SELECT {shown} FROM {source}{where}"
 
     def _stored(self, carried: dict[str, str], printing: Printing) -> tuple[str, list[str]]:
-        """Where rows are read in a store, in which all have an owner; how owners are printed is put into `carried`."""
+        """The source of rows in a store, where all rows have an owner; the printed owners are added to `carried`."""
         carried.update({owner: _widened(f"t0.{quote(OWNER)}", way.type) for owner, way in self._unseen})
         name, number = self.table.name, printing.bucket
         if number is not None:
@@ -139,8 +141,8 @@ class Scan(Node):
         return f"({' UNION ALL '.join(parts)}) AS t0", []
 
     def _found(self, carried: dict[str, str]) -> tuple[str, list[str]]:
-        """Where rows are read, with those in which their owners are named, and the tests that they have owners; how owners are
-        printed is put into `carried`."""
+        """The source of rows, joined with the tables that name their owners, and the tests that they have owners; the printed
+        owners are added to `carried`."""
         source, tables, tests = f"{quote(self.table.name)} AS t0", 1, []
         for owner, way in zip(self.owners, self.table.owners, strict=True):
             at = 0
@@ -167,7 +169,7 @@ class Scan(Node):
 
 
 def _named(printed: str, way: OwnerPath) -> str:
-    """The name of an entity, with the number of its kind where there are several."""
+    """The name of an entity, with the number of its kind if there are several kinds."""
     name = _widened(printed, way.type)
     if way.kinds == 1:
         return name
@@ -175,7 +177,8 @@ def _named(printed: str, way: OwnerPath) -> str:
 
 
 def _widened(printed: str, kind: Type) -> str:
-    """A column as the type that carries it; text by its letters, as a collation would make names of two entities equal.
+    """A column cast to the type that carries it. Text is compared by binary collation; otherwise names of two entities could
+    be equal.
 
     A second or a millisecond of 64 bits may lie too far for microseconds.
     """

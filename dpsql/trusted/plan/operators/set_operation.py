@@ -12,7 +12,8 @@ from dpsql.trusted.plan.node import Field, InvalidPlan, Node, Printing, PublicFa
 
 
 class SetOperation(Node):
-    """The rows of the left side that are (INTERSECT) or are not (EXCEPT) on the right side; `all` counts how often.
+    """The rows of the left side that are (INTERSECT) or are not (EXCEPT) on the right side; with `all`, the number of copies
+    counts.
 
     `columns` are the new (identifier, name) pairs, by position. NULLs count as equal here, and so do NaN, and -0.0 and 0.0, which
     are shown as one value (`settled`). It is the equality of frequencies, so those that hold of a side hold of what is left of
@@ -79,7 +80,7 @@ class SetOperation(Node):
         owners = tuple(self.columns[place][0] for place in sorted(places))
         if len(owners) == len(self.columns) == 1 and not self.all:
             return Stability(rows=1, owners=owners, because="one row for each entity")
-        return Stability(rows=rows, owners=owners, because="a row counts as often as it stands on both sides")
+        return Stability(rows=rows, owners=owners, because="a row counts as often as it occurs on both sides")
 
     @staticmethod
     def _places(side: Node, owners: tuple[str, ...]) -> set[int]:

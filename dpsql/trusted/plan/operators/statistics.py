@@ -44,8 +44,8 @@ class ExactAggregate(Frozen):
 
 
 class Statistics(Summary):
-    """For each value of `keys` the aggregates as plain SQL gives them; no key: one row, even over no rows. Groups whose keys no
-    client could read are left out, and an aggregate that is a day outside the years 1 to 9999 is NULL.
+    """For each value of `keys`, the aggregates as in plain SQL. Without keys there is one row, even if there are no rows.
+    Groups whose keys no client could read are left out, and an aggregate that is a day outside the years 1 to 9999 is NULL.
 
     Proof. Over a public relation nothing moves: 0. Over anything else it has no bound, and the kernel reads it only where it
     is public.

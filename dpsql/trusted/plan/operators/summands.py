@@ -24,7 +24,7 @@ class Summand(Frozen):  # without ABCMeta, as `Node`
     @property
     @abc.abstractmethod
     def columns(self) -> tuple[str, ...]:
-        """The columns it reads."""
+        """The columns that it reads."""
 
     @property
     @abc.abstractmethod
@@ -39,20 +39,20 @@ class Summand(Frozen):  # without ABCMeta, as `Node`
         return self.l1
 
     def accepts(self, kinds: Mapping[str, Facts]) -> bool:
-        """Whether it can be computed from columns of these types without raising."""
+        """Whether it can be computed from columns of these types without errors."""
         return True
 
     @abc.abstractmethod
     def cells(self, names: dict[str, str], kinds: dict[str, Facts]) -> tuple[str, ...]:
-        """The integer SQL values of a row (BIGINT or NULL) that `sums` is written over."""
+        """The integer SQL values of a row (BIGINT or NULL) from which `sums` is computed."""
 
     @abc.abstractmethod
     def sums(self, cells: tuple[str, ...]) -> tuple[str, ...]:
-        """For each component the SQL sum (HUGEINT, NULL for no rows) over the values that `cells` computes."""
+        """For each component, the SQL sum (HUGEINT, NULL for no rows) of the values that `cells` computes."""
 
     @abc.abstractmethod
     def size(self, cells: tuple[str, ...]) -> str:
-        """The SQL sum of the l1 norms of all rows' vectors, over the values that `cells` computes; NULL for no rows."""
+        """The SQL sum of the l1 norms of all rows' vectors, from the values that `cells` computes; NULL for no rows."""
 
     def _conditional(self, value: str, names: dict[str, str]) -> str:
         return value if self.when is None else f"(CASE WHEN {names[self.when]} THEN {value} END)"
@@ -64,7 +64,7 @@ def present(printed: str, kind: Type) -> str:
 
 
 def value_or_null(printed: str, kind: Type, shown: str = "") -> str:
-    """A value, or what is shown in its place, where it is one."""
+    """A value, or `shown` in its place; NULL if it is NULL or NaN."""
     return f"(CASE WHEN {present(printed, kind)} THEN {shown or printed} END)" if kind is Type.DOUBLE else shown or printed
 
 
@@ -73,7 +73,7 @@ def _on_grid(grid: Quantizer, printed: str, known: Facts) -> str:
 
 
 class Count(Summand):
-    """1 for each row; with `column`, for each row where it is not NULL, nor NaN. Proof: the vector is 0 or 1.
+    """1 for each row; with `column`, for each row in which it is neither NULL nor NaN. Proof: the vector is 0 or 1.
 
     Sums leave NaN out, as no clamp can place it; a count next to them must cover the same rows.
     """
@@ -171,7 +171,7 @@ class Moments(Summand):
 
     @property
     def total(self) -> int:
-        """M^degree: what all components of a row add up to."""
+        """M^degree: the sum of all components of a row."""
         return int(self.grid.most**self.degree)
 
     @property

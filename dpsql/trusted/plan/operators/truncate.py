@@ -85,9 +85,9 @@ class Truncate(Node):
         return f"{self._of(below[0], '<=', printing)} UNION ALL {many}"
 
     def by_places(self, printing: Printing) -> str | None:
-        """The statement where rows are read in a bucket that has their places in the keyed order of (1): the first ones stay, of
-        the fewest where several limits stand one above the other. None for other rows. (Where only the owner is read, rows are
-        alike, and it makes no difference which ones stay.)"""
+        """The statement for rows in a bucket that stores their places in the keyed order of (1): the first rows are kept, as many
+        as the smallest of several stacked limits allows. None for other rows. (If only the owner is read, rows are alike, and it
+        makes no difference which ones are kept.)"""
         scan: Node = self.input
         rows = self.rows
         while isinstance(scan, Truncate) and (scan.owner, scan.order) == (self.owner, self.order):
@@ -101,7 +101,7 @@ class Truncate(Node):
         return scan.rows_where(None, printing, tested=[f"t0.{quote(PLACE)} <= {rows}"])
 
     def _copies(self, below: str) -> str:
-        """If the only column is the owner, an entity's rows are equal: as many copies as it may keep."""
+        """The SQL if the owner is the only column. An entity's rows are then equal, so it gets as many copies as it may keep."""
         owner = quote(self.owner)
         kept = f"(CASE WHEN t1.\"#n\" <= {self.rows} THEN t1.\"#n\" ELSE {self.rows} END)"
         counted = f"SELECT t0.{owner} AS {owner}, COUNT(*) AS \"#n\" FROM ({below}) AS t0 GROUP BY t0.{owner}"
@@ -132,7 +132,7 @@ class Truncate(Node):
         return ['t0."#i"'] if self.input.env[self.owner].type is Type.VARCHAR else None
 
     def _start(self, owner: str, printing: Printing) -> str:
-        """A number that the name of an entity and the secret decide."""
+        """A number determined by the name of an entity and the secret."""
         kind = self.input.env[self.owner].type
         name, word = (owner, "BIGINT") if kind is Type.BIGINT else (f"hash({settled(owner, kind)})", "UBIGINT")
         return f"CAST((hash(xor({name}, CAST({printing.salt % 2**63} AS {word}))) >> 2) AS BIGINT)"
@@ -146,8 +146,8 @@ class Truncate(Node):
 
 
 def cheap(node: Node, idle: Callable[[Truncate], bool] = lambda node: False) -> bool:
-    """Whether rows can be read several times at little cost: those of a table that names the owner in the row, of which no
-    truncation leaves any out."""
+    """Whether rows can be read several times at little cost: the table names the owner in the row, and no truncation leaves rows
+    out."""
     if isinstance(node, Scan):
         return node.owner_in_row
     passed = isinstance(node, Filter | Project) or (isinstance(node, Truncate) and idle(node))

@@ -12,7 +12,8 @@ from dpsql.trusted.plan.operators.ranking import Ranking
 
 
 class TruncateKeys(Node):
-    """Keep at most `rows` rows of each value of `keys` (of no keys: in all), whoever they belong to. NULL is a value.
+    """Keep at most `rows` rows of each value of `keys` (without keys: in total), whichever entities they belong to. NULL
+    counts as a value.
 
     `order` are the columns that tell rows apart, as in `Truncate`; with `first` the first rows by these terms are kept, and
     the secret only breaks ties.
@@ -61,7 +62,7 @@ class TruncateKeys(Node):
         if owners and set(owners) <= set(self.keys):
             if self.keys == owners[:1]:
                 rows = self.rows if rows is None else min(self.rows, rows)
-            return replace(below[0], rows=rows, because="each entity's rows are counted by themselves")
+            return replace(below[0], rows=rows, because="each entity's rows are counted separately")
         return Stability(rows=None if rows is None else 2 * rows,
                          because="a row that leaves a full group makes room for one other")
 

@@ -1,4 +1,4 @@
-"""Clipped sums by keys, printed in two parts: entities whose rows are small in all are added up row by row.
+"""Clipped sums by keys, printed in two parts: rows of entities with a small total are added up row by row.
 
 Clipping groups rows by entity and cell, and joins the groups with the norms of their entities. Most entities are far below the
 bound, and grouping their rows by entity alone, which takes a fraction of the time, is enough to show that.
@@ -13,14 +13,14 @@ from dpsql.trusted.plan.expr.printing import quote
 from dpsql.trusted.plan.node import InvalidPlan, Printing, columns_of
 from dpsql.trusted.plan.operators.clip import Clip
 from dpsql.trusted.plan.operators.contributions import Contributions
-from dpsql.trusted.plan.operators.grouped_sums import GroupedSums, grouped_sums, held, only_readable
+from dpsql.trusted.plan.operators.grouped_sums import GroupedSums, clamped_total, grouped_sums, only_readable
 from dpsql.trusted.plan.operators.summands import Clipped
 from dpsql.trusted.plan.operators.truncate import Truncate, cheap
 
 
 def clipped(plan: GroupedSums, idle: Callable[[Truncate], bool]) -> Contributions | None:
-    """What a tally by keys adds up after clipping it, where its rows can be read twice; None for other plans. `idle` tells of
-    which truncations the text is that of the rows below, as they keep every row."""
+    """The contributions that a tally by keys clips and adds up, if its rows can be read twice; None for other plans. `idle` says
+    which truncations keep every row, so that their text is that of their input."""
     clip = plan.input
     if not isinstance(clip, Clip) or not isinstance(given := clip.input, Contributions):
         return None
@@ -29,7 +29,7 @@ def clipped(plan: GroupedSums, idle: Callable[[Truncate], bool]) -> Contribution
 
 
 def in_two_parts(plan: GroupedSums, rows: str, printing: Printing) -> str:
-    """The statement of such a tally over the statement `rows` of what is added up; `printing` is for these rows.
+    """The statement of such a tally over the statement `rows` of its contributions; `printing` is for these rows.
 
     Proof that it gives the same sums. Let s be the sum of the l1 norms of all rows' vectors of an entity. Its contributions, as
     one vector over all cells, have an l1 norm of at most s (triangle inequality), and an l2 norm that is no larger. Where s is
@@ -38,20 +38,20 @@ def in_two_parts(plan: GroupedSums, rows: str, printing: Printing) -> str:
     """
     clip, given = plan.input, plan.input.inputs[0]
     if not isinstance(clip, Clip) or not isinstance(given, Contributions):
-        raise InvalidPlan("only sums of clipped contributions are parted")
+        raise InvalidPlan("only sums of clipped contributions are split in two parts")
     parts = replace(printing, hold=False)
     small, large = (_part(clip, given, rows, test, printing) for test in ("<=", ">"))
     by_row = grouped_sums(given.input, small, plan.keys, given.summands, plan.totals, parts)
     scaled = clip.render((given.render((large,), printing),), printing)
     by_entity = grouped_sums(clip, scaled, plan.keys, plan.summands, plan.totals, parts)
     keys = ", ".join(f"t0.{quote(key)}" for key in plan.keys)
-    totals = ", ".join(f"{held(f'SUM(t0.{quote(total)})', printing)} AS {quote(total)}" for total in plan.totals)
+    totals = ", ".join(f"{clamped_total(f'SUM(t0.{quote(total)})', printing)} AS {quote(total)}" for total in plan.totals)
     where = "" if plan.in_engine else only_readable(plan.input, plan.keys)
     return f"SELECT {keys}, {totals} FROM ({by_row} UNION ALL {by_entity}) AS t0{where} GROUP BY {keys}"
 
 
 def _part(clip: Clip, given: Contributions, rows: str, test: str, printing: Printing) -> str:
-    """The rows of entities of which the norms of all rows add up to so much."""
+    """The rows of those entities for which the sum of all rows' norms passes a test."""
     names, kinds, owner = columns_of("t0", given.input), printing.seen(given.input), quote(given.owner)
     inner, sizes = [f"{names[given.owner]} AS \"@\""], []
     for i, summand in enumerate(given.summands):

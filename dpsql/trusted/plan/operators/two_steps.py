@@ -14,7 +14,7 @@ from dpsql.trusted.plan.expr.functions import MEMBERSHIP
 from dpsql.trusted.plan.expr.nodes import Call, Expr, Literal, Ref, columns, has_value, walk
 from dpsql.trusted.plan.expr.printing import literal, quote, to_sql
 from dpsql.trusted.plan.node import Node, Printing, columns_of
-from dpsql.trusted.plan.operators.grouped_sums import GroupedSums, held
+from dpsql.trusted.plan.operators.grouped_sums import GroupedSums, clamped_total
 from dpsql.trusted.plan.operators.project import Project
 from dpsql.trusted.plan.operators.summands import Count, GridSum
 from dpsql.types import Type
@@ -56,7 +56,7 @@ def in_two_steps(plan: GroupedSums, below: str, printing: Printing) -> str | Non
     if not keys.printed or keys.tests > MOST_TESTS:
         return None
     sums = ", ".join(f"{total} AS {quote(name)}" for total, name in zip(totals, plan.totals, strict=True))
-    shown = ", ".join(f"{held(f't4.{quote(name)}', printing)} AS {quote(name)}" for name in plan.totals)
+    shown = ", ".join(f"{clamped_total(f't4.{quote(name)}', printing)} AS {quote(name)}" for name in plan.totals)
     return f"SELECT {shown} FROM (SELECT {sums} FROM ({keys.groups(below)}) AS t3) AS t4"
 
 
@@ -82,7 +82,7 @@ class _Keys:
     tests: int = 0
 
     def truth(self, condition: Expr) -> str:
-        """A condition for a group."""
+        """A condition, for a group."""
         return self._worked(self._condition(condition))
 
     def _condition(self, condition: Expr) -> str:
@@ -109,7 +109,7 @@ class _Keys:
         return f"t3.{quote(self.worked.setdefault(text, f'#w{len(self.worked)}'))}"
 
     def groups(self, below: str) -> str:
-        """The statement of the groups: what is worked out of their keys, their sums, and their numbers of rows."""
+        """The statement of the groups: the values computed from their keys, their sums, and their numbers of rows."""
         values = {name: cell for cell, name in self.sums.items()}
         inner = ", ".join(f"{text} AS {quote(name)}" for name, text in (self.printed | values).items())
         keys = ", ".join(f"t1.{quote(name)}" for name in self.printed)
@@ -124,7 +124,7 @@ class _Keys:
 
 
 def _keys(source: Node, exprs: Sequence[Expr]) -> _Keys:
-    """The columns that are keys as they are, or as numbers of constants."""
+    """The columns that are used as keys unchanged, or as numbers of constants."""
     found = _Keys(source, columns_of("t0", source))
     parts = [part for expr in exprs for part in walk(expr)]
     equalities = [equal for part in parts if (equal := _equality(part)) is not None]

@@ -23,7 +23,7 @@ MOST_PLACES = 100  # as many can be shown as groups, those that nobody has too
 
 
 class Frame(Frozen):
-    """The rows of its partition that a row reads: from `start` to `end` rows after itself, None for all on that side.
+    """The rows of its partition that a row reads: from `start` to `end` rows after itself; None means all rows on that side.
 
     Without `rows` the frame consists of peers, rows that tie in the order, and an end of 0 means all of them; so of RANGE only
     the ends UNBOUNDED and CURRENT ROW.
@@ -46,14 +46,14 @@ class Frame(Frozen):
 
     @property
     def most(self) -> int | None:
-        """The most rows there can be in it."""
+        """The largest number of rows in the frame; None if unbounded."""
         if not self.rows or self.start is None or self.end is None:
             return None
         return self.end - self.start + 1
 
     @property
     def empty(self) -> bool:
-        """Whether there may be no rows in it: it does not hold the row itself."""
+        """Whether the frame can be empty, because it excludes the current row."""
         return (self.start or 0) > 0 or (self.end or 0) < 0
 
     @property
@@ -88,7 +88,7 @@ class WindowFunction(Fold):
 
     @property
     def reach(self) -> tuple[int, int] | None:
-        """How many rows before and after it decide on a row's value; None if that has no bound."""
+        """How many rows before and after it determine a row's value; None if unbounded."""
         if self.function in SHIFTS:
             return (self.number, 0) if self.function == "lag" else (0, self.number)
         return None if self.function in RANKS else self.frame.reach
@@ -102,14 +102,14 @@ class WindowFunction(Fold):
         if self.function not in (*RANKS, *SHIFTS, *ENDS, *FOLDS):
             raise InvalidPlan(f"unknown window function {self.function}")
         if not self.frame.valid or not (self.function == "ntile") <= self.number <= MOST_OFFSET or isinstance(self.number, bool):
-            raise InvalidPlan("a window function looks at rows that cannot be")
+            raise InvalidPlan("a window function has an impossible frame")
         if (self.function in (*SHIFTS, *ENDS)) > (self.column is not None):
             raise InvalidPlan(f"{self.function} needs a column")
 
 
 class Window(Node):
-    """Every input row, with columns computed from the rows of its partition: those that agree with it on `partition`, as
-    `=` has it and NULL with NULL.
+    """Every input row, with columns computed from the rows of its partition: those that agree with it on `partition` by `=`,
+    or with NULL by NULL.
 
     Rows stand in the order of the terms, then of `ties`: a key of the relation, or all columns. So rows that still tie are equal
     in every column, and the result is a function of the rows as a multiset: which of equal rows comes first is open and makes
@@ -149,7 +149,7 @@ class Window(Node):
 
     @property
     def used(self) -> frozenset[str]:
-        """The columns below that it reads, beside `ties`."""
+        """The input columns that it reads, besides `ties`."""
         given = (column for part in self.functions for column in (part.column, part.otherwise) if column is not None)
         return frozenset((*self.told, *given))
 
@@ -159,13 +159,13 @@ class Window(Node):
 
     @property
     def total(self) -> bool:
-        """Whether rows that tie are equal in every column: otherwise what comes first would be the engine's choice."""
+        """Whether tied rows are equal in every column; otherwise the engine would choose which comes first."""
         signed = {column for column in self.told if self.input.env[column].type is not Type.DOUBLE}
         return self.keyed or set(self.input.env) <= {*self.ties, *signed}
 
     @property
     def keyed(self) -> bool:
-        """Whether a key tells all rows apart."""
+        """Whether a key distinguishes all rows."""
         return any(key <= {*self.ties, *self.told} for key in self.input.unique)
 
     @cached_property
@@ -175,7 +175,7 @@ class Window(Node):
 
     @property
     def reach(self) -> int | None:
-        """How many other rows look at a row; None if that has no bound."""
+        """How many other rows read a row; None if unbounded."""
         reaches = [part.reach for part in self.functions]
         if None in reaches:
             return None
@@ -191,14 +191,14 @@ class Window(Node):
             return replace(below[0], because="each window holds rows of the same entities")
         most, reach = self.input.max_frequency(self.partition), self.reach
         if most is not None and most <= 1:
-            return replace(below[0], because="each row has a window of its own")
+            return replace(below[0], because="each row has its own window")
         if rows is None:
             return Stability(rows=None, because="rows per entity are not limited below")
         bounds = []
         if most is not None:
             bounds.append((rows * (2 * most - 1), f"a row changes the others of its window, which has at most {most}"))
         if reach is not None:
-            bounds.append((rows * (1 + 2 * reach), f"a row is looked at by {reach} other{'s' if reach != 1 else ''} at most"))
+            bounds.append((rows * (1 + 2 * reach), f"a row is read by {reach} other{'s' if reach != 1 else ''} at most"))
         if not bounds:
             return Stability(rows=None, because="a window mixes the rows of many entities")
         found, why = min(bounds)
@@ -250,7 +250,7 @@ class Window(Node):
         return f"{part.function.upper()}({part.number if part.function == 'ntile' else ''}) OVER ({over})"
 
     def _end(self, part: WindowFunction, group: list[str], order: list[str]) -> str:
-        """The window of the first or last row of a frame. A frame of peers begins with the first of all, or of the peers."""
+        """The window for the first or last row of a frame. A frame of peers begins with the first row of all, or of the peers."""
         if part.frame.rows:
             return _window(group, order, part.frame)
         end = part.frame.start if part.function == "first_value" else part.frame.end
@@ -279,12 +279,12 @@ def over_facts(part: WindowFunction, env: Mapping[str, Facts], most: int | None)
     if part.otherwise is None:
         return replace(below, nullable=True)
     if env[part.otherwise].type is not below.type:
-        raise InvalidPlan(f"{part.function} shows a value of another type where there is no row")
+        raise InvalidPlan(f"{part.function} has a default of another type")
     return either(below, env[part.otherwise])
 
 
 def _window(group: list[str], order: list[str], frame: Frame | None = None) -> str:
-    """The text between the brackets of OVER."""
+    """The text between the parentheses of OVER."""
     parts = [f"PARTITION BY {', '.join(group)}"] if group else []
     parts += [f"ORDER BY {', '.join(order)}"] if order else []
     return " ".join([*parts, *([frame.sql()] if frame is not None else [])])
