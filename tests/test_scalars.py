@@ -338,7 +338,7 @@ def test_a_failure_after_the_first_release_is_an_incident_with_the_charge_kept(t
                                                                               monkeypatch: pytest.MonkeyPatch) -> None:
     session = session_of(tmp_path, reader=small(), at={"epsilon": 2})
     with monkeypatch.context() as patch:
-        patch.setattr("dpsql.planning.script.told", lambda *given: 1 / 0)
+        patch.setattr("dpsql.planning.script.release_note", lambda *given: 1 / 0)
         with pytest.raises(Incident) as caught:
             answer(text, session)
     fault: BaseException = caught.value

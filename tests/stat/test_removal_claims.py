@@ -42,7 +42,7 @@ def remembered(monkeypatch: pytest.MonkeyPatch) -> None:
         return made[key] if key in made else made.setdefault(key, in_memory(columns, plan, levels, cells, solvers))
 
     monkeypatch.setattr(removal_levels, "RemovalDistances", numbers)
-    monkeypatch.setattr(removal_levels, "held", sums)
+    monkeypatch.setattr(removal_levels, "in_memory", sums)
 
 
 def priced(text: str, bound: str, price: str = "epsilon = 1") -> str:
