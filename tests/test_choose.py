@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpsql.mechanisms.all_mechanisms import MECHANISMS, NAMES
-from dpsql.mechanisms.mechanism import Accepted, Linear, Ordered, Refused, Task
+from dpsql.mechanisms.mechanism import Accepted, Linear, Ordered, Rejected, Task
 from dpsql.planning.choose import choose, split_budget, weight_of
 from dpsql.questions.parts import Quantiles
 from dpsql.trusted.accounting.cost import Cost, concentrated, pure
@@ -63,7 +63,7 @@ def test_refusals_give_a_reason_and_promises_a_size() -> None:
             for mechanism in MECHANISMS:
                 verdict = mechanism.judge(task, allotted, 2)
                 match verdict:
-                    case Refused(because=because):
+                    case Rejected(because=because):
                         assert because and because[0].islower()
                     case Accepted(error=error, noise=noise):
                         assert error > 0 and noise

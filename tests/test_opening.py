@@ -216,7 +216,7 @@ def test_a_name_that_the_engine_takes_for_a_pattern_reads_no_other_file(name: st
         duckdb.sql("SELECT 1 AS id").write_parquet(str(tmp_path / f"{other}.parquet"))
     (tmp_path / name).write_text("id\n5\n", encoding="utf-8")
     fault = told(tmp_path, (UNTYPED if name.endswith(".parquet") else FILES).replace("people.csv", name))
-    assert "as a pattern, which may match other files" in fault.reason and fault.as_dict()["line"] == 7
+    assert "as a pattern for other files too" in fault.reason and fault.as_dict()["line"] == 7
 
 
 @pytest.mark.parametrize("name", ["people.csv", "people.parquet"])

@@ -126,8 +126,7 @@ def files_of(table: str, source: Path, relation: tuple[str, ...] | None = None) 
         raise _wrong(f"{source} holds both CSV and Parquet files", table, "a pattern that ends in .csv or .parquet")
     for path in named:
         if set(str(path)) & WILD:
-            raise _wrong(f"the engine would read {path} as a pattern, which may match other files", table, "a path without * ? "
-                                                                                                           "and [")
+            raise _wrong(f"the engine would read {path} as a pattern for other files too", table, "a path without * ? and [")
     try:
         states = tuple({(state.device, state.number): state for state in map(FileState.of, reversed(named))}.values())[::-1]
     except OSError:
@@ -168,8 +167,7 @@ def _named(table: str, source: Path) -> tuple[list[Path], Path | None]:
         found = {Path(os.path.realpath(path)) for path in root.glob(pattern)  # follows no links to folders
                  if is_of_rows(path.name) and path.is_file() and not _is_aside(path.relative_to(root))}
     except ValueError:
-        raise _wrong(f"{source} is not a valid pattern: ** must be the whole name of a folder", table,
-                     "visits/**/*.parquet") from None
+        raise _wrong(f"{source} is not a valid pattern: ** must be a folder's whole name", table, "visits/**/*.parquet") from None
     if not found:
         raise _wrong(f"no CSV or Parquet file {'is in' if source.is_dir() else 'fits'} {source}", table,
                      "the path of a file, a folder with files, or a pattern such as visits/*.parquet")

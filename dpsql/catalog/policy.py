@@ -363,8 +363,7 @@ def _column(name: str, part: Section) -> ColumnPolicy:
     kind = _type(part)
     determines, by = part.strings("determines"), part.take("by", str)
     if bool(determines) is not (by is not None):
-        part.fail("determines" if determines else "by", "determines lists columns, and by names the public table with their "
-                                                        "combinations")
+        part.fail("determines" if determines else "by", "determines lists columns, and by names the table of their combinations")
     policy = ColumnPolicy(
         name=name, type=kind, reading=reading_entries.cell_reading(part, kind), values=values,
         values_from=_named_column(part, "values_from"), determines=determines, by=by, bounds=bounds,

@@ -61,8 +61,7 @@ def cell_reading(part: Section, kind: str | None) -> CellReading:
                               ("case", bool(found.case), ("VARCHAR",)), ("aliases", bool(found.aliases), ("VARCHAR",)),
                               ("zone", part.has("zone"), ("TIMESTAMP",))):
         if given and kind is not None and kind not in kinds:
-            part.fail(key, f"this setting is for columns of type {' or '.join(kinds)}, and the type is {kind}", try_=f"leaving "
-                                                                                                                     f"{key} out")
+            part.fail(key, f"this is for columns of type {' or '.join(kinds)}, and the type is {kind}", try_=f"leaving {key} out")
     if found.format and "%" not in found.format:
         part.fail("format", "must be date codes, as for strftime")
     return found

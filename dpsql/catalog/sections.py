@@ -35,8 +35,7 @@ FORMS = {  # a correct example of each key
     "determines": 'determines = ["state"], by = "zips"', "by": 'determines = ["state"], by = "zips"',
     "entity": 'entity = "person"', "epsilon": "epsilon = 1.0", "delta": "delta = 1e-6", "rho": "rho = 0.1",
     "per_analyst": "per_analyst = { epsilon = 0.5 }", "per_statement": "per_statement = { epsilon = 0.1 }",
-    "analysts": 'analysts = ["ada", "eve"], the only analysts who may ask, or analysts.ada = { epsilon = 0.5 }, a limit of her '
-                'own',
+    "analysts": 'analysts = ["ada", "eve"], the only ones who may ask, or analysts.ada = { epsilon = 0.5 }, a limit of her own',
     "store": 'store = { memory = "4GB" }', "memory": 'memory = "4GB"', "folder": 'folder = "stores"',
     "prepare": "prepare = false", "snapshots": 'snapshots = "folder"',
     "passwords": '[store.passwords], and below it "postgresql://host/database" = "NAME_OF_A_VARIABLE"',

@@ -100,8 +100,7 @@ def columns(lines: Iterable[tuple[str, Mapping[str, Value] | None, str]]) -> lis
 def budget(entity: str, *, name: str = "main", epsilon: str = EPSILON, per_statement: str = PER_STATEMENT) -> list[str]:
     """The lines of a budget section. The amounts are written as given."""
     return [
-        *comment(f"What may be spent on one {entity}, by all statements together. Raise it only deliberately: epsilon bounds "
-                 "what "
+        *comment(f"What may be spent on one {entity}, by all statements together. Raise it only with care: epsilon bounds what "
                  "anybody can learn about one of them, delta the probability that more is learned."), "",
         f"[budgets.{key(name)}]",
         f"entity = {value(entity)}",

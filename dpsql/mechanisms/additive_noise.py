@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 
 from dpsql.estimates import NoiseTerm, constant, released
-from dpsql.mechanisms.mechanism import Accepted, Context, Estimates, Linear, Refused, Script, Task, Verdict
+from dpsql.mechanisms.mechanism import Accepted, Estimates, Linear, Rejected, Script, Task, TaskContext, Verdict
 from dpsql.trusted.accounting.cost import Cost
 from dpsql.trusted.measurements.noisy_sums import MeasuredSums, NoisySums
 from dpsql.trusted.noise.integer import DiscreteGaussian, DiscreteLaplace, Noise
@@ -24,9 +24,9 @@ class Laplace:
 
     def judge(self, task: Task, allotted: Cost, cells: int) -> Verdict:
         if not isinstance(task, Linear):
-            return Refused(because="it adds noise to sums")
+            return Rejected(because="it adds noise to sums")
         if task.sensitivity.l1 is None:
-            return Refused(because="only an l2 norm is bounded")
+            return Rejected(because="only an l2 norm is bounded")
         noise = self.noise(task, allotted)
         return Accepted(error=math.sqrt(noise.variance), noise=f"discrete Laplace, scale {noise.scale:.6g}")
 
@@ -34,7 +34,7 @@ class Laplace:
         assert task.sensitivity.l1 is not None
         return DiscreteLaplace(scale=scale_of(Fraction(task.sensitivity.l1) / allotted.as_epsilon))
 
-    def run(self, tasks: Sequence[tuple[Task, Cost]], context: Context) -> Script:
+    def run(self, tasks: Sequence[tuple[Task, Cost]], context: TaskContext) -> Script:
         return measured([(task, self.noise(task, allotted)) for task, allotted in tasks if isinstance(task, Linear)], context)
 
 
@@ -45,20 +45,20 @@ class Gaussian:
 
     def judge(self, task: Task, allotted: Cost, cells: int) -> Verdict:
         if not isinstance(task, Linear):
-            return Refused(because="it adds noise to sums")
+            return Rejected(because="it adds noise to sums")
         if allotted.epsilon is not None:
-            return Refused(because="it has no pure epsilon, and the price has no delta")
+            return Rejected(because="it has no pure epsilon, and the price has no delta")
         noise = self.noise(task, allotted)
         return Accepted(error=noise.sigma, noise=f"discrete Gaussian, sigma {noise.sigma:.6g}")
 
     def noise(self, task: Linear, allotted: Cost) -> DiscreteGaussian:
         return DiscreteGaussian(sigma=sigma_of(Fraction(task.sensitivity.l2) ** 2 / (2 * allotted.rho)))
 
-    def run(self, tasks: Sequence[tuple[Task, Cost]], context: Context) -> Script:
+    def run(self, tasks: Sequence[tuple[Task, Cost]], context: TaskContext) -> Script:
         return measured([(task, self.noise(task, allotted)) for task, allotted in tasks if isinstance(task, Linear)], context)
 
 
-def measured(tasks: Sequence[tuple[Linear, Noise]], context: Context) -> Script:
+def measured(tasks: Sequence[tuple[Linear, Noise]], context: TaskContext) -> Script:
     """One `NoisySums` request for each relation to be summed. Returns the estimates of each task, in the given order."""
     groups: list[tuple[Node, list[int]]] = []
     for i, (task, _) in enumerate(tasks):

@@ -117,7 +117,7 @@ class DegreeSums(Frozen):
 Task: TypeAlias = Linear | Ordered | Occurrences | Shared | SharedRanks | DegreeSums
 
 
-class Context(Frozen):
+class TaskContext(Frozen):
     """The cells for which all tasks of a statement are answered, and the confidence level of their intervals."""
 
     keys: tuple[str, ...]
@@ -132,13 +132,13 @@ class Accepted(Frozen):
     noise: str
 
 
-class Refused(Frozen):
+class Rejected(Frozen):
     """The task cannot be answered, and why."""
 
     because: str
 
 
-Verdict: TypeAlias = Accepted | Refused
+Verdict: TypeAlias = Accepted | Rejected
 
 
 class Mechanism(Protocol):
@@ -149,7 +149,7 @@ class Mechanism(Protocol):
 
     @property
     def kind(self) -> type[Task]:
-        """The kind of tasks that it may answer; its verdict on any other kind is `Refused`."""
+        """The kind of tasks that it may answer; its verdict on any other kind is `Rejected`."""
         ...
 
     def judge(self, task: Task, allotted: Cost, cells: int) -> Verdict:
@@ -157,6 +157,6 @@ class Mechanism(Protocol):
         facts only."""
         ...
 
-    def run(self, tasks: Sequence[tuple[Task, Cost]], context: Context) -> Script:
+    def run(self, tasks: Sequence[tuple[Task, Cost]], context: TaskContext) -> Script:
         """Yield the requests that the tasks need; returns the estimates of each task, in order."""
         ...

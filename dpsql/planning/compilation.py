@@ -8,7 +8,7 @@ from types import MappingProxyType
 from dpsql.catalog.model import Budget
 from dpsql.errors import OptionError, Unsupported
 from dpsql.frozen import replace
-from dpsql.mechanisms.mechanism import Context, Shared
+from dpsql.mechanisms.mechanism import Shared, TaskContext
 from dpsql.mechanisms.named_bounds import Bound
 from dpsql.planning.account_choice import with_account
 from dpsql.planning.all_part_kinds import KINDS
@@ -213,7 +213,7 @@ def _may_be_asked(choice: Choice, program: Program, public: PublicFacts) -> bool
         return True
     several = range(cells_declared(program.question))
     cells = tuple((number,) * len(program.keys) for number in several)  # any that differ: only their number counts
-    request = next(choice.mechanism.run([(choice.task, choice.allotted)], Context(keys=program.keys, cells=cells)))
+    request = next(choice.mechanism.run([(choice.task, choice.allotted)], TaskContext(keys=program.keys, cells=cells)))
     plan, = request.plans  # requests of such mechanisms have one plan
     try:
         copied_request(request).cost(certify(plan, public) if isinstance(plan, GroupedSums) else Certificate(

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping
 
 from dpsql.frozen import replace
-from dpsql.mechanisms.mechanism import Context, Estimates, Linear, Shared
+from dpsql.mechanisms.mechanism import Estimates, Linear, Shared, TaskContext
 from dpsql.planning.contribution_bound import BoundedQuestion, call_in_words
 from dpsql.planning.part_kind import LimitedRows, PartKind, Reach, linear_task
 from dpsql.planning.sum_parts import level_task, sample_sum
@@ -34,7 +34,7 @@ class ModesKind(PartKind[Modes]):
     def counted(self, part: Modes, asked: BoundedQuestion) -> str:
         return "the value with the most rows, by noisy counts"
 
-    def context(self, part: Modes, context: Context) -> Context:
+    def context(self, part: Modes, context: TaskContext) -> TaskContext:
         """The context with each cell of the answer combined with each of the values."""
         return replace(context, keys=(*context.keys, part.column), cells=tuple(
             (*cell, value) for cell in context.cells for value in part.values))

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Generic, TypeVar
 
 from dpsql.frozen import Frozen
-from dpsql.mechanisms.mechanism import Context, Estimates, Linear, Task
+from dpsql.mechanisms.mechanism import Estimates, Linear, Task, TaskContext
 from dpsql.planning.contribution_bound import BoundedQuestion
 from dpsql.planning.declared_rows import declared_rows
 from dpsql.questions.parts import Decomposition, Part
@@ -104,7 +104,7 @@ class PartKind(ABC, Generic[P]):
         """Notes on the answer, once for all parts of this kind; `kept` says that rows were left out."""
         return ()
 
-    def context(self, part: P, context: Context) -> Context:
+    def context(self, part: P, context: TaskContext) -> TaskContext:
         """The cells over which this part is measured, derived from those of the answer."""
         return context
 

@@ -15,7 +15,7 @@ from dpsql.budgets.reports import amount
 from dpsql.estimates import Estimate, constant
 from dpsql.frozen import Frozen, field, replace
 from dpsql.mechanisms.begun import begun
-from dpsql.mechanisms.mechanism import Context, Estimates
+from dpsql.mechanisms.mechanism import Estimates, TaskContext
 from dpsql.mechanisms.select.range_search import found_bounds, rows_to_find
 from dpsql.mechanisms.select.shown_counts import shown_counts
 from dpsql.mechanisms.select.undeclared_keys import found_keys
@@ -133,7 +133,7 @@ def _asked(program: Program, public: PublicTables) -> Generator[Request, Any, Re
         notes.append(f"each entity's contribution {program.bound.does}{cut}")
     elif program.options.clip is not None and program.bound.name in ("clip", "reservoir"):
         notes.append(f"each entity's total is limited to clip = {float(program.options.clip):g}{uncovered(program)}")
-    context = Context(keys=program.keys, cells=cells, confidence=program.options.confidence)
+    context = TaskContext(keys=program.keys, cells=cells, confidence=program.options.confidence)
     estimates = counted | (yield from _measured(choices, parts, context))
     aggregates = {name: recipe(estimates) for name, recipe in parts.recipes.items()}
     for call in program.question.aggregates:
@@ -383,7 +383,7 @@ def _deviation(program: Program, cells: int, share: Fraction | None = None) -> D
 
 
 def _measured(choices: Sequence[Choice], parts: Decomposition,
-              context: Context) -> Generator[Request, Any, dict[int, Estimates]]:
+              context: TaskContext) -> Generator[Request, Any, dict[int, Estimates]]:
     """Each mechanism answers all of its tasks at once, except those of modes, which have more cells. Estimates by part."""
     scripts: list[tuple[list[Choice], Generator[Request, Any, Sequence[Estimates]]]] = []
     measured = [parts.parts[choice.task.at] for choice in choices]

@@ -23,7 +23,7 @@ from fractions import Fraction
 from typing import Any
 
 from dpsql.frozen import Frozen, replace
-from dpsql.mechanisms.mechanism import Context, SharedRanks
+from dpsql.mechanisms.mechanism import SharedRanks, TaskContext
 from dpsql.mechanisms.named_bounds import Bound
 from dpsql.mechanisms.select.threshold_search import ThresholdSearch
 from dpsql.planning.centred_averages import Average, AverageCentre, averages_of
@@ -82,7 +82,7 @@ def _searched(at: int, column: str, when: str | None, grid: Quantizer, view: Nod
     """Search for a number near the median of a column, on its grid."""
     middle = Quantiles(column=column, when=when, grid=replace(grid, from_low=True), fractions=(Fraction(1, 2),))
     task = SharedRanks(at=at, input=view, owners=owners, part=middle, most=1, level=1)
-    (places,), = yield from ThresholdSearch(ROUNDS).run([(task, price)], Context(keys=(), cells=((),)))
+    (places,), = yield from ThresholdSearch(ROUNDS).run([(task, price)], TaskContext(keys=(), cells=((),)))
     value = min(max(middle.grid.value(Fraction(float(places.values[0]))), Fraction(grid.low)), Fraction(grid.high))
     return float(round(value / grid.step) * grid.step)
 

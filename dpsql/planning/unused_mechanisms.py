@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dpsql.errors import OptionError
 from dpsql.mechanisms.all_mechanisms import MECHANISMS
-from dpsql.mechanisms.mechanism import Refused, Task
+from dpsql.mechanisms.mechanism import Rejected, Task
 from dpsql.mechanisms.select.undeclared_keys import RULES
 from dpsql.planning.all_part_kinds import KINDS
 from dpsql.planning.groups import cells_declared
@@ -41,7 +41,7 @@ def _unused_in(program: Program) -> dict[str, str]:
             continue
         mechanism = next(known for known in MECHANISMS if known.name == name)
         verdicts = [mechanism.judge(task, program.allotted, cells) for task in samples]
-        reasons = [verdict.because for verdict in verdicts if isinstance(verdict, Refused)]
+        reasons = [verdict.because for verdict in verdicts if isinstance(verdict, Rejected)]
         if len(reasons) == len(verdicts):
             found[name] = reasons[-1] if reasons else "nothing is measured"
     return found

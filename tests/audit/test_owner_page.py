@@ -88,5 +88,5 @@ def test_an_empty_ledger_and_many_analysts_have_a_page(tmp_path: Path) -> None:
                               data="d", sql="SELECT 1", allows={None: limit(BUDGET.total)})
         made.answer(charged, "{}")
     page = page_of(made)
-    assert "the 8 who spent most, and the sum of all" in texts_of(page)
+    assert "The 8 who spent most, and the sum of all" in texts_of(page)
     assert len([row for row in rows_of(page) if len(row) == 7]) == 12 + 4 + 1

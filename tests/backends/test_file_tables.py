@@ -128,7 +128,7 @@ def test_a_column_of_the_files_is_not_that_of_a_folder(folder: Path) -> None:
     (('"visits"', '"mixed"'), "both CSV and Parquet", 12),
     (('"visits"', '"odd"'), "has other columns", 12),
     (("year =", "years ="), "neither in", 12),
-    (('"visits"', '"vis**/*.parquet"'), "is no pattern", 12),
+    (('"visits"', '"vis**/*.parquet"'), "is not a valid pattern", 12),
     (('"people.parquet"', '"person.parquet"'), "there is no file", 7),
     (('"people.parquet"', '"twice"'), "share the declared key", 6),
     (('"people.parquet"', '"nokey"'), "lacks a column of the declared key", 7),
@@ -395,7 +395,7 @@ def test_both_are_noticed_to_change(mixed: Path) -> None:
 @pytest.mark.parametrize(("change", "told"), [
     (('"people.duckdb"', '"none.duckdb"'), "there is no database"),
     (("[tables.people]", "[tables.person]"), "person"), (('"people.duckdb"', '"broken.duckdb"'), "cannot be opened"),
-    (('"people.duckdb"', '"own.duckdb"'), "defines round anew")])
+    (('"people.duckdb"', '"own.duckdb"'), "defines round itself")])
 def test_mistakes_in_both_are_told(change: tuple[str, str], told: str, mixed: Path) -> None:
     (mixed / "broken.duckdb").write_bytes(b"not one")
     with duckdb.connect(str(mixed / "own.duckdb")) as connection:
@@ -581,7 +581,7 @@ def test_keys_of_duckdb_files_are_verified_once(several: Path) -> None:
 
 @pytest.mark.parametrize(("change", "told", "line"), [
     (('"people.duckdb"', '"none.duckdb"'), "there is no file", 7), (('"people.duckdb"', '"broken.db"'), "cannot be opened as a DuckDB", 7),
-    (('"people.duckdb"', '"own.duckdb"'), "defines round anew", 7), (('"persons"', '"nobody"'), "has no table main.nobody", 8),
+    (('"people.duckdb"', '"own.duckdb"'), "defines round itself", 7), (('"persons"', '"nobody"'), "has no table main.nobody", 8),
     (('"billing.visits"', '"shown"'), "or a view of that name", 14), (('"billing.visits"', '"a.b.visits"'), "relation is for tables of databases", 14),
     (('source = "care.duckdb"\nrelation = "billing.visits"', 'source = "care.duckdb"\nfilter = "cost > 1"'), "filter is for tables of databases", 14),
     (('relation = "persons"', 'relation = "persons"\nkey_ = 1'), "unknown", 9), (("age = { b", 'age = { type = "BIGINT", b'), "need types", 11),

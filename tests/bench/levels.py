@@ -37,7 +37,7 @@ from bench_clock import table
 
 from dpsql.budgets.convert import rho_of
 from dpsql.frozen import Frozen
-from dpsql.mechanisms.mechanism import Context, Mechanism, Shared
+from dpsql.mechanisms.mechanism import Mechanism, Shared, TaskContext
 from dpsql.mechanisms.truncation.balance import Balanced
 from dpsql.mechanisms.truncation.race_to_the_top import RaceToTheTop
 from dpsql.mechanisms.truncation.recursive import Recursive
@@ -108,7 +108,7 @@ class Graph:
         task = Shared(at=0, input=None, owners=tuple("abcd"[: self.owners]), summand=Count(), most=MOST,  # type: ignore[arg-type]
                       bound=mechanism.name)
         while True:
-            running = mechanism.run([(task, price)], Context(keys=(), cells=((),)))
+            running = mechanism.run([(task, price)], TaskContext(keys=(), cells=((),)))
             request = next(running)
             try:
                 running.send(self.look(request))

@@ -15,7 +15,7 @@ from dpsql.engine.decide import decide
 from dpsql.engine.set_by_set import SetBySet
 from dpsql.engine.single import SingleStatement
 from dpsql.frozen import replace
-from dpsql.mechanisms.mechanism import Context, Shared
+from dpsql.mechanisms.mechanism import Shared, TaskContext
 from dpsql.mechanisms.truncation.extension_sums import shares
 from dpsql.planning.account_choice import tasks_of
 from dpsql.planning.compilation import parts_of
@@ -50,7 +50,7 @@ def plans(text: str, folder: Path) -> Iterator[tuple[Shared, OwnerSets, int]]:
     made = decide(query, at)
     assert isinstance(made, SingleStatement | SetBySet)
     for program in [below for _, below in made.program.first] or [made.program]:
-        context, question = Context(keys=program.keys, cells=declared_cells(program)), program.question
+        context, question = TaskContext(keys=program.keys, cells=declared_cells(program)), program.question
         centres = {column: float(question.view.field(column).facts.declared.high) - 1.5 for column in measured_columns(question)}
         extended, moved = with_squares(question, program.view, centres)
         other = parts_of(replace(program, question=extended), {}, centres)

@@ -14,7 +14,7 @@ from dpsql.catalog.price import exact
 from dpsql.trusted.extensions import removal_distance
 from dpsql.trusted.measurements.several import removal_levels
 from dpsql.trusted.measurements.several.removal_levels import RecursiveSums
-from dpsql.trusted.measurements.several.sets import extensions_in_memory
+from dpsql.trusted.measurements.several.sets import in_memory
 
 pytestmark = pytest.mark.stat
 
@@ -39,10 +39,10 @@ def remembered(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def sums(columns: Any, plan: Any, levels: tuple[int, ...], cells: int, solvers: Any) -> Any:
         key = (tuple(column.tobytes() for column in columns), plan.signed, levels)
-        return made[key] if key in made else made.setdefault(key, extensions_in_memory(columns, plan, levels, cells, solvers))
+        return made[key] if key in made else made.setdefault(key, in_memory(columns, plan, levels, cells, solvers))
 
     monkeypatch.setattr(removal_levels, "RemovalDistances", numbers)
-    monkeypatch.setattr(removal_levels, "extensions_in_memory", sums)
+    monkeypatch.setattr(removal_levels, "in_memory", sums)
 
 
 def priced(text: str, bound: str, price: str = "epsilon = 1") -> str:

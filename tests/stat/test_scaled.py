@@ -261,7 +261,7 @@ def remembered(patch: pytest.MonkeyPatch) -> None:
 
     for module in (balanced_levels, race):
         once(module, "read")
-    for name in ("levels_of", "held"):
+    for name in ("levels_of", "in_memory"):
         once(removal_levels, name)
 
 

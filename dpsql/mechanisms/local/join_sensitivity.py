@@ -22,7 +22,7 @@ import numpy as np
 
 from dpsql.estimates import Estimate, NoiseTerm
 from dpsql.frozen import Frozen
-from dpsql.mechanisms.mechanism import Accepted, Context, Refused, Shared, Verdict
+from dpsql.mechanisms.mechanism import Accepted, Rejected, Shared, TaskContext, Verdict
 from dpsql.mechanisms.truncation.extension_sums import SharedMechanism
 from dpsql.trusted.accounting.cost import Cost
 from dpsql.trusted.cached import cached_property
@@ -53,13 +53,13 @@ class JoinSensitivity(SharedMechanism):
     def _judged(self, task: Shared, allotted: Cost, cells: int) -> Verdict:
         told = self._told(task, allotted, cells)
         if not told.choices:
-            return Refused(because="the price is too small for a smooth bound")
+            return Rejected(because="the price is too small for a smooth bound")
         return Accepted(error=told.expected(told.noise), noise="Student's t with three degrees of freedom, scaled to the data")
 
     def _told(self, task: Shared, allotted: Cost, cells: int) -> _Told:
         return _Told(task=task, price=allotted.part(Fraction(1, max(1, cells))), residual=self._residual)
 
-    def _one(self, task: Shared, allotted: Cost, context: Context) -> Generator[Request, Any, Estimate]:
+    def _one(self, task: Shared, allotted: Cost, context: TaskContext) -> Generator[Request, Any, Estimate]:
         """One request for each cell, as an entity may have joined rows in all of them."""
         told = self._told(task, allotted, len(context.cells))
         values, deviations = [], []

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dpsql.estimates import Estimate, NoiseTerm
-from dpsql.mechanisms.mechanism import Accepted, Context, Ordered, Refused, Script, Task, Verdict
+from dpsql.mechanisms.mechanism import Accepted, Ordered, Rejected, Script, Task, TaskContext, Verdict
 from dpsql.trusted.accounting.cost import Cost
 from dpsql.trusted.measurements.reading.request import Request
 from dpsql.trusted.measurements.select import Target
@@ -27,16 +27,16 @@ class SmoothSensitivity:
 
     def judge(self, task: Task, allotted: Cost, cells: int) -> Verdict:
         if not isinstance(task, Ordered):
-            return Refused(because="it answers quantiles")
+            return Rejected(because="it answers quantiles")
         if not allotted.delta:
-            return Refused(because="it needs a delta")
+            return Rejected(because="it needs a delta")
         if any(fraction in (0, 1) for fraction in task.part.fractions):
-            return Refused(because="extremes have no smooth bound below the whole range")
+            return Rejected(because="extremes have no smooth bound below the whole range")
         if task.rows > 1 and cells > 1:
-            return Refused(because="with several groups, an entity may have only one row")
+            return Rejected(because="with several groups, an entity may have only one row")
         return Accepted(error=math.inf, noise="Laplace, scaled to the data")
 
-    def run(self, tasks: Sequence[tuple[Task, Cost]], context: Context) -> Script:
+    def run(self, tasks: Sequence[tuple[Task, Cost]], context: TaskContext) -> Script:
         found = []
         for task, allotted in tasks:
             assert isinstance(task, Ordered)
@@ -48,7 +48,7 @@ class SmoothSensitivity:
         return found
 
 
-def _one(task: Ordered, context: Context, at: int, fraction: Fraction, allotted: Cost) -> Generator[Request, Any, Estimate]:
+def _one(task: Ordered, context: TaskContext, at: int, fraction: Fraction, allotted: Cost) -> Generator[Request, Any, Estimate]:
     epsilon = allotted.as_epsilon
     request = Smooth(plan=Ranks(input=task.input, keys=context.keys, column=task.part.column, grid=task.part.grid,
                                 when=task.part.when), cells=context.cells, target=Target(fraction=fraction),

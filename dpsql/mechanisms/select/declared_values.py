@@ -40,7 +40,7 @@ from numpy.typing import NDArray
 
 from dpsql.estimates import Ends, Estimate, NoiseTerm, margin
 from dpsql.mechanisms.additive_noise import bought, error_of, estimates
-from dpsql.mechanisms.mechanism import Accepted, Context, Estimates, Linear, Occurrences, Refused, Script, Task, Verdict
+from dpsql.mechanisms.mechanism import Accepted, Estimates, Linear, Occurrences, Rejected, Script, Task, TaskContext, Verdict
 from dpsql.trusted.accounting.cost import Cost
 from dpsql.trusted.measurements.noisy_sums import MeasuredSums, NoisySums
 from dpsql.trusted.measurements.reading.request import Request
@@ -71,13 +71,13 @@ class DeclaredValues:
 
     def judge(self, task: Task, allotted: Cost, cells: int) -> Verdict:
         if not isinstance(task, Occurrences):
-            return Refused(because="it finds which declared values occur")
+            return Rejected(because="it finds which declared values occur")
         noise = noise_of(task, allotted if task.total is None else allotted.part(LOOK))
         seen = _margin([noise], np.ones(1), len(task.values), 1 - ALARM)
         rare = f"; where many are rarer, {_told_of_total(task.total, allotted)}" if task.total is not None else ""
         return Accepted(error=seen, noise=f"values with more than {seen:.3g} entities stand out{rare}")
 
-    def run(self, tasks: Sequence[tuple[Task, Cost]], context: Context) -> Script:
+    def run(self, tasks: Sequence[tuple[Task, Cost]], context: TaskContext) -> Script:
         found: list[Estimates] = []
         for task, allotted in tasks:
             assert isinstance(task, Occurrences)
@@ -85,7 +85,7 @@ class DeclaredValues:
         return found
 
     @staticmethod
-    def _one(task: Occurrences, allotted: Cost, context: Context) -> Generator[Request, Any, Estimates]:
+    def _one(task: Occurrences, allotted: Cost, context: TaskContext) -> Generator[Request, Any, Estimates]:
         if task.total is None:
             noise = noise_of(task, allotted)
             return estimated_numbers(task, [(yield from looked(task, noise, context))], [noise])
@@ -102,7 +102,7 @@ class DeclaredValues:
         return estimated_numbers(task, seen, [first, second])
 
 
-def looked(task: Occurrences, noise: Noise, context: Context) -> Generator[Request, Any, Reals]:
+def looked(task: Occurrences, noise: Noise, context: TaskContext) -> Generator[Request, Any, Reals]:
     """The noisy shares of each cell and value, in units."""
     released: MeasuredSums = yield NoisySums(
         plan=shares_of(task, context.keys, order=1 if isinstance(noise, DiscreteLaplace) else 2), noises=(noise,),
@@ -138,7 +138,7 @@ def _told_of_total(total: Linear, allotted: Cost) -> str:
     return f"noise of standard deviation {math.sqrt(bought(_moved(total, rest), rest).variance):.4g} on their number"
 
 
-def insignificant_values(seen: Sequence[Reals], noises: Sequence[Noise], context: Context) -> Reals:
+def insignificant_values(seen: Sequence[Reals], noises: Sequence[Noise], context: TaskContext) -> Reals:
     """The number of values of each cell that are not significant; the error of the answer is about half of it."""
     weights, shares = _combined(seen, noises)
     return np.asarray((shares <= _margin(noises, weights, shares.shape[1], float(context.confidence))).sum(axis=1))

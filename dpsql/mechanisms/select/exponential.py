@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dpsql.mechanisms.mechanism import Accepted, Context, Ordered, Refused, Script, Task, Verdict
+from dpsql.mechanisms.mechanism import Accepted, Ordered, Rejected, Script, Task, TaskContext, Verdict
 from dpsql.mechanisms.select.quantiles import QuantileSearch, searched
 from dpsql.trusted.accounting.cost import Cost
 
@@ -19,13 +19,13 @@ class Exponential:
 
     def judge(self, task: Task, allotted: Cost, cells: int) -> Verdict:
         if not isinstance(task, Ordered):
-            return Refused(because="it chooses values by their rank")
+            return Rejected(because="it chooses values by their rank")
         search = QuantileSearch(task=task, price=allotted)
         if not search.affordable:
-            return Refused(because="the price is as small as the rounding of its draws")
+            return Rejected(because="the price is as small as the rounding of its draws")
         return Accepted(error=search.error, noise=f"ranks off by {search.error:.4g} rows or so")
 
-    def run(self, tasks: Sequence[tuple[Task, Cost]], context: Context) -> Script:
+    def run(self, tasks: Sequence[tuple[Task, Cost]], context: TaskContext) -> Script:
         found = []
         for task, allotted in tasks:
             assert isinstance(task, Ordered)

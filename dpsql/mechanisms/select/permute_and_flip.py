@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from dpsql.frozen import replace
-from dpsql.mechanisms.mechanism import Accepted, Context, Ordered, Refused, Script, Task, Verdict
+from dpsql.mechanisms.mechanism import Accepted, Ordered, Rejected, Script, Task, TaskContext, Verdict
 from dpsql.mechanisms.select.quantiles import QuantileSearch, searched
 from dpsql.questions.parts import Quantiles
 from dpsql.trusted.accounting.cost import Cost
@@ -21,18 +21,18 @@ class PermuteAndFlip:
 
     def judge(self, task: Task, allotted: Cost, cells: int) -> Verdict:
         if not isinstance(task, Ordered):
-            return Refused(because="it chooses values by their rank")
+            return Rejected(because="it chooses values by their rank")
         if len(task.part.fractions) > 1:
-            return Refused(because="it chooses one quantile of a column")
+            return Rejected(because="it chooses one quantile of a column")
         search = QuantileSearch(task=task, price=allotted, flip=True)
         if not search.affordable:
-            return Refused(because="the price is as small as the rounding of its draws")
+            return Rejected(because="the price is as small as the rounding of its draws")
         coarse = coarser(task.part).grid
         fits = coarse == task.part.grid  # a coarser grid is used only if the statement names this mechanism
         return Accepted(error=search.error if fits else math.inf,
                         noise=f"ranks off by {search.error:.4g} rows or so, values in steps of {float(coarse.step):g}")
 
-    def run(self, tasks: Sequence[tuple[Task, Cost]], context: Context) -> Script:
+    def run(self, tasks: Sequence[tuple[Task, Cost]], context: TaskContext) -> Script:
         found = []
         for task, allotted in tasks:
             assert isinstance(task, Ordered)

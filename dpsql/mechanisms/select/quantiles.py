@@ -47,7 +47,7 @@ from numpy.typing import NDArray
 from dpsql.estimates import Ends, Estimate, NoiseTerm, constant
 from dpsql.frozen import Frozen, replace
 from dpsql.mechanisms.additive_noise import bought
-from dpsql.mechanisms.mechanism import Context, Estimates, Ordered
+from dpsql.mechanisms.mechanism import Estimates, Ordered, TaskContext
 from dpsql.trusted.accounting.cost import Cost
 from dpsql.trusted.cached import cached_property
 from dpsql.trusted.measurements.noisy_sums import MeasuredSums, NoisySums
@@ -299,7 +299,7 @@ class EndChoice(Frozen):
 # -- the choices
 
 
-def searched(search: QuantileSearch, context: Context) -> Generator[Request, Any, Estimates]:
+def searched(search: QuantileSearch, context: TaskContext) -> Generator[Request, Any, Estimates]:
     """Choose all quantiles of a task, and the ends of their intervals."""
     if not context.cells:  # no group was selected
         return tuple(constant(np.zeros(0)) for _ in search.fractions)
@@ -320,7 +320,7 @@ def searched(search: QuantileSearch, context: Context) -> Generator[Request, Any
     return tuple(_estimate(search, context, i, chosen[:, i], [places[:, i] for places in ends]) for i in range(chosen.shape[1]))
 
 
-def _chosen(search: QuantileSearch, context: Context) -> Generator[Request, Any, Integers]:
+def _chosen(search: QuantileSearch, context: TaskContext) -> Generator[Request, Any, Integers]:
     """The places of all quantiles in each cell, as an array of cells by quantiles."""
     last = ((search.most + 1) << search.ties) - 1
     chosen: dict[int, list[int]] = {}
@@ -340,7 +340,7 @@ def _chosen(search: QuantileSearch, context: Context) -> Generator[Request, Any,
     return np.array([chosen[i] for i in range(len(search.fractions))], dtype=np.int64).T >> search.ties
 
 
-def _ranks(search: QuantileSearch, context: Context, *, ties: int) -> Ranks:
+def _ranks(search: QuantileSearch, context: TaskContext, *, ties: int) -> Ranks:
     part = search.task.part
     return Ranks(input=search.task.input, keys=context.keys, column=part.column, grid=part.grid, when=part.when, ties=ties)
 
@@ -406,7 +406,7 @@ class EndSide(Frozen):
         return places
 
 
-def _rows(search: QuantileSearch, context: Context) -> Generator[Request, Any, NDArray[np.float64]]:
+def _rows(search: QuantileSearch, context: TaskContext) -> Generator[Request, Any, NDArray[np.float64]]:
     """The noisy number of rows of each cell, less two standard deviations of the noise."""
     task = search.task
     if not task.rows:
@@ -420,7 +420,7 @@ def _rows(search: QuantileSearch, context: Context) -> Generator[Request, Any, N
 # -- estimates
 
 
-def _estimate(search: QuantileSearch, context: Context, i: int, chosen: Integers, ends: Sequence[Integers]) -> Estimate:
+def _estimate(search: QuantileSearch, context: TaskContext, i: int, chosen: Integers, ends: Sequence[Integers]) -> Estimate:
     """The values, with intervals at the confidence for which the ends were chosen; for a lower confidence these are used too."""
     top, off = float(search.most), search.deviation(i)
     rounded = 0.0 if _on_grid(search.task) else 0.5

@@ -39,7 +39,7 @@ from numpy.typing import NDArray
 from dpsql.estimates import Ends, Estimate, NoiseTerm, constant
 from dpsql.frozen import Frozen
 from dpsql.mechanisms.additive_noise import bought, error_of, scale_of
-from dpsql.mechanisms.mechanism import Accepted, Context, Estimates, Refused, Script, Shared, SharedRanks, Task, Verdict
+from dpsql.mechanisms.mechanism import Accepted, Estimates, Rejected, Script, Shared, SharedRanks, Task, TaskContext, Verdict
 from dpsql.mechanisms.truncation.balance import CAUTION
 from dpsql.mechanisms.truncation.extension_sums import CELL, numbered, shares
 from dpsql.trusted.accounting.cost import Cost
@@ -108,15 +108,15 @@ class ThresholdSearch:
 
     def judge(self, task: Task, allotted: Cost, cells: int) -> Verdict:
         if not isinstance(task, SharedRanks):
-            return Refused(because="it finds quantiles of rows that belong to several entities each")
-        context = Context(keys=(), cells=((),) * max(1, cells))
+            return Rejected(because="it finds quantiles of rows that belong to several entities each")
+        context = TaskContext(keys=(), cells=((),) * max(1, cells))
         noise = _Halving(task=task, place=0, fraction=Fraction(1, 2), rows=task.level or 1, price=allotted, context=context,
                         most=self._rounds).noise
         error = math.sqrt(noise.variance) / UNIT
         return Accepted(error=error, noise=f"the last comparison has a standard error of {error:.4g} rows" + (
             "" if task.level else " for each unit of the level"))
 
-    def run(self, tasks: Sequence[tuple[Task, Cost]], context: Context) -> Script:
+    def run(self, tasks: Sequence[tuple[Task, Cost]], context: TaskContext) -> Script:
         found: list[Estimates] = []
         for task, allotted in tasks:
             assert isinstance(task, SharedRanks)
@@ -127,7 +127,7 @@ class ThresholdSearch:
         return found
 
 
-def _quantiles(task: SharedRanks, allotted: Cost, context: Context, most: int) -> Generator[Request, Any, Estimates]:
+def _quantiles(task: SharedRanks, allotted: Cost, context: TaskContext, most: int) -> Generator[Request, Any, Estimates]:
     rows = task.level
     if rows is None:
         rows = yield from _drawn_level(task, allotted.part(LEVEL_SHARE), context)
@@ -146,7 +146,7 @@ def _counted(task: SharedRanks) -> Shared:
                   bound="balance", most=task.most)
 
 
-def _drawn_level(task: SharedRanks, allotted: Cost, context: Context) -> Generator[Request, Any, int]:
+def _drawn_level(task: SharedRanks, allotted: Cost, context: TaskContext) -> Generator[Request, Any, int]:
     """A limit on rows that balances the rows it cuts off against the noise; see `Balance`."""
     levels, cells = tuple(2**j for j in range(task.most.bit_length())), len(context.cells)
     # rho = epsilon^2 / 8: bounded range
@@ -169,7 +169,7 @@ class _Halving(Frozen):
     fraction: Fraction
     rows: int
     price: Cost
-    context: Context
+    context: TaskContext
     most: int
 
     def run(self) -> Generator[Request, Any, Estimate]:

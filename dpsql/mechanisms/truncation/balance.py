@@ -21,7 +21,7 @@ import math
 from fractions import Fraction
 
 from dpsql.mechanisms.additive_noise import scale_of
-from dpsql.mechanisms.mechanism import Context
+from dpsql.mechanisms.mechanism import TaskContext
 from dpsql.mechanisms.truncation.extension_sums import parts, shares
 from dpsql.mechanisms.truncation.level_selection import LevelSelection, SumsAtLevel
 from dpsql.trusted.measurements.several.balanced_levels import Balance, score_range
@@ -33,7 +33,7 @@ CAUTION_OF_VALUES = 3.0
 class _Balance(SumsAtLevel):
     of_epsilon, of_rho, cut = Fraction(1, 2), Fraction(3, 10), 4
 
-    def request(self, context: Context) -> Balance:
+    def request(self, context: TaskContext) -> Balance:
         allotted = self.price.part(self.choice)
         # rho = epsilon^2 / 8: bounded range
         epsilon = allotted.as_epsilon if allotted.epsilon is not None else 2 * allotted.as_epsilon

@@ -21,7 +21,7 @@ import numpy as np
 
 from dpsql.estimates import Estimate, NoiseTerm
 from dpsql.mechanisms.additive_noise import bought
-from dpsql.mechanisms.mechanism import Accepted, Context, Shared, Verdict
+from dpsql.mechanisms.mechanism import Accepted, Shared, TaskContext, Verdict
 from dpsql.mechanisms.significance import ALARM, Reals, exceeded, highest
 from dpsql.mechanisms.truncation.extension_sums import SharedMechanism, parts
 from dpsql.trusted.accounting.cost import Cost
@@ -53,7 +53,7 @@ class Bands(SharedMechanism):
                         "total that stands out")
 
     @staticmethod
-    def _one(task: Shared, allotted: Cost, context: Context) -> Generator[Request, Any, Estimate]:
+    def _one(task: Shared, allotted: Cost, context: TaskContext) -> Generator[Request, Any, Estimate]:
         noise = _noise(task, allotted, grouped=bool(context.keys))
         signs = (1, -1) if parts(task) == 2 else (1,)
         numbers = [sign * (power + 1) for sign in signs for power in range(TOP + 1)]

@@ -15,7 +15,7 @@ from typing import Any
 
 from dpsql.estimates import Estimate
 from dpsql.mechanisms.additive_noise import bought
-from dpsql.mechanisms.mechanism import Accepted, Context, Shared, Verdict
+from dpsql.mechanisms.mechanism import Accepted, Shared, TaskContext, Verdict
 from dpsql.mechanisms.truncation.extension_sums import SharedMechanism, estimate, parts, shares
 from dpsql.trusted.accounting.cost import Cost
 from dpsql.trusted.measurements.reading.request import Request
@@ -34,7 +34,7 @@ class DeclaredLevel(SharedMechanism):
         error = math.sqrt(self._noise(task, allotted, max(1, cells)).variance) / UNIT
         return Accepted(error=error, noise=f"a standard error of {error:.6g}, and what is cut off")
 
-    def _one(self, task: Shared, allotted: Cost, context: Context) -> Generator[Request, Any, Estimate]:
+    def _one(self, task: Shared, allotted: Cost, context: TaskContext) -> Generator[Request, Any, Estimate]:
         noise = self._noise(task, allotted, len(context.cells))
         released: ExtensionSums = yield Balance(plan=shares(task, context), levels=(_level(task),), log_priors=(0,), scale=1.0,
                                                 noises=(noise,), cells=len(context.cells))

@@ -10,7 +10,7 @@ import numpy as np
 
 from dpsql.estimates import Estimate, NoiseTerm, Numbers
 from dpsql.mechanisms.additive_noise import error_of
-from dpsql.mechanisms.mechanism import Context, Estimates, Refused, Script, Shared, Task, Verdict
+from dpsql.mechanisms.mechanism import Estimates, Rejected, Script, Shared, Task, TaskContext, Verdict
 from dpsql.trusted.accounting.cost import Cost
 from dpsql.trusted.field_types import WIDEST
 from dpsql.trusted.measurements.reading.request import Request
@@ -33,16 +33,16 @@ class SharedMechanism(abc.ABC):
 
     def judge(self, task: Task, allotted: Cost, cells: int) -> Verdict:
         if not isinstance(task, Shared):
-            return Refused(because="it limits what an entity adds to sums")
+            return Rejected(because="it limits what an entity adds to sums")
         if task.bound != self.name:
-            return Refused(because=f"bound = '{self.name}' asks for it")
+            return Rejected(because=f"bound = '{self.name}' asks for it")
         return self._judged(task, allotted, cells)
 
     @abc.abstractmethod
     def _judged(self, task: Shared, allotted: Cost, cells: int) -> Verdict:
         """The verdict on a task with this bound."""
 
-    def run(self, tasks: Sequence[tuple[Task, Cost]], context: Context) -> Script:
+    def run(self, tasks: Sequence[tuple[Task, Cost]], context: TaskContext) -> Script:
         """Make the requests of all tasks; none if there are no cells."""
         found: list[Estimates] = []
         for task, allotted in tasks:
@@ -53,18 +53,18 @@ class SharedMechanism(abc.ABC):
         return found
 
     @abc.abstractmethod
-    def _one(self, task: Shared, allotted: Cost, context: Context) -> Generator[Request, Any, Estimate]:
+    def _one(self, task: Shared, allotted: Cost, context: TaskContext) -> Generator[Request, Any, Estimate]:
         """One task, of which there are cells."""
 
 
-def shares(task: Shared, context: Context) -> OwnerSets:
+def shares(task: Shared, context: TaskContext) -> OwnerSets:
     """The sets of entities of all cells, in one relation."""
     if not context.keys:
         return OwnerSets(input=task.input, owners=task.owners, summand=task.summand, once=task.once)
     return OwnerSets(input=numbered(task, context), owners=task.owners, summand=task.summand, once=task.once, cell=CELL)
 
 
-def numbered(task: Shared, context: Context) -> Node:
+def numbered(task: Shared, context: TaskContext) -> Node:
     """The rows with the index of their cell in the context; rows outside these cells have an index beyond the last."""
     once = () if task.once is None else (task.once,)
     kept = dict.fromkeys((*task.owners, *once, *task.summand.columns))
@@ -72,7 +72,7 @@ def numbered(task: Shared, context: Context) -> Node:
     return Project(input=task.input, columns=(*columns, (CELL, CELL, _place(task.input, context))))
 
 
-def _place(below: Node, context: Context) -> Expr:
+def _place(below: Node, context: TaskContext) -> Expr:
     """The index of the first cell that a row's keys match, where NULL counts as a value; nested by key, one after another."""
 
     def decided(places: Sequence[int], depth: int) -> Expr:

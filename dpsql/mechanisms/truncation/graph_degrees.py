@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from dpsql.estimates import Estimate, NoiseTerm
 from dpsql.mechanisms.additive_noise import bought, scale_of
-from dpsql.mechanisms.mechanism import Accepted, Context, DegreeSums, Refused, Script, Task, Verdict
+from dpsql.mechanisms.mechanism import Accepted, DegreeSums, Rejected, Script, Task, TaskContext, Verdict
 from dpsql.trusted.accounting.cost import Cost
 from dpsql.trusted.measurements.reading.request import Request
 from dpsql.trusted.measurements.several.balanced_levels import BalancedLevel, score_range
@@ -56,14 +56,14 @@ class DegreeCounts:
 
     def judge(self, task: Task, allotted: Cost, cells: int) -> Verdict:
         if not isinstance(task, DegreeSums):
-            return Refused(because="it counts entities by the number of rows that they share with others")
+            return Rejected(because="it counts entities by the number of rows that they share with others")
         if task.bound != self.name:
-            return Refused(because=f"bound = '{self.name}' asks for it")
+            return Rejected(because=f"bound = '{self.name}' asks for it")
         noise = _noise(task, allotted)
         return Accepted(error=math.sqrt(2 * noise.variance), noise=f"a standard error of {math.sqrt(2 * noise.variance):.4g} for "
                         f"each degree up to {task.most}, less for degrees that few entities have")
 
-    def run(self, tasks: Sequence[tuple[Task, Cost]], context: Context) -> Script:
+    def run(self, tasks: Sequence[tuple[Task, Cost]], context: TaskContext) -> Script:
         """Answer all tasks of a statement by one release, at the sum of their prices."""
         given = [task for task, _ in tasks if isinstance(task, DegreeSums)]
         if not context.cells:
@@ -85,7 +85,7 @@ def risen(counts: Sequence[int]) -> Reals:
     return np.diff(isotonic_regression(np.concatenate(([0.0], np.cumsum(np.array(counts, dtype=np.float64))))).x)
 
 
-def _estimate(task: DegreeSums, context: Context, counts: Reals, spread: float) -> Estimate:
+def _estimate(task: DegreeSums, context: TaskContext, counts: Reals, spread: float) -> Estimate:
     """The sum over the entities of all degrees in each cell. The error reported is that before isotonic regression.
 
     If an entity of degree i adds a_i (and a_0 = a_(most + 1) = 0), the noise of a cell is the sum of Z_i (a_i - a_(i+1)).

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from dpsql.estimates import Estimate
 from dpsql.frozen import AbstractFrozen
 from dpsql.mechanisms.additive_noise import bought
-from dpsql.mechanisms.mechanism import Accepted, Context, Shared, Verdict
+from dpsql.mechanisms.mechanism import Accepted, Shared, TaskContext, Verdict
 from dpsql.mechanisms.truncation.extension_sums import SharedMechanism, bearable, estimate, parts
 from dpsql.trusted.accounting.cost import Cost
 from dpsql.trusted.cached import cached_property
@@ -72,7 +72,7 @@ class SumsAtLevel(AbstractFrozen):
         return self.cut * math.sqrt(self.noise(level).variance) / UNIT
 
     @abc.abstractmethod
-    def request(self, context: Context) -> Balance | Removed | RecursiveSums:
+    def request(self, context: TaskContext) -> Balance | Removed | RecursiveSums:
         """The request to the kernel."""
 
 
@@ -85,7 +85,7 @@ class LevelSelection(SharedMechanism):
         error = self.told(task=task, price=allotted, cells=max(1, cells)).deviation(1)
         return Accepted(error=error, noise=f"a standard error of {error:.4g} for each unit of the level")
 
-    def _one(self, task: Shared, allotted: Cost, context: Context) -> Generator[Request, Any, Estimate]:
+    def _one(self, task: Shared, allotted: Cost, context: TaskContext) -> Generator[Request, Any, Estimate]:
         told = self.told(task=task, price=allotted, cells=len(context.cells))
         released: ExtensionSums = yield told.request(context)
         return estimate(task, released, [told.noise(told.levels[level or 0]) for level, *_ in released.levels])

@@ -19,7 +19,7 @@ import numpy as np
 from dpsql.estimates import Estimate, NoiseTerm
 from dpsql.frozen import Frozen
 from dpsql.mechanisms.additive_noise import bought
-from dpsql.mechanisms.mechanism import Accepted, Context, Shared, Verdict
+from dpsql.mechanisms.mechanism import Accepted, Shared, TaskContext, Verdict
 from dpsql.mechanisms.truncation.extension_sums import SharedMechanism, bearable, parts, shares
 from dpsql.trusted.accounting.cost import Cost
 from dpsql.trusted.measurements.reading.request import Request
@@ -42,7 +42,7 @@ class RaceToTheTop(SharedMechanism):
         return Accepted(error=error, noise=f"about {error:.4g} too low for each unit of the level")
 
     @staticmethod
-    def _one(task: Shared, allotted: Cost, context: Context) -> Generator[Request, Any, Estimate]:
+    def _one(task: Shared, allotted: Cost, context: TaskContext) -> Generator[Request, Any, Estimate]:
         runner = _Runner(task=task, price=allotted.part(Fraction(1, len(context.cells))))
         released: ExtensionSums = yield runner.request(context)
         deviations = np.array([runner.error(places) for places in released.levels])
@@ -81,6 +81,6 @@ class _Runner(Frozen):
         """The penalty of the winning levels, which is most of the bias of the answer; that of the lowest level where none won."""
         return math.hypot(*(self.penalty(self.levels[place or 0]) for place in places)) / UNIT
 
-    def request(self, context: Context) -> Race:
+    def request(self, context: TaskContext) -> Race:
         return Race(plan=shares(self.task, context), levels=self.levels, noises=tuple(map(self.noise, self.levels)),
                     penalties=tuple(map(self.penalty, self.levels)), cells=len(context.cells))

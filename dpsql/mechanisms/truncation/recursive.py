@@ -19,7 +19,7 @@ import math
 from fractions import Fraction
 
 from dpsql.mechanisms.additive_noise import scale_of
-from dpsql.mechanisms.mechanism import Context
+from dpsql.mechanisms.mechanism import TaskContext
 from dpsql.mechanisms.truncation.extension_sums import bearable, shares
 from dpsql.mechanisms.truncation.level_selection import LevelSelection, SumsAtLevel
 from dpsql.trusted.cached import cached_property
@@ -44,7 +44,7 @@ class _Recursive(SumsAtLevel):
         """The scale of the noise of a place."""
         return scale_of(1 / self.price.part(self.choice).as_epsilon)
 
-    def request(self, context: Context) -> Request:
+    def request(self, context: TaskContext) -> Request:
         return Request(plan=shares(self.task, context), levels=self.levels, scale=self.scale, cells=self.cells,
                        shift=round(AHEAD * self.scale), noises=tuple(map(self.noise, self.levels)))
 

@@ -19,7 +19,7 @@ import math
 from fractions import Fraction
 
 from dpsql.mechanisms.additive_noise import scale_of
-from dpsql.mechanisms.mechanism import Context
+from dpsql.mechanisms.mechanism import TaskContext
 from dpsql.mechanisms.truncation.extension_sums import shares
 from dpsql.mechanisms.truncation.level_selection import LevelSelection, SumsAtLevel
 from dpsql.trusted.measurements.several.removal_levels import Removed
@@ -31,7 +31,7 @@ CAUTION = 1.5
 class _Removals(SumsAtLevel):
     of_epsilon, of_rho, cut = Fraction(7, 20), Fraction(3, 10), 3
 
-    def request(self, context: Context) -> Removed:
+    def request(self, context: TaskContext) -> Removed:
         allotted = self.price.part(self.choice)
         flip = allotted.epsilon is not None
         epsilon = allotted.as_epsilon if flip else 2 * allotted.as_epsilon  # rho = epsilon^2 / 8: the exponential mechanism

@@ -44,8 +44,7 @@ class Axis(Frozen):
         yield different(zip(self.values)), "each value of an axis must be listed once"
         yield self.rest is None or self.rest < len(self.values), "the rest is counted with one of the values"
         if self.counted is not None:
-            yield (self.counted and self.counted[-1] < len(self.values),
-                   "an axis needs at least one cell, and each cell must belong to a value")
+            yield self.counted and self.counted[-1] < len(self.values), "an axis needs cells, each with a value"
             yield all(before < place for before, place in pairwise(self.counted)), "the cells of an axis must be in order"
 
     @property

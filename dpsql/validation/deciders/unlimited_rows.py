@@ -10,7 +10,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from dpsql.mechanisms.additive_noise import bought
-from dpsql.mechanisms.mechanism import Context, Shared
+from dpsql.mechanisms.mechanism import Shared, TaskContext
 from dpsql.mechanisms.truncation.balance import Balanced
 from dpsql.trusted.accounting.cost import Cost
 from dpsql.trusted.measurements.flip_distance import FlipDistances, NoisyFlipDistance
@@ -42,7 +42,7 @@ class ExtensionDistance:
         plan = shares_of(case.asked)
         task = Shared(at=0, input=plan.input, owners=plan.owners, summand=plan.summand, bound="balance",
                       most=min(LARGEST, MOST_ROWS * plan.summand.l1))
-        asked = Balanced.told(task=task, price=allotted, cells=1).request(Context(cells=((),), keys=()))
+        asked = Balanced.told(task=task, price=allotted, cells=1).request(TaskContext(cells=((),), keys=()))
         assert isinstance(asked, Balance)
         found: ExtensionSums = yield BalancedLevel(plan=plan, levels=asked.levels, log_priors=asked.log_priors, scale=asked.scale)
         place = found.levels[0][0]

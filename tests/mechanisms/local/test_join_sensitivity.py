@@ -16,7 +16,7 @@ from support.joined_worlds import planned
 
 from dpsql.backends.duckdb import DuckReader
 from dpsql.mechanisms.local.join_sensitivity import SIZE_SHARE, JoinSensitivity
-from dpsql.mechanisms.mechanism import Accepted, Context, Refused, Shared
+from dpsql.mechanisms.mechanism import Accepted, Rejected, Shared, TaskContext
 from dpsql.questions.no_public_facts import NoPublicFacts
 from dpsql.trusted.accounting.cost import Cost, concentrated, pure
 from dpsql.trusted.measurements.several.smooth_join_sum import SmoothSum
@@ -29,7 +29,7 @@ from dpsql.trusted.plan.operators.summands import Count
 
 RESIDUAL, ELASTIC = JoinSensitivity("residual", residual=True), JoinSensitivity("elastic", residual=False)
 TRIANGLES = "SELECT COUNT(*) FROM edges a JOIN edges b ON a.v = b.u JOIN edges c ON b.v = c.u AND c.v = a.u"
-ALONE = Context(keys=(), cells=((),))
+ALONE = TaskContext(keys=(), cells=((),))
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +42,7 @@ def task(reader: DuckReader, text: str = TRIANGLES, bound: str = "residual", ent
     return Shared(at=0, input=view, owners=(), summand=Count(), bound=bound, most=1)
 
 
-def asked(given: Shared, allotted: Cost, context: Context = ALONE, how: JoinSensitivity = RESIDUAL,
+def asked(given: Shared, allotted: Cost, context: TaskContext = ALONE, how: JoinSensitivity = RESIDUAL,
           reply: Any = lambda request: Smoothed(values=(100,), sizes=(30,))) -> tuple[list[SmoothSum], Any]:
     """The requests of a script, and what it returns."""
     running, requests = how.run([(given, allotted)], context), []
@@ -59,7 +59,7 @@ def asked(given: Shared, allotted: Cost, context: Context = ALONE, how: JoinSens
 @pytest.mark.parametrize("cells", [1, 3])
 def test_it_asks_for_no_more_than_the_price(allotted: Cost, cells: int, readers: dict[bool, DuckReader]) -> None:
     given = task(readers[True])
-    context = ALONE if cells == 1 else Context(keys=(given.input.fields[0].id,), cells=tuple((i,) for i in range(cells)))
+    context = ALONE if cells == 1 else TaskContext(keys=(given.input.fields[0].id,), cells=tuple((i,) for i in range(cells)))
     requests, _ = asked(given, allotted, context)
     spent = [request.cost(Certificate(below=Stability(rows=None), summands=())) for request in requests]
     total = sum(spent[1:], start=spent[0])
@@ -76,7 +76,7 @@ def test_each_cell_is_asked_about_its_rows(readers: dict[bool, DuckReader]) -> N
     given = Shared(at=0, input=view, owners=(), summand=Count(), bound="elastic", most=1)
     context = joined_worlds.context_of(reader)
     found = []
-    for request in asked(given, pure(Fraction(1)), Context(keys=(key,), cells=tuple((i,) for i in range(9))), ELASTIC)[0]:
+    for request in asked(given, pure(Fraction(1)), TaskContext(keys=(key,), cells=tuple((i,) for i in range(9))), ELASTIC)[0]:
         assert not request.residual
         found += [row[0] for row in reader.rows(*context.query(request.plan))]
     assert sum(found) == sum(a[1] == b[1] is not None for a in world.of("people") for b in world.of("people"))
@@ -92,10 +92,10 @@ def test_beta_is_large_where_bounds_grow_fast(readers: dict[bool, DuckReader]) -
 def test_other_tasks_and_tiny_prices_are_left_to_others(readers: dict[bool, DuckReader]) -> None:
     given = task(readers[False])
     assert isinstance(RESIDUAL.judge(given, pure(Fraction(1)), 1), Accepted)
-    assert isinstance(ELASTIC.judge(given, pure(Fraction(1)), 1), Refused)
-    assert isinstance(RESIDUAL.judge(given, pure(Fraction(1, 10**7)), 1), Refused)
-    assert isinstance(RESIDUAL.judge(given, pure(Fraction(1, 10**4)), 10**3), Refused)
-    assert isinstance(RESIDUAL.judge(task(readers[False], "SELECT COUNT(*) FROM edges"), pure(Fraction(1, 10**9)), 1), Refused)
+    assert isinstance(ELASTIC.judge(given, pure(Fraction(1)), 1), Rejected)
+    assert isinstance(RESIDUAL.judge(given, pure(Fraction(1, 10**7)), 1), Rejected)
+    assert isinstance(RESIDUAL.judge(given, pure(Fraction(1, 10**4)), 10**3), Rejected)
+    assert isinstance(RESIDUAL.judge(task(readers[False], "SELECT COUNT(*) FROM edges"), pure(Fraction(1, 10**9)), 1), Rejected)
 
 
 def test_less_is_expected_for_more(readers: dict[bool, DuckReader]) -> None:
@@ -118,7 +118,7 @@ def test_intervals_hold_the_truth_as_often_as_they_say(epsilon: Fraction, bound:
         size = noise.laplace([math.floor(math.log(bound) / request.noise.beta)], 1 / float(request.epsilon_size))[0]
         return Smoothed(values=tuple(noise.student([0], request.noise.scale(bound))), sizes=(size,))
 
-    context = Context(keys=(), cells=((),) * times)
+    context = TaskContext(keys=(), cells=((),) * times)
     one = given.__class__(at=0, input=given.input, owners=(), summand=Count(), bound="residual", most=1)
     found = asked(one, pure(epsilon * times), context, reply=reply)[1]
     covered = int((np.abs(found.values) <= found.margins(0.95)).sum())

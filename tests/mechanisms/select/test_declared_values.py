@@ -15,7 +15,7 @@ from support.chances import too_few
 from support.extensions.given import Given
 
 from dpsql.estimates import Estimate
-from dpsql.mechanisms.mechanism import Context, Linear, Occurrences
+from dpsql.mechanisms.mechanism import Linear, Occurrences, TaskContext
 from dpsql.mechanisms.select.declared_values import LOOK, UNIT, DeclaredValues, occurring, shares_of
 from dpsql.questions.no_public_facts import NoPublicFacts
 from dpsql.trusted.accounting.cost import Cost, concentrated, pure
@@ -28,7 +28,7 @@ from dpsql.trusted.plan.operators.grouped_sums import GroupedSums
 from dpsql.trusted.plan.operators.project import Project
 from dpsql.trusted.plan.operators.summands import Count
 
-ALONE = Context(keys=(), cells=((),))
+ALONE = TaskContext(keys=(), cells=((),))
 EPSILON, RHO = pure(Fraction(1)), concentrated(Fraction(1, 2))
 Pairs = Sequence[tuple[int, int | None]]
 
@@ -48,7 +48,7 @@ def totals(plan: GroupedSums) -> dict[tuple[Any, ...], int]:
     return {tuple(key): total for *key, total in found}
 
 
-def run(task: Occurrences, allotted: Cost, context: Context = ALONE, *, seed: int = 0, noise: bool = True,
+def run(task: Occurrences, allotted: Cost, context: TaskContext = ALONE, *, seed: int = 0, noise: bool = True,
         asked: list[NoisySums] | None = None) -> Estimate:
     """What is told, with the kernel played by continuous noise."""
     draw = np.random.default_rng(seed)
@@ -132,7 +132,7 @@ def test_intervals_cover(pairs: Pairs, confidence: float) -> None:
 
 
 def test_cells_and_conditions_are_apart() -> None:
-    context = Context(keys=("k",), cells=(("y",), ("x",)))
+    context = TaskContext(keys=("k",), cells=(("y",), ("x",)))
     found = run(given(COMMON), pure(Fraction(50)), context, noise=False)
     assert found.values == pytest.approx([0, 14], abs=0.05)
 

@@ -13,7 +13,7 @@ from support.extensions.given import Given
 from support.joined_worlds import context_of
 
 from dpsql.backends.duckdb import DuckReader
-from dpsql.mechanisms.mechanism import Context, Linear, Refused, SharedRanks
+from dpsql.mechanisms.mechanism import Linear, Rejected, SharedRanks, TaskContext
 from dpsql.mechanisms.select.threshold_search import MOST_ROUNDS, Belief, ThresholdSearch
 from dpsql.questions.parts import Quantiles
 from dpsql.trusted.accounting.cost import Cost, concentrated, pure
@@ -25,8 +25,8 @@ from dpsql.trusted.plan.node import Stability
 from dpsql.trusted.plan.operators.owner_sets import UNIT, slack
 from dpsql.trusted.plan.operators.quantizer import Quantizer
 
-ALONE = Context(keys=(), cells=((),))
-GROUPED = Context(keys=("k",), cells=(("x",), ("y",)))
+ALONE = TaskContext(keys=(), cells=((),))
+GROUPED = TaskContext(keys=("k",), cells=(("x",), ("y",)))
 COLUMNS = (("a", "BIGINT"), ("b", "BIGINT"), ("c", "BIGINT"), ("k", "VARCHAR"), ("v", "BIGINT"), ("real", "DOUBLE"), ("w", "BOOLEAN"))
 GRID = Quantizer(low=0.0, high=40.0, step=Fraction(1), from_low=True)
 Row = tuple[Any, ...]
@@ -45,7 +45,7 @@ def drawn_rows(draw: random.Random, many: int, entities: int) -> list[Row]:
              draw.choice([True, False, None])) for _ in range(many)]
 
 
-def asked(given: SharedRanks, context: Context, price: Cost, noise: Any = None) -> tuple[Any, list[Any]]:
+def asked(given: SharedRanks, context: TaskContext, price: Cost, noise: Any = None) -> tuple[Any, list[Any]]:
     """The estimates, and all that was asked; without noise, and at the level that is given."""
     connection = duckdb.connect(":memory:", config={"threads": 1})
     connection.execute("CREATE TABLE t (x BIGINT)")
@@ -131,7 +131,7 @@ def _over(plan: Any, rows: tuple[Row, ...]) -> Any:
 
 @pytest.mark.parametrize("price", [pure(Fraction(1, 2)), concentrated(Fraction(1, 50))], ids=str)
 @pytest.mark.parametrize(("level", "width", "context"), [(None, 2, ALONE), (7, 2, GROUPED), (None, 3, GROUPED)])
-def test_the_price_is_spent_and_not_more(price: Cost, level: int | None, width: int, context: Context) -> None:
+def test_the_price_is_spent_and_not_more(price: Cost, level: int | None, width: int, context: TaskContext) -> None:
     rows = drawn_rows(random.Random(1), 20, 5)
     _, requests = asked(task(rows, Fraction(1, 4), Fraction(1, 2), width=width, level=level), context, price)
     known = Certificate(below=Stability(rows=None, owners=("a", "b", "c")[:width]), summands=())
@@ -156,6 +156,6 @@ def test_belief_finds_its_way_back_from_a_wrong_turn() -> None:
 def test_other_tasks_are_refused_and_no_cells_cost_nothing() -> None:
     given = task([], Fraction(1, 2))
     linear: Any = Linear(at=0, input=given.input, summand=None, sensitivity=Sensitivity(l1=1, l2=1))  # type: ignore[arg-type]
-    assert isinstance(ThresholdSearch().judge(linear, pure(Fraction(1)), 1), Refused)
-    found, requests = asked(given, Context(keys=("k",), cells=()), pure(Fraction(1)))
+    assert isinstance(ThresholdSearch().judge(linear, pure(Fraction(1)), 1), Rejected)
+    found, requests = asked(given, TaskContext(keys=("k",), cells=()), pure(Fraction(1)))
     assert len(found) == 1 and not requests and MOST_ROUNDS > 0

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from support.extensions.given import Given
 
-from dpsql.mechanisms.mechanism import Context, Shared
+from dpsql.mechanisms.mechanism import Shared, TaskContext
 from dpsql.mechanisms.truncation.bands import SHARE, TOP, Bands, in_bands
 from dpsql.questions.no_public_facts import NoPublicFacts
 from dpsql.trusted.accounting.cost import Cost, concentrated, pure
@@ -24,7 +24,7 @@ from dpsql.trusted.plan.operators.grouped_sums import GroupedSums
 from dpsql.trusted.plan.operators.quantizer import Quantizer
 from dpsql.trusted.plan.operators.summands import Count, GridSum, Summand
 
-ALONE = Context(keys=(), cells=((),))
+ALONE = TaskContext(keys=(), cells=((),))
 VALUES = GridSum(column="v", grid=Quantizer(low=-(2**39), high=2**39, step=Fraction(1), from_low=False))
 
 
@@ -44,7 +44,7 @@ def play(request: NoisySums, noise: float, draw: np.random.Generator) -> Measure
     return MeasuredSums(totals=(((tuple(round(exact.get(cell, 0) + draw.laplace() * noise) for cell in request.cells),),)))
 
 
-def run(task: Shared, context: Context, allotted: Cost, *, noise: bool = True, seed: int = 0) -> Any:
+def run(task: Shared, context: TaskContext, allotted: Cost, *, noise: bool = True, seed: int = 0) -> Any:
     running = Bands().run([(task, allotted)], context)
     request = next(running)
     assert isinstance(request, NoisySums)
@@ -72,7 +72,7 @@ def test_every_total_is_in_the_band_of_its_power_of_two_as_its_share() -> None:
 @pytest.mark.parametrize("allotted", [pure(Fraction(8, 10)), concentrated(Fraction(1, 50))])
 @pytest.mark.parametrize("keys", [(), ("k",)])
 def test_all_bands_together_cost_the_price_once(allotted: Cost, keys: tuple[str, ...]) -> None:
-    context = Context(keys=keys, cells=(("x",), ("y",)) if keys else ((),))
+    context = TaskContext(keys=keys, cells=(("x",), ("y",)) if keys else ((),))
     request = next(Bands().run([(given([(1, "x", 5)], VALUES, 3), allotted)], context))
     assert isinstance(request, NoisySums)
     cost = request.cost(certify(request.plan, NoPublicFacts()))
@@ -92,7 +92,7 @@ def test_counts_have_no_negative_bands() -> None:
 
 def test_without_noise_the_answer_is_exact() -> None:
     rows = [(i, "xy"[i % 2], (-1) ** (i % 3) * (i + 1) * 2) for i in range(200)]
-    context = Context(keys=("k",), cells=(("y",), ("x",)))
+    context = TaskContext(keys=("k",), cells=(("y",), ("x",)))
     truth = [sum(value for _, key, value in rows if key == cell) for cell, in context.cells]
     assert run(given(rows, VALUES, 2), context, pure(Fraction(50)), noise=False).values == pytest.approx(truth, abs=1e-4)
 

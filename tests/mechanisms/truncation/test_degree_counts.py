@@ -15,7 +15,7 @@ from support.requests import ROWS as PLAIN
 from support.requests import cost_of
 
 from dpsql.frozen import replace
-from dpsql.mechanisms.mechanism import Accepted, Context, DegreeSums, Linear, Refused
+from dpsql.mechanisms.mechanism import Accepted, DegreeSums, Linear, Rejected, TaskContext
 from dpsql.mechanisms.truncation.graph_degrees import LEVELS, DegreeCounts, learned_degree, risen
 from dpsql.questions.labels import label
 from dpsql.trusted.accounting.cost import FREE, Cost, concentrated, pure
@@ -34,7 +34,7 @@ from dpsql.types import Type
 
 ROWS = Given(columns=(("tail", "BIGINT"), ("head", "BIGINT")), nullable=False, owners=("tail", "head"))
 PURSES = [pure(Fraction(8, 10)), pure(Fraction(1, 1000)), concentrated(Fraction(1, 100)), concentrated(Fraction(3))]
-BY_DEGREE = Context(keys=("degree",), cells=((1,), (2,), (3,), (4,)))
+BY_DEGREE = TaskContext(keys=("degree",), cells=((1,), (2,), (3,), (4,)))
 
 
 def arcs(*, mutual: bool = True) -> Arcs:
@@ -50,7 +50,7 @@ def of(*owners: str) -> Certificate:
     return Certificate(below=Stability(rows=None, owners=owners), summands=())
 
 
-def answered(tasks: list[DegreeSums], counts: tuple[int, ...], context: Context = BY_DEGREE, price: Cost = pure(Fraction(1))) -> Any:  # noqa: B008
+def answered(tasks: list[DegreeSums], counts: tuple[int, ...], context: TaskContext = BY_DEGREE, price: Cost = pure(Fraction(1))) -> Any:  # noqa: B008
     running = DegreeCounts("projection").run([(one, price) for one in tasks], context)
     request = next(running)
     with pytest.raises(StopIteration) as done:
@@ -92,7 +92,7 @@ def test_an_estimate_adds_up_degrees_and_knows_the_noise_of_sums() -> None:
         table = tuple((None, 0.0) if draw.random() < 0.2 else ((draw.choice("abcx"),), draw.choice([0.0, 1.0, 2.5, -1.0]))
                       for _ in range(most))
         counts = tuple(draw.randint(0, 20) for _ in range(most))
-        request, (found,) = answered([task(most, table=table)], counts, Context(keys=("k",), cells=cells))
+        request, (found,) = answered([task(most, table=table)], counts, TaskContext(keys=("k",), cells=cells))
         matrix = np.array([[adds if cell == here else 0.0 for cell, adds in table] for here in cells])
         assert found.values.tolist() == pytest.approx((matrix @ np.array(counts)).tolist())
         differences = np.diff(np.eye(most + 1), axis=0)  # counts from sums
@@ -104,7 +104,7 @@ def test_an_estimate_adds_up_degrees_and_knows_the_noise_of_sums() -> None:
 def test_several_tasks_share_the_release() -> None:
     degrees = tuple(((), float(degree)) for degree in range(1, 5))
     ones = tuple(((), 1.0) for _ in range(4))
-    request, (total, number) = answered([task(table=degrees), task(table=ones)], (4, 0, 2, 1), Context(keys=(), cells=((),)))
+    request, (total, number) = answered([task(table=degrees), task(table=ones)], (4, 0, 2, 1), TaskContext(keys=(), cells=((),)))
     assert total.values.tolist() == [14] and number.values.tolist() == [7]
     assert request.noise == DiscreteLaplace(scale=request.noise.scale) and request.noise.scale == pytest.approx(5 / 2, rel=1e-6)
 
@@ -112,11 +112,11 @@ def test_several_tasks_share_the_release() -> None:
 def test_they_answer_what_is_left_to_them() -> None:
     other = Linear(at=0, input=None, summand=Count(), sensitivity=Sensitivity(l1=1, l2=1))  # type: ignore[arg-type]
     flow = DegreeCounts("flow")
-    assert isinstance(flow.judge(other, pure(Fraction(1)), 1), Refused) and isinstance(flow.judge(task(), pure(Fraction(1)), 1), Refused)
+    assert isinstance(flow.judge(other, pure(Fraction(1)), 1), Rejected) and isinstance(flow.judge(task(), pure(Fraction(1)), 1), Rejected)
     narrow, wide = (flow.judge(task(most, bound="flow"), pure(Fraction(1)), 1) for most in (9, 99))
     assert isinstance(narrow, Accepted) and isinstance(wide, Accepted) and wide.error == pytest.approx(10 * narrow.error, rel=0.01)
     with pytest.raises(StopIteration) as done:
-        next(flow.run([(task(), pure(Fraction(1)))], Context(keys=("k",), cells=())))
+        next(flow.run([(task(), pure(Fraction(1)))], TaskContext(keys=("k",), cells=())))
     assert done.value.value[0][0].values.shape == (0,)
 
 

@@ -12,7 +12,7 @@ from support.extensions.given import Given
 from support.joined_worlds import context_of
 
 from dpsql.backends.duckdb import DuckReader
-from dpsql.mechanisms.mechanism import Context
+from dpsql.mechanisms.mechanism import TaskContext
 from dpsql.mechanisms.truncation.extension_sums import shares
 from dpsql.planning.matching_parts import matching_task
 from dpsql.questions.parts import Matchings
@@ -38,7 +38,7 @@ def rows_of(draw: random.Random, many: int, entities: int, name: Any = int) -> l
 
 
 def counted(rows: Sequence[Row], column: str | None, *, width: int = 2, kind: str = "BIGINT", when: str | None = None,
-            context: Context = Context(keys=(), cells=((),))) -> list[float]:
+            context: TaskContext = TaskContext(keys=(), cells=((),))) -> list[float]:
     """What is counted in every cell, without noise."""
     given = Given(columns=columns(kind), rows=tuple(rows), owners=("a", "b", "c")[:width])
     task = matching_task(0, Matchings(column=column, when=when), given, given.owners)
@@ -59,7 +59,7 @@ def test_values_of_many_entities_are_all_counted(kind: str, name: Any) -> None:
 def test_conditions_and_groups_are_told_apart() -> None:
     rows: list[Row] = [(i, 100 + i, None, "xy"[i % 2], COLORS[i % 4], i % 6, i % 3 == 0) for i in range(60)]
     assert counted(rows, "v", when="w")[0] == pytest.approx(2, abs=0.1)
-    context = Context(keys=("k",), cells=(("x",), ("y",), ("z",)))
+    context = TaskContext(keys=("k",), cells=(("x",), ("y",), ("z",)))
     assert counted(rows, "color", context=context) == pytest.approx([2, 2, 0], abs=0.1)
 
 

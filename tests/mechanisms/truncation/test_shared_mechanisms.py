@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from support.extensions.given import Given
 
-from dpsql.mechanisms.mechanism import Accepted, Context, Linear, Refused, Shared
+from dpsql.mechanisms.mechanism import Accepted, Linear, Rejected, Shared, TaskContext
 from dpsql.mechanisms.truncation.balance import Balanced
 from dpsql.mechanisms.truncation.declared_level import DeclaredLevel
 from dpsql.mechanisms.truncation.race_to_the_top import RaceToTheTop
@@ -28,10 +28,10 @@ from dpsql.trusted.plan.operators.summands import Count, GridSum
 SIGNED = GridSum(column="v", grid=Quantizer(low=-9, high=9, step=Fraction(1), from_low=False))
 PURSES = [pure(Fraction(8, 10)), pure(Fraction(1, 1000)), concentrated(Fraction(1, 100)), concentrated(Fraction(3))]
 OWNERS = ("a", "b", "c")
-ALONE = Context(keys=(), cells=((),))
+ALONE = TaskContext(keys=(), cells=((),))
 
 
-GROUPED = Context(keys=("k",), cells=(("x",), ("y",), ("z",)))
+GROUPED = TaskContext(keys=("k",), cells=(("x",), ("y",), ("z",)))
 ROWS = Given(columns=(*((owner, "BIGINT") for owner in OWNERS), ("k", "VARCHAR"), ("v", "BIGINT")), rows=(), owners=OWNERS)
 
 
@@ -50,7 +50,7 @@ def test_the_price_is_spent_and_not_more(mechanism: Any, most: int) -> None:
         spends_what_it_is_given(mechanism, most, *case)
 
 
-def spends_what_it_is_given(mechanism: Any, most: int, summand: Any, width: int, allotted: Cost, context: Context) -> None:
+def spends_what_it_is_given(mechanism: Any, most: int, summand: Any, width: int, allotted: Cost, context: TaskContext) -> None:
     given = task(width, summand, most, bound=mechanism.name, level=most)
     request = next(mechanism.run([(given, allotted)], context))
     assert request.cells == len(context.cells) and (request.plan.cell is None) is (context is ALONE)
@@ -112,9 +112,9 @@ def test_with_a_tiny_price_the_ladder_ends_where_noise_would_be_too_wide(mechani
 @pytest.mark.parametrize("mechanism", [Balanced(), RaceToTheTop(), DeclaredLevel(), Removals(), Recursive()])
 def test_they_answer_what_is_left_to_them(mechanism: Any) -> None:
     other = Linear(at=0, input=None, summand=Count(), sensitivity=Sensitivity(l1=1, l2=1))  # type: ignore[arg-type]
-    assert isinstance(mechanism.judge(other, pure(Fraction(1)), 1), Refused)
+    assert isinstance(mechanism.judge(other, pure(Fraction(1)), 1), Rejected)
     elsewhere = mechanism.judge(task(2, Count(), bound="another"), pure(Fraction(1)), 1)
-    assert isinstance(elsewhere, Refused) and mechanism.name in elsewhere.because
+    assert isinstance(elsewhere, Rejected) and mechanism.name in elsewhere.because
     given = task(2, Count(), bound=mechanism.name, level=4)
     one, many = (mechanism.judge(given, pure(Fraction(1)), cells) for cells in (1, 4))
     assert isinstance(one, Accepted) and isinstance(many, Accepted) and many.error == pytest.approx(4 * one.error, rel=1e-3)
@@ -124,5 +124,5 @@ def test_they_answer_what_is_left_to_them(mechanism: Any) -> None:
 def test_without_cells_nothing_is_asked(mechanism: Any) -> None:
     given = task(1, Count(), bound=mechanism.name, level=4)
     with pytest.raises(StopIteration) as done:
-        next(mechanism.run([(given, pure(Fraction(1)))], Context(keys=("k",), cells=())))
+        next(mechanism.run([(given, pure(Fraction(1)))], TaskContext(keys=("k",), cells=())))
     assert done.value.value[0][0].values.shape == (0,)

@@ -20,7 +20,7 @@ from dpsql.trusted.measurements.several.levels import (
 )
 from dpsql.trusted.measurements.several.many_removals import ManyRemovals
 from dpsql.trusted.measurements.several.many_sets import EITHER, Listed
-from dpsql.trusted.measurements.several.sets import Columns, columns_of, extensions_in_memory, in_cells, read, released
+from dpsql.trusted.measurements.several.sets import Columns, columns_of, in_cells, in_memory, read, released
 from dpsql.trusted.noise.choice import WholeScore, choice_cost, compared, least, one_sided
 from dpsql.trusted.noise.integer import Noise
 from dpsql.trusted.plan.certificate import Certificate
@@ -126,7 +126,7 @@ def sums_at(request: Removed | RecursiveSums, columns: Columns | None, place: in
     """The extensions at the level with this index, with its noise."""
     levels, plan = (request.levels[place],), request.plan
     cells = (read(plan, levels, request.cells, context) if columns is None
-             else extensions_in_memory(columns, plan, levels, request.cells, context.solvers))
+             else in_memory(columns, plan, levels, request.cells, context.solvers))
     return released(cells, 0, place, request.noises[place], context.noise)
 
 

@@ -31,7 +31,7 @@ def read(plan: OwnerSets, levels: tuple[int, ...], cells: int, context: Context)
     """For each cell, the extensions at the levels: of the positive weights and, if the plan is signed, of the negative ones."""
     columns = columns_of(plan, context)
     if columns is not None:
-        return extensions_in_memory(columns, plan, levels, cells, context.solvers)
+        return in_memory(columns, plan, levels, cells, context.solvers)
     numbers, signs = range(cells) if plan.cell is not None else (None,), (1, -1) if plan.signed else (0,)
     return [tuple(Streamed(Listed(plan, number, context, sign), levels, MOST_ROWS) for sign in signs) for number in numbers]
 
@@ -46,8 +46,7 @@ def columns_of(plan: OwnerSets, context: Context) -> Columns | None:
     return found if len(found[-1]) <= MOST_ROWS else None
 
 
-def extensions_in_memory(columns: Columns, plan: OwnerSets, levels: tuple[int, ...], cells: int,
-                         solvers: Solvers) -> list[tuple[Sums, ...]]:
+def in_memory(columns: Columns, plan: OwnerSets, levels: tuple[int, ...], cells: int, solvers: Solvers) -> list[tuple[Sums, ...]]:
     """The extensions that `read` returns, for sets in memory."""
     found: list[tuple[Sums, ...]] = []
     for names, weights in by_cell(columns, cells, told=plan.cell is not None):
