@@ -127,7 +127,7 @@ class Graph:
         return {race: read, balanced_levels: read, removal_levels: {
             "columns_of": lambda *given: [], "in_cells": lambda *given: [],
             "RemovalDistances": lambda rows, levels, solvers: self.removals(levels),
-            "held": lambda columns, plan, levels, cells, solvers: [(self.extension(levels),)]}}
+            "in_memory": lambda columns, plan, levels, cells, solvers: [(self.extension(levels),)]}}
 
 
 # -- simulated on values of a ladder

@@ -189,7 +189,7 @@ def test_every_cell_has_sets_of_its_own() -> None:
     assert sorted(found) == [(0, 1, 2, 11), (1, 1, 2, 7), (1, 3, 3, 8)]
     with pytest.raises(InvalidPlan, match="whole numbers"):
         _ = OwnerSets(input=given, owners=("a", "b"), summand=WHOLE, cell="k").fields  # NULL is no cell
-    with pytest.raises(InvalidPlan, match="another column"):
+    with pytest.raises(InvalidPlan, match="cannot be a cell"):
         _ = OwnerSets(input=Settled(input=given, column="k"), owners=("a", "k"), summand=WHOLE, cell="k").fields
 
 

@@ -88,7 +88,8 @@ function meaningOf({columns, rows, errors, confidence}) {
   const approximate = columns.filter((column) => column.approximate).map((column) => column.name);
   const percent = Number((confidence * 100).toPrecision(6));
   return [
-    `Tinted columns are noisy. ± gives the ${percent} % interval, or its two ends are shown: it contains the exact number with this probability.`,
+    `Tinted columns are noisy. ± gives the ${percent} % interval, or its two ends are shown: it contains the exact number `
+      + "with this probability.",
     open ? "≥ is a lower bound." : "",
     approximate.length > 0 ? `It is approximate for ${approximate.join(", ")}.` : "",
     rows.some((row) => row.includes(null)) ? "NULL does not count as a value." : "",
