@@ -230,7 +230,7 @@ def test_marginals_of_pairs_are_nearer_than_those_of_independent_columns(account
 @pytest.mark.parametrize("name", QUICK)
 def test_stages_tell_the_noise_of_what_is_measured(name: str, account: str) -> None:
     table, price = data(), PRICES[account]
-    told = METHODS[name].told(table.task(price))
+    told = METHODS[name].stages(table.task(price))
     found = table.measured(METHODS[name], price).marginals
     errors = {f"{math.sqrt(each.variance):.3g}" for each in found}
     numbers = {line.partition("standard error ")[2].split()[0] for line in told if "standard error" in line}

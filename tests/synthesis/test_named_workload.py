@@ -113,7 +113,7 @@ def test_only_what_the_workload_names_is_measured_together(name: str) -> None:
     together = {each.columns for each in found.marginals if len(each.columns) > 1}
     assert together == {("c1", "c4"), ("c3", "c5")}
     assert sum(cost.rho for _, cost in table.asked) > 0.999
-    told = METHODS[name].told(table.task(concentrated(Fraction(1)), **named))
+    told = METHODS[name].stages(table.task(concentrated(Fraction(1)), **named))
     assert "2 pairs" in told[1] if name == "mst" else "up to 2 columns" in told[1]
     table, named = data("all 1-way")
     assert {len(each.columns) for each in table.measured(METHODS[name], concentrated(Fraction(1)), **named).marginals} == {1}
