@@ -23,7 +23,7 @@ SOON = 0.3
 """The most seconds of a processor that a test of the fast tier takes."""
 SLOW, SHORT = 2.0, 0.03
 """What a test takes that was not measured: one that is marked `slow`, or any other."""
-LONGEST, LONGEST_OF_PROOFS = 2.5, 5.0
+LONGEST, LONGEST_OF_PROOFS = 1.5, 3.0
 """The most seconds that a test outside of the long tier takes, and one of the rooms that test the promise."""
 PROOFS = ("forging", "kernel", "laws", "measurements", "noise", "oracle", "stat")
 MANY, ENOUGH = 3, 0.5
