@@ -73,7 +73,7 @@ def test_the_same_data_under_another_ledger_are_told(slip: str, folder: Path, ca
 @pytest.mark.parametrize(("edits", "words"), [
     ([], "bounded by the sum of both budgets"),
     ([('[budgets.person]\nentity = "person"', '[budgets.person]\nentity = "household"')],
-     "it protected each person (people.person_id), which bounds nothing for each household (households.household_id)"),
+     "it protected each person (people.person_id), which gives no bound for each household (households.household_id)"),
     ([('[tables.scores]\nforeign_keys = [{ columns = "person_id", references = "people(person_id)" }]',
        "[tables.scores]\npublic = true")], "rows of scores were protected, and now it is public")])
 def test_what_another_ledger_protects_is_compared(edits: list[tuple[str, str]], words: str, folder: Path) -> None:
