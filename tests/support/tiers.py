@@ -19,7 +19,7 @@ from typing import NamedTuple
 import pytest
 from support import seconds
 
-SOON = 0.3
+SOON = 0.4
 """The most seconds of a processor that a test of the fast tier takes."""
 SLOW, SHORT = 2.0, 0.03
 """What a test takes that was not measured: one that is marked `slow`, or any other."""
