@@ -352,11 +352,12 @@ def components(part: Summand) -> int:
 
 
 def ends_of(grid: Quantizer) -> tuple[int, int]:
-    """The least and the greatest integer on a grid."""
+    """The least and the greatest integer on a grid: the nearest to its ends, or within 2^-10 of halfway between two the outer one."""
     require(type(grid) in PARTS and all(type(end) in (int, float) and math.isfinite(end) for end in (grid.low, grid.high)))
     require(type(grid.step) is Fraction and grid.step > 0 and grid.low <= grid.high and is_flag(grid.from_low))
     low, high, origin = Fraction(grid.low), Fraction(grid.high), Fraction(grid.low if grid.from_low else 0)
-    return math.floor((low - origin) / grid.step), math.ceil((high - origin) / grid.step)
+    beyond = Fraction(2**9 - 1, 2**10)
+    return math.floor((low - origin) / grid.step + beyond), math.ceil((high - origin) / grid.step - beyond)
 
 
 def check_summary(plan: Node, below: Columns) -> None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+import random
+from decimal import Decimal
 from fractions import Fraction
 
 import duckdb
 import pytest
 
 from dpsql.questions.chosen_grids import DEFAULT_STEPS, quantizer
+from dpsql.trusted.kernel.shapes import ends_of
 from dpsql.trusted.plan.expr.facts import Facts
 from dpsql.trusted.plan.operators.quantizer import LEAST_STEP, MOST_SIZE, MOST_STEPS, Quantizer
 from dpsql.types import ANY_NUMBER, Interval, Type
@@ -18,7 +21,7 @@ TENTH = Fraction(1, 10)
 
 
 @pytest.mark.parametrize(("low", "high", "step", "from_low", "least", "most", "last"), [
-    (-1.5, 2.6, Fraction(1), False, -2, 3, 3), (1.5, 4.0, Fraction(1, 2), True, 0, 5, 4), (1.5, 2.6, Fraction(1), True, 0, 2, Fraction(7, 2)),
+    (-1.5, 2.6, Fraction(1), False, -2, 3, 3), (1.5, 4.0, Fraction(1, 2), True, 0, 5, 4), (1.5, 2.6, Fraction(1), True, 0, 1, Fraction(5, 2)),
     (-4.0, -1.5, Fraction(1), False, -4, -1, -1), (0.0, 9.0, Fraction(3), True, 0, 3, 9)])
 def test_numbers_between_the_ends_stay_on_the_grid(low: float, high: float, step: Fraction, from_low: bool, least: int, most: int,
                                                    last: Fraction) -> None:
@@ -30,6 +33,24 @@ def test_numbers_between_the_ends_stay_on_the_grid(low: float, high: float, step
     found = [n for n, in duckdb.execute(f"SELECT {grid.to_sql('x', Type.DOUBLE)} FROM (VALUES {listed}) AS t(x)").fetchall()]
     assert found == sorted(found) and found[0] == found[1] == least and found[-2] == found[-1] == most
     assert all(abs(grid.value(n) - Fraction(number)) <= step / 2 for n, number in zip(found[2:-3], numbers[2:-3], strict=True))
+
+
+@pytest.mark.parametrize("scale", range(10))
+@pytest.mark.parametrize("from_low", [True, False])
+def test_decimal_bounds_count_as_themselves(scale: int, from_low: bool) -> None:
+    """As floats most of them lie beside a multiple of their step, on either side."""
+    draw, unit = random.Random(scale), Fraction(1, 10**scale)
+    for size in (1, 10, 12, 5000, 2**20, 2**39):
+        for _ in range(15):
+            first, second = sorted(draw.randint(-size, size) for _ in range(2))
+            low, high = float(first * unit), float(second * unit)
+            grid = Quantizer(low=low, high=high, step=unit, from_low=from_low)
+            base = first if from_low else 0
+            assert (grid.least, grid.most) == (first - base, second - base) == ends_of(grid)
+            numbers = [first, second, first + 1 if second > first else first]
+            listed = ", ".join(f"({Decimal(n).scaleb(-scale):f}::DECIMAL(18, {scale})::DOUBLE)" for n in numbers)
+            found = duckdb.execute(f"SELECT {grid.to_sql('x', Type.DOUBLE)} FROM (VALUES {listed}) AS t(x)").fetchall()
+            assert [n for n, in found] == [n - base for n in numbers]
 
 
 NAN, INF = math.nan, math.inf

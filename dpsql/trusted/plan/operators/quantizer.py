@@ -11,6 +11,7 @@ from dpsql.types import ANY_NUMBER, Interval, Type
 
 MOST_STEPS = 2**40
 MOST_SIZE, LEAST_STEP = 1e100, 1e-100  # squares of numbers and of steps are floats still
+REACH = Fraction(1, 2) - Fraction(1, 2**10)  # of a step: how far an end may lie beyond the integer that it counts as
 SMALL = 2**50  # whole numbers of which a few can be added up exactly, in floats too
 
 
@@ -19,8 +20,13 @@ class Quantizer(Frozen):
 
     n lies between `least` and `most` for every input. Proof: an input at or beyond an end is replaced by that end's integer.
     In between, (x - origin) * inverse is a product of floats rounded to nearest, and rounding is monotone, so the result lies
-    between the images of the ends; these differ from the integers at the ends by less than one half as long as there are at
-    most 2^40 steps (a relative error of a few 2^-53), so rounding to an integer cannot pass them.
+    between the images of the ends. An image differs from the exact quotient by less than 2^-10, as there are at most 2^40
+    steps (a relative error of a few 2^-53). The exact quotient of `high` is at most `most` + REACH, so its image is less than
+    `most` + 1/2, and rounding to an integer cannot pass `most`; likewise for `low` and `least`.
+
+    An end counts as the integer nearest to it, so a bound that is a multiple of the step counts as itself, though as a float it
+    may lie a little beyond (0.1 is 10.0000000000000006 steps of 1/100). Within 2^-10 of halfway between two integers, it counts as
+    the outer one.
     """
 
     low: float
@@ -42,11 +48,11 @@ class Quantizer(Frozen):
 
     @property
     def least(self) -> int:
-        return 0 if self.from_low else math.floor(Fraction(self.low) / self.step)
+        return 0 if self.from_low else math.floor(Fraction(self.low) / self.step + REACH)
 
     @property
     def most(self) -> int:
-        return math.ceil((Fraction(self.high) - Fraction(self.origin)) / self.step)
+        return math.ceil((Fraction(self.high) - Fraction(self.origin)) / self.step - REACH)
 
     @property
     def largest(self) -> int:
@@ -100,7 +106,7 @@ class Quantizer(Frozen):
         return all(abs((end - float(self.origin)) * inverse - n) < 0.5 for end, n in ends)
 
     def _whole(self, printed: str, reach: Interval) -> str:
-        first, last = math.floor(self.low), math.ceil(self.high)
+        first, last = int(self.origin) + self.least, int(self.origin) + self.most
         if reach.inside(Interval(first, last)):
             return self._shifted(printed)
         if max(reach.largest, abs(first), abs(last)) < SMALL:
