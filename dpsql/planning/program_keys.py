@@ -5,6 +5,7 @@ from __future__ import annotations
 from dpsql.errors import Unsupported
 from dpsql.frozen import replace
 from dpsql.mechanisms.select.undeclared_keys import KeyChoice, choices_for_rows, key_choices
+from dpsql.planning.entity_columns import names_one_entity
 from dpsql.planning.groups import not_listed
 from dpsql.planning.program import Program
 from dpsql.trusted.plan.node import Stability
@@ -28,8 +29,13 @@ def _with_rule(program: Program) -> Program:
                           "them could be in any number of groups", code="no-owner", span=span, subject=name,
                           try_=f"{between}values = [...] for the column in the policy, or OPTIONS (bound = 'frequency', "
                           "max_frequency = 10)")
+    if program.known.owner is not None and names_one_entity(program.view, [key.column for key in program.question.keys]):
+        names = ", ".join(key.name for key in program.question.keys)
+        raise Unsupported(f"each group of {names} has rows of only one entity, and such groups are never shown", code="entity-group",
+                          span=span, subject=name, try_=f"(SELECT {names}, COUNT(*) AS n FROM ... GROUP BY {names}) as a subquery, "
+                          "and AVG(n) or another aggregate over it")
     for key in program.undeclared_keys:
-        if key.column in (program.known.owner, *program.known.owners):
+        if key.column in program.known.owners:
             raise Unsupported(f"each group of {key.name} is one entity, and such groups are never shown", code="entity-group",
                               span=key.span, subject=key.name, try_=f"(SELECT {key.name}, COUNT(*) AS n FROM ... GROUP BY "
                               f"{key.name}) as a subquery, and AVG(n) or another aggregate over it")
