@@ -696,6 +696,14 @@ SELECT UPPER(sex), COUNT(*) FROM people GROUP BY LOWER(sex)
 -- Unsupported group-by: a subquery over groups is not answered
 SELECT clinic IN (SELECT clinic FROM clinics), COUNT(*) FROM visits GROUP BY clinic
 
+-- # values
+
+-- SqlError undeclared-value: 'nort' is not a declared value of this column
+SELECT COUNT(*) FROM households WHERE region = 'nort'
+
+-- SqlError undeclared-value: 'North' is not a declared value of this column
+SELECT COUNT(*) FILTER (WHERE region IN ('east', 'North')) FROM households
+
 -- # types
 
 -- SqlError type: SUM needs numbers, and this is VARCHAR

@@ -110,7 +110,7 @@ CASES = [
     ("SELECT health, COUNT(*) FROM people WHERE health = 'good' GROUP BY health", []),
     ("SELECT health, COUNT(*) FROM people WHERE active AND health IN ('good', 'poor') GROUP BY health", []),
     ("SELECT health, COUNT(*) FROM people WHERE health <> 'good' GROUP BY health", [HEALTH]),
-    ("SELECT COUNT(*) FROM people WHERE health = 'goood'", ["'goood' is not a declared value of health; good is"]),
+    ("SELECT COUNT(*) FROM people WHERE health = 'sick'", ["'sick' is not a declared value of health"]),
     ("SELECT COUNT(*) FILTER (WHERE health IN ('poor', 'bad') AND site = 7) FROM people",
      ["'bad' is not a declared value of health", "7 is not a declared value of site"]),
     ("SELECT upper(health), COUNT(*) FROM people GROUP BY 1", ["rows with undeclared values of upper(health) are not in any group"]),

@@ -1,7 +1,7 @@
 """Which columns of a view name one entity each, so that GROUP BY of them makes a group for every entity.
 
-Such groups are never shown, as no noise could hide who is in them; a statement that asks for them is refused before it is charged.
-Nothing of privacy depends on this: a set of columns that is not found here costs an analyst a statement without groups.
+Such groups are never shown, as no noise could hide who is in them; a statement that asks for them is refused before it is
+charged. Nothing of privacy depends on this: columns that are not found here cost an analyst the price of an empty answer.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from dpsql.trusted.plan.operators.union import UnionAll
 def names_one_entity(view: Node, columns: Iterable[str]) -> bool:
     """Whether all rows that agree on `columns`, none of them NULL, belong to the same entity.
 
-    They do if the columns contain a key of a private table of which each row has one owner, the owner itself, or the foreign key that
-    leads to it; or columns that the statement equates with these.
+    They do if the columns contain a key of a private table of which each row has one owner, the owner itself, or the foreign key
+    that leads to it; or columns that the statement equates with these.
     """
     if any(isinstance(node, UnionAll | SetOperation) for node in bottom_up(view)):
         return False  # what is equal in one part need not be in another
@@ -32,7 +32,7 @@ def names_one_entity(view: Node, columns: Iterable[str]) -> bool:
 
 
 def _never_padded(view: Node) -> Iterator[Scan]:
-    """The tables that are read; without those whose columns may be NULL for want of a partner, as all rows of that kind are a group."""
+    """The tables that are read, without those whose columns are NULL where a row has no partner: such rows are one group."""
     if isinstance(view, Scan):
         yield view
     elif isinstance(view, Join):

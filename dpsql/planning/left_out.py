@@ -8,7 +8,6 @@ owner can see (`dpsql check --rows`). There is one line for each kind.
 from __future__ import annotations
 
 import datetime as dt
-import difflib
 import math
 from collections.abc import Iterator, Sequence
 
@@ -247,7 +246,8 @@ def _all_in(known: Facts, domain: Domain) -> bool:
 
 
 def unlisted(views: Sequence[Node]) -> Iterator[str]:
-    """Notes on constants that are compared with a column but not among its declared values."""
+    """Notes on constants that are compared with a column but not among its declared values. Texts that are like one of these
+    are refused when they are bound."""
     written = ((node, part) for view in views for node in bottom_up(view) for expr in _expressions(node) for part in walk(expr))
     for node, part in written:
         if isinstance(part, Call) and part.function in ("=", "<>", MEMBERSHIP):
@@ -271,9 +271,7 @@ def _not_in_list(comparison: Call, below: Node) -> Iterator[str]:
             continue
         for constant in constants:
             if constant.value not in listed.values:
-                texts = map(str, listed.values) if constant.type is Type.VARCHAR else ()
-                near = difflib.get_close_matches(str(constant.value), texts, n=1)
-                yield f"{show(constant, {})} is not a declared value of {below.names[column]}{f'; {near[0]} is' if near else ''}"
+                yield f"{show(constant, {})} is not a declared value of {below.names[column]}"
 
 
 class _Origins:

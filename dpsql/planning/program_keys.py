@@ -31,9 +31,10 @@ def _with_rule(program: Program) -> Program:
                           "max_frequency = 10)")
     if program.known.owner is not None and names_one_entity(program.view, [key.column for key in program.question.keys]):
         names = ", ".join(key.name for key in program.question.keys)
-        raise Unsupported(f"each group of {names} has rows of only one entity, and such groups are never shown", code="entity-group",
-                          span=span, subject=name, try_=f"(SELECT {names}, COUNT(*) AS n FROM ... GROUP BY {names}) as a subquery, "
-                          "and AVG(n) or another aggregate over it")
+        raise Unsupported(f"each group of {names} has rows of only one entity, and such groups are never shown",
+                          code="entity-group", span=span, subject=name,
+                          try_=f"(SELECT {names}, COUNT(*) AS n FROM ... GROUP BY {names}) as a subquery, and AVG(n) or another "
+                          "aggregate over it")
     for key in program.undeclared_keys:
         if key.column in program.known.owners:
             raise Unsupported(f"each group of {key.name} is one entity, and such groups are never shown", code="entity-group",

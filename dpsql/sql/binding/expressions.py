@@ -11,6 +11,7 @@ from dpsql.errors import DataError, SqlError, Unsupported
 from dpsql.frozen import replace
 from dpsql.sql.binding import typing
 from dpsql.sql.binding.casts import cast, sql_type
+from dpsql.sql.binding.misspelt_values import check_spelling
 from dpsql.sql.binding.typing import Env
 from dpsql.sql.text.border import parameter_of
 from dpsql.sql.text.literals import ParameterValue, constant, whole_number
@@ -118,6 +119,8 @@ class Binder(abc.ABC):
         return self._apply(name, [self.bind(node) for node in nodes], span)
 
     def _apply(self, name: str, args: list[Expr], span: Span | None) -> Expr:
+        if name in ("=", "<>"):
+            check_spelling(args, self.env)
         return typing.call(name, args, self.env, span)
 
     def all_of(self, name: str, parts: Sequence[Expr]) -> Expr:
@@ -240,6 +243,7 @@ class Binder(abc.ABC):
             if not isinstance(value, Literal):
                 raise Unsupported("IN takes a list of constants, or a subquery", code="in-list", span=value.span or span,
                                   try_="x = a OR x = b")
+        check_spelling([subject, *values], self.env)
         return typing.membership(subject, values, self.env, span) if values else Literal(
             value=False, type=Type.BOOLEAN, span=span)
 

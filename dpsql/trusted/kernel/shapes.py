@@ -352,7 +352,7 @@ def components(part: Summand) -> int:
 
 
 def ends_of(grid: Quantizer) -> tuple[int, int]:
-    """The least and the greatest integer on a grid: the nearest to its ends, or within 2^-10 of halfway between two the outer one."""
+    """The least and the greatest integer on a grid: those nearest to its ends; within 2^-10 of halfway, the outer ones."""
     require(type(grid) in PARTS and all(type(end) in (int, float) and math.isfinite(end) for end in (grid.low, grid.high)))
     require(type(grid.step) is Fraction and grid.step > 0 and grid.low <= grid.high and is_flag(grid.from_low))
     low, high, origin = Fraction(grid.low), Fraction(grid.high), Fraction(grid.low if grid.from_low else 0)

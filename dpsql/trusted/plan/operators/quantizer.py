@@ -25,8 +25,8 @@ class Quantizer(Frozen):
     `most` + 1/2, and rounding to an integer cannot pass `most`; likewise for `low` and `least`.
 
     An end counts as the integer nearest to it, so a bound that is a multiple of the step counts as itself, though as a float it
-    may lie a little beyond (0.1 is 10.0000000000000006 steps of 1/100). Within 2^-10 of halfway between two integers, it counts as
-    the outer one.
+    may lie a little beyond (0.1 is 10.0000000000000006 steps of 1/100). Within 2^-10 of halfway between two integers, it counts
+    as the outer one.
     """
 
     low: float
