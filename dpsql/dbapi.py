@@ -256,7 +256,7 @@ class Connection:
         price, opened = self._opened
         terms = ConnectionTerms(epsilon=epsilon, delta=delta, rho=rho, confidence=opened if confidence is None else confidence)
         with self._used() as session:
-            self._session = replace(session, price=price if terms.price is None else terms.price,
+            self._session = replace(session, price=price if terms.price is None else terms.price_under(session.budget),
                                     confidence=terms.exact_confidence)
 
     def interrupt(self) -> None:

@@ -179,6 +179,17 @@ class Estimate(Frozen):
         found = replace(self, below=self.below + below, above=self.above + above)
         return found if self.drawn is None else replace(found, drawn=partial(_further, self.drawn, below, above))
 
+    def shown_as(self, values: Numbers) -> Estimate:
+        """Other values for the same noisy numbers, such as those of a table that was fitted to them. The interval stays that of
+        the numbers, which covers the truth however the values were chosen, and is stretched to a value outside of it."""
+        def ends(confidence: float) -> Ends:
+            low, high = self.ends(confidence)
+            return np.minimum(low, values), np.maximum(high, values)
+
+        off = values - self.values
+        return replace(self, values=values, drawn=ends,
+                       below=self.below + np.maximum(off, 0), above=self.above + np.maximum(-off, 0))
+
     def open_at(self, low: float, high: float) -> Estimate:
         """The same values for numbers clamped to [low, high]: an interval that reaches one of these ends is open there."""
         def ends(confidence: float) -> Ends:

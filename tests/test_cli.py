@@ -207,7 +207,7 @@ def test_long_notes_are_shown_in_full_when_asked_for(study: Path, capsys: pytest
     told = ["query", "--budget", "study", "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (consistency = 'nnls') site, COUNT(*) FROM people GROUP BY CUBE (site)"]
     for option, hinted in (((), True), (("--notes",), False)):
         code, out, _ = run(capsys, *told, *option)
-        assert code == 0 and ("(--notes shows shortened notes in full)" in out) == hinted == ("errors are only a guide" not in " ".join(out.split()))
+        assert code == 0 and ("(--notes shows shortened notes in full)" in out) == hinted == ("intervals are those of the measured numbers" not in " ".join(out.split()))
 
 
 def test_a_budget_runs_out_and_stays_spent(study: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,8 +10,8 @@ import pytest
 
 import dpsql
 from dpsql import cli
-from dpsql.catalog.policy import read_policy
-from dpsql.engine.opening import open_reader
+from dpsql.catalog.policy import parse_policy, read_policy
+from dpsql.engine.opening import ConnectionTerms, open_reader
 from dpsql.errors import DatabaseError, IntegrityError, OperationalError, PolicyError
 from dpsql.trusted.kernel.ledger import Ledger
 
@@ -256,3 +256,15 @@ def test_a_database_that_is_named_stands_for_files_that_are_not_there(tmp_path: 
     Ledger.create(tmp_path / "dpsql.ledger").close()
     with dpsql.connect(tmp_path / "other.duckdb", policy=tmp_path / "dpsql.toml", analyst="ada", epsilon=0.1) as connection:
         assert connection.execute("SELECT COUNT(*) FROM people").fetchall()
+
+
+@pytest.mark.parametrize(("usual", "given", "price"), [
+    ("epsilon = 0.5, delta = 1e-8", {"epsilon": 0.1}, "ε = 0.1, δ = 1e-08"),
+    ("epsilon = 0.5, delta = 1e-8", {"epsilon": 0.1, "delta": 0}, "ε = 0.1"),
+    ("epsilon = 0.5, delta = 1e-8", {"epsilon": 0.1, "delta": 1e-9}, "ε = 0.1, δ = 1e-09"),
+    ("epsilon = 0.5, delta = 1e-8", {}, "ε = 0.5, δ = 1e-08"), ("epsilon = 0.5", {"epsilon": 0.1}, "ε = 0.1"),
+    ("rho = 0.01, delta = 1e-8", {"epsilon": 0.1}, "ε = 0.1"), ("epsilon = 0.5, delta = 1e-8", {"rho": 0.1}, "ρ = 0.1")])
+def test_an_epsilon_alone_takes_the_delta_of_a_statement(usual: str, given: dict[str, object], price: str) -> None:
+    total = "rho = 9\ndelta = 1e-6" if "rho" in usual else "epsilon = 9\ndelta = 1e-6"
+    policy = parse_policy(FILES.replace("epsilon = 1\n", f"{total}\nper_statement = {{ {usual} }}\n"))
+    assert str(ConnectionTerms(**given).price_under(policy.budgets["main"])) == price

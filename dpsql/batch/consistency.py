@@ -2,7 +2,8 @@
 
 This is post-processing of released numbers, by the room `microdata`: it costs no privacy, and no failure of it depends on more
 than them. What is fitted are the answers, each in units of its standard error, and not the strategy's measurements: so what is
-asked is what the table is near to. Methods without negative cells are biased, and the stated errors are then a guide.
+asked is what the table is near to. Methods without negative cells are biased, by an amount that nobody knows: their errors and
+intervals are those of the measured numbers, which hold whatever is fitted to them.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from dpsql.workload.factors import Array
 
 TOTAL = "total"  # the group of the public number of rows
 LEAST_VARIANCE = 1e-12  # of noise so small that its variance is 0 in floats
-BIASED = "no number is negative, so small numbers are too large on average, and the errors are only a guide"
+BIASED = "no number is negative, so small numbers are too large on average; intervals are those of the measured numbers"
 
 
 class Consistency(Frozen):
@@ -95,9 +96,10 @@ def made_consistent(group: Group, plan: GroupPlan, price: Cost, told: Told, way:
         return replace(told, notes=(*told.notes, f"{way.method} found no table, so the measured numbers are shown unchanged"))
     answers = found.answers[noisy.slices[TOTAL].stop:] if TOTAL in noisy.slices else found.answers
     kept = ("no table of whole numbers is close to all numbers; only its total is",) if found.kept == TOTAL else ()
-    guide = "" if way.method == "ols" else f"; {BIASED}"
-    return replace(told, values=answers * group.unit, kind="approximate", mixed=None,
-                   notes=(*told.notes, f"{way}{guide}", *kept, *lines))
+    notes = (*told.notes, f"{way}{'' if way.method == 'ols' else f'; {BIASED}'}", *kept, *lines)
+    if way.method == "ols":  # whose errors are at most those of the measured numbers
+        return replace(told, values=answers * group.unit, kind="approximate", mixed=None, notes=notes)
+    return replace(told, shown=answers * group.unit, notes=notes)
 
 
 def expected_effect(group: Group, plan: GroupPlan, price: Cost, way: Consistency) -> tuple[str, ...]:

@@ -54,7 +54,8 @@ class Place(Frozen):
         statement."""
         error = NoiseTerm(kind=told.kind, scale=1.0, together=self.group)
         deviations = np.sqrt(np.maximum(self._in_cells(told.variances), 0))
-        return Estimate(values=self._in_cells(told.values), slopes={(at, self.group): (error, deviations)})
+        found = Estimate(values=self._in_cells(told.values), slopes={(at, self.group): (error, deviations)})
+        return found if told.shown is None else found.shown_as(self._in_cells(told.shown))
 
     def _in_cells(self, numbers: Array) -> Array:
         return np.where(self.queries >= 0, numbers[self.queries], np.where(self.queries == -1, 0.0, np.nan))

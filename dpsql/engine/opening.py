@@ -72,6 +72,15 @@ class ConnectionTerms(Frozen):
     def price(self) -> Price | None:
         return price(epsilon=self.epsilon, delta=self.delta, rho=self.rho)
 
+    def price_under(self, budget: Budget) -> Price | None:
+        """The price of statements that name none: the one given here, or the budget's. An epsilon without a delta is joined by
+        the delta that the budget spends on a statement, as some statements need one; delta = 0 says that there is none."""
+        given, usual = self.price, budget.per_statement
+        if given is None or usual is None:
+            return given or usual
+        alone = given.epsilon is not None and usual.epsilon is not None and self.delta is None
+        return replace(given, delta=usual.delta) if alone else given
+
     @property
     def exact_confidence(self) -> Fraction:
         return exact(self.confidence, "confidence", least=Fraction(1, 2), most=1 - Fraction(1, 10**9))
@@ -132,9 +141,10 @@ def open_session(database: str | Path | None, policy: str | Path | None, ledger:
     """Open the policy, the database and the ledger. `make_store` is called if the data are large and no store of them is in
     force, unless the policy forbids it; if it returns that there may be one now, the data are opened again. Without `places`, the
     session's notes do not say where files are. Raises PolicyError, OptionError, OperationalError or LedgerError."""
-    first, confidence = terms.price, terms.exact_confidence
+    confidence = terms.exact_confidence
     declared = read_policy(find_policy(database, policy))
     budget = choose_budget(declared, terms.budget)
+    price_of_statements = terms.price_under(budget)
     analyst = analyst_of(terms.analyst, budget)
     book = ReportingLedger(*find_ledger(declared, ledger))
     check_promise(declared, budget, book)
@@ -154,7 +164,7 @@ def open_session(database: str | Path | None, policy: str | Path | None, ledger:
     return Session(catalog=catalog, budget=budget, analyst=analyst, ledger=book,
                    kernel=Kernel(reader, book, incidents=budget.incidents, late=budget.late, solvers=USUAL,
                                  answers=FactsBesideLedger(book)),
-                   scratch=DuckScratch(), price=first if first is not None else budget.per_statement, confidence=confidence,
+                   scratch=DuckScratch(), price=price_of_statements, confidence=confidence,
                    policy=declared.digest, uploads=_uploads_of(declared, database, book, there), notes=(*promised, *notes))
 
 

@@ -66,6 +66,20 @@ def test_what_noise_makes_negative_is_raised(noisy: Connection) -> None:
     assert min(row[2] for row in cursor.fetchall()) >= 0 and any("no number is negative" in note for note in cursor.notes)
 
 
+@pytest.mark.parametrize("method", [method for method in METHODS if method != "ols"])
+def test_intervals_are_those_of_the_measured_numbers(method: str, noisy: Connection) -> None:
+    """What is fitted without negative numbers is too large where cells are small, and so are totals of them; intervals hold."""
+    truth = {row[:2]: row[2] for row in noisy.execute(CUBE.replace("0.02", "100").format("consistency = 'none'")).fetchall()}
+    inside = []
+    for _ in range(12):
+        cursor = noisy.execute(CUBE.format(f"consistency = '{method}', strategy = 'independent'"))
+        for row, ends in zip(cursor.fetchall(), cursor.intervals, strict=True):
+            low, high = ends[2]
+            assert low <= row[2] <= high
+            inside.append(low <= truth[row[:2]] <= high)
+    assert np.mean(inside) >= 0.9
+
+
 def test_a_public_total_is_kept(noisy: Connection) -> None:
     """It is the number of rows that some number counts: of visits in all years, with those that no group shows."""
     for method in METHODS:
