@@ -256,6 +256,7 @@ SELECT clinic, COUNT(*) FROM visits GROUP BY clinic ORDER BY COUNT(*) DESC LIMIT
 SELECT clinic, COUNT(*) FROM visits GROUP BY clinic ORDER BY clinic LIMIT 3 OFFSET 1;
 SELECT clinic, COUNT(*) FROM visits GROUP BY clinic OFFSET 2;
 SELECT clinic, COUNT(*) FROM visits GROUP BY clinic LIMIT ALL;
+SELECT clinic, COUNT(*) FROM visits GROUP BY clinic ORDER BY 2 DESC FETCH FIRST 3 ROWS ONLY;
 SELECT clinic, COUNT(*) FROM visits GROUP BY clinic LIMIT 0;
 
 -- # from: tables, subqueries, CTEs

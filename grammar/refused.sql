@@ -518,8 +518,8 @@ SELECT COUNT(*) FROM people LIMIT 2.5
 -- SqlError limit: LIMIT takes a number of rows
 SELECT COUNT(*) FROM people LIMIT 'x'
 
--- Unsupported not-accepted: FETCH is not answered
-SELECT COUNT(*) FROM people FETCH FIRST 3 ROWS ONLY
+-- Unsupported not-accepted: FETCH takes a number of rows, without ties
+SELECT COUNT(*) FROM people FETCH FIRST 3 ROWS WITH TIES
 
 -- Unsupported not-accepted: PIVOT is not answered
 SELECT COUNT(*) FROM (PIVOT visits ON year USING SUM(cost)) AS t

@@ -21,7 +21,7 @@ from dpsql.sql.text.spelling import for_a_text, mistyped
 from dpsql.sql.text.syntax import NAMED, PARTS, SIMPLE, WINDOWED, WORDS
 from dpsql.sql.text.trees import is_aggregate, operands
 from dpsql.trusted.plan.expr.functions import LONGEST_DAYS, UNITS
-from dpsql.trusted.plan.expr.nodes import Expr, Literal
+from dpsql.trusted.plan.expr.nodes import Call, Expr, Literal, walk
 from dpsql.types import INT64, Span, Type
 
 MOST_NESTING = 100
@@ -240,12 +240,14 @@ class Binder(abc.ABC):
         listed = node.args.get("unnest")
         values = [self.bind(value) for value in node.expressions] if listed is None else self._listed_in(listed)
         for value in values:
-            if not isinstance(value, Literal):
+            if not all(isinstance(part, Literal | Call) for part in walk(value)):
                 raise Unsupported("IN takes a list of constants, or a subquery", code="in-list", span=value.span or span,
                                   try_="x = a OR x = b")
-        check_spelling([subject, *values], self.env)
-        return typing.membership(subject, values, self.env, span) if values else Literal(
-            value=False, type=Type.BOOLEAN, span=span)
+        written = [value for value in values if isinstance(value, Literal)]
+        check_spelling([subject, *written], self.env)
+        listed_in = [typing.membership(subject, written, self.env, span)] if written else []
+        computed = [self._apply("=", [subject, value], span) for value in values if not isinstance(value, Literal)]
+        return self.all_of("or", [*listed_in, *computed]) if values else Literal(value=False, type=Type.BOOLEAN, span=span)
 
     def _listed_in(self, node: exp.Expr) -> list[Expr]:
         """The values of a parameter that is a list, without NULL, which is like nothing there."""

@@ -9,6 +9,7 @@
     quantile_cont(x, [0.1, 0.9]) AS q   quantile_cont(x, 0.1) AS "q[1]", quantile_cont(x, 0.9) AS "q[2]", with an interval each
     date_add(x, INTERVAL 1 DAY)  x + INTERVAL 1 DAY
     TO_DATE('2020-01-02', 'YYYY-MM-DD')   DATE '2020-01-02', and TO_TIMESTAMP a TIMESTAMP, of constants in the forms of `_FORMS`
+    FETCH FIRST 3 ROWS ONLY      LIMIT 3
     AS MATERIALIZED              nothing: how an engine works is not a part of the question
 
 Anything that has none of these forms stays unchanged, and is refused by the border or the binder.
@@ -242,6 +243,13 @@ def _time_read(node: exp.Expr) -> exp.Expr | None:
     return exp.Cast(this=placed(exp.Literal.string(shown), span_of(node)), to=exp.DataType.build(kind, dialect="duckdb"))
 
 
+def _fetched(node: exp.Expr) -> exp.Expr | None:
+    options = node.args.get("limit_options")
+    if options is not None and (options.args.get("percent") or options.args.get("with_ties")):
+        return None
+    return exp.Limit(expression=node.args.get("count") or placed(exp.Literal.number(1), span_of(node)))
+
+
 def _materialized(node: exp.Expr) -> None:
     node.set("materialized", None)
 
@@ -249,6 +257,6 @@ def _materialized(node: exp.Expr) -> None:
 _RULES: dict[type[exp.Expr], Callable[[exp.Expr], exp.Expr | None]] = {
     exp.In: _tuples_listed, exp.EQ: _equality, exp.NEQ: _inequality, exp.LogicalOr: _of_truth, exp.LogicalAnd: _of_truth,
     exp.Select: _first_of_each, exp.SimilarTo: _similar, exp.CTE: _materialized,
-    exp.DateAdd: _added, exp.Array: _one_by_one, exp.UnixToTime: _time_read, exp.Anonymous: _time_read,
+    exp.DateAdd: _added, exp.Array: _one_by_one, exp.UnixToTime: _time_read, exp.Anonymous: _time_read, exp.Fetch: _fetched,
 }
 WRITTEN_WITH = (_RULES.keys() - {exp.Select}) | {exp.Distinct}  # a tree without any of these holds nothing to rewrite
