@@ -17,6 +17,7 @@ ALIKE = [
     ("SELECT COUNT(*) FROM people WHERE age IN (CAST(30 AS BIGINT), 1 + 1, 40)", "SELECT COUNT(*) FROM people WHERE age IN (30, 2, 40)"),
     ("SELECT COUNT(*) FROM people WHERE age NOT IN (CAST(30 AS BIGINT), 20 + 20)", "SELECT COUNT(*) FROM people WHERE age NOT IN (30, 40)"),
     ("SELECT COUNT(*) FROM people WHERE age IN ($1::BIGINT, $2::INTEGER)", "SELECT COUNT(*) FROM people WHERE age IN ($1, $2)"),
+    ("SELECT COUNT(*) FROM people WHERE nickname LIKE 'a' || '%'", "SELECT COUNT(*) FROM people WHERE nickname LIKE 'a%'"),
     ("SELECT sex, COUNT(*) FROM people GROUP BY sex ORDER BY 2 DESC FETCH FIRST 1 ROWS ONLY",
      "SELECT sex, COUNT(*) FROM people GROUP BY sex ORDER BY 2 DESC LIMIT 1"),
     ("SELECT sex, COUNT(*) FROM people GROUP BY sex ORDER BY 1 OFFSET 1 ROWS FETCH NEXT ROW ONLY",

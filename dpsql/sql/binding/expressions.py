@@ -25,6 +25,7 @@ from dpsql.trusted.plan.expr.nodes import Call, Expr, Literal, walk
 from dpsql.types import INT64, Span, Type
 
 MOST_NESTING = 100
+MOST_JOINED = 1000  # letters of a constant that is joined of two
 MOST_MOVED = 61  # most places of a shift, so that 2^n stays far within 64 bits
 
 CURLY = "\u201c\u201d\u2018\u2019\u00ab\u00bb"  # quotation marks of word processors
@@ -384,7 +385,13 @@ class Binder(abc.ABC):
         return args[0] if len(args) == 1 else self._apply(name, args, span)
 
     def _double_pipe(self, node: exp.Expr, span: Span | None) -> Expr:
-        return self._call("||", [node.this, node.expression], span)
+        """a || b; short constants are joined at once, so that $1 || '%' is a pattern as '...%' is."""
+        first, second = self.bind(node.this), self.bind(node.expression)
+        if isinstance(first, Literal) and isinstance(second, Literal):
+            left, right = first.value, second.value
+            if isinstance(left, str) and isinstance(right, str) and len(left) + len(right) <= MOST_JOINED:
+                return Literal(value=left + right, type=Type.VARCHAR, span=span)
+        return self._apply("||", [first, second], span)
 
     def _concat(self, node: exp.Expr, span: Span | None) -> Expr:
         """concat(a, b, ...) leaves NULL out, where a || b is NULL."""
