@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from dpsql.mechanisms.mechanism import Linear, Occurrences, Shared
 from dpsql.planning.contribution_bound import MANY_ROWS, BoundedQuestion
+from dpsql.planning.declared_groups import in_declared_groups, may_be_tested
 from dpsql.planning.groups import cells_declared
 from dpsql.planning.part_kind import LimitedRows, PartKind, Reach, linear_task
 from dpsql.planning.sum_parts import sample_sum
@@ -20,10 +21,12 @@ from dpsql.trusted.plan.operators.distinct import Distinct
 from dpsql.trusted.plan.operators.filter import Filter
 from dpsql.trusted.plan.operators.project import Project
 from dpsql.trusted.plan.operators.summands import Count
+from dpsql.trusted.plan.operators.truncate import Truncate
 from dpsql.types import Type
 
 FEW_VALUES, MOST_VALUES, VALUES_OF_A_ROW = 64, 256, 16  # values tested one by one: in any case, at most, per row of an entity
 MOST_LISTED = 2**14  # such values in all declared groups together
+MOST_COUNTED_IN = 16  # groups in which entities are counted without a limit on their rows
 MOST_VOUCHED = 4  # groups up to which entities vouch for values: all rows of an entity may be in each of them
 
 
@@ -62,7 +65,7 @@ class DistinctsKind(PartKind[Distincts]):
         return "distinct entities" if part.entities else "distinct values of all entities"
 
     def counts_once(self, part: Distincts, asked: BoundedQuestion) -> bool:
-        return (part.entities and not asked.question.keys) or are_listed(part, asked)
+        return (part.entities and _few_groups(asked)) or are_listed(part, asked)
 
     def counts_entities(self, part: Distincts) -> bool:
         return part.entities
@@ -102,8 +105,26 @@ def _is_additive(asked: BoundedQuestion) -> bool:
     return bool({"laplace", "gaussian"} & set(asked.options.mechanisms))
 
 
+def _few_groups(asked: BoundedQuestion) -> bool:
+    """Whether an entity that is in every group moves few of their numbers of entities, so that none of its rows needs a limit."""
+    return not asked.keys or (may_be_tested(asked.question) and cells_declared(asked.question) <= MOST_COUNTED_IN)
+
+
 def _number_of_values(at: int, part: Distincts, asked: BoundedQuestion, view: Node, public: PublicFacts) -> Linear:
-    return linear_task(at, distinct_values(view, part, asked.keys), asked.keys, Count(column=part.column), public)
+    values = distinct_values(view, part, asked.keys)
+    if part.entities and asked.keys and may_be_tested(asked.question):
+        values = _in_each_group_once(values, asked, stability(view, public).rows)
+    return linear_task(at, values, asked.keys, Count(column=part.column), public)
+
+
+def _in_each_group_once(entities: Node, asked: BoundedQuestion, rows: int | None) -> Node:
+    """The entities of each group, where an entity has no more rows than there are groups. That is so of the declared ones; the
+    limit drops no row, and is there for the kernel to see it."""
+    groups = cells_declared(asked.question)
+    if rows is not None and rows <= groups:
+        return entities
+    inside = Filter(input=entities, condition=in_declared_groups(entities, asked.question.keys))
+    return Truncate(input=inside, rows=groups, owner=asked.owner, order=asked.keys)
 
 
 def distinct_values(view: Node, part: Distincts, keys: Sequence[str]) -> Node:
