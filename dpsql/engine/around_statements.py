@@ -140,7 +140,7 @@ class AroundStatement(Charged[Answer]):
                                           released[name].singles)
             notes += [*released[name].notes, *told_withheld(questions[name], withheld, len(released[name].cells))]
         return composed(self.around, rows, session.kernel, confidence=float(program.options.confidence),
-                        price=str(program.options.price), notes=tuple(dict.fromkeys((*notes, *left))),
+                        price=str(program.price_charged), notes=tuple(dict.fromkeys((*notes, *left))),
                         seed=int(self.identity[:16], 16))
 
 

@@ -113,7 +113,7 @@ class SetBySet(Charged[Answer]):
         notes = dict.fromkeys(note for name in names for note in found[name].notes)
         released = Released(cells=tuple(cells), aggregates=aggregates, notes=(*notes, *left),
                             singles=found[names[-1]].singles)
-        return compose_answer(question, program.options, released, session, price=program.options.price)
+        return compose_answer(question, program.options, released, session, price=program.price_charged)
 
 
 def _placed(question: Question, kept: tuple[int, ...], released: Released) -> Generator[tuple[Any, ...], None, None]:

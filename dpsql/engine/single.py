@@ -119,4 +119,4 @@ def program_steps(program: Program, session: Session) -> Generator[Request, Any,
 def _steps(program: Program, session: Session, notes: tuple[str, ...]) -> Generator[Request, Any, Answer]:
     released = yield from script(program, session.kernel, session.scratch)
     released = replace(released, notes=(*released.notes, *notes)) if notes else released
-    return compose_answer(program.question, program.options, released, session, price=program.options.price)
+    return compose_answer(program.question, program.options, released, session, price=program.price_charged)

@@ -153,7 +153,7 @@ def explained(program: Program, public: PublicFacts, *, entity: str, left: Seque
         below, public, entity=entity, left=())) for scalar, below in program.first)
     if program.known.public:
         return replace(explained_public(program.question, program.view, public, entity=entity), first=first, left=tuple(left),
-                       cost=str(program.options.price))
+                       cost=str(program.price_charged))
     known = stabilities(program.view, public)
     choices = expected(program, public)
     return Explanation(
@@ -162,7 +162,7 @@ def explained(program: Program, public: PublicFacts, *, entity: str, left: Seque
         rewrites=tuple(_rewrites(program, entity, public)), stages=tuple(_stages(program)),
         measurements=tuple(_measurements(program, choices)),
         expected=tuple(_expected(program, choices)), groups=_groups(program), left=tuple(left),
-        cost="nothing: only declared groups are shown" if program.idle and not first else str(program.options.price))
+        cost="nothing: only declared groups are shown" if program.idle and not first else str(program.price_charged))
 
 
 def explained_public(question: Question, view: Node, public: PublicFacts, *, entity: str) -> Explanation:

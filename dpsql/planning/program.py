@@ -166,6 +166,13 @@ class Program(BoundedQuestion):
         uses_delta = hidden or "smooth_sensitivity" in self.options.mechanisms
         return replace(self.whole, delta=self.whole.delta if uses_delta else Fraction(0))
 
+    @property
+    def price_charged(self) -> Price | None:
+        """The price without a delta that nothing uses. Where an (epsilon, delta) is spent as rho, its delta is a part of what is
+        promised and stays."""
+        price = self.options.price
+        return price if price is None or self.cost.epsilon is None else replace(price, delta=self.cost.delta)
+
 
 def questions(program: Program) -> tuple[Program, ...]:
     """A program, then the programs of its scalar subqueries."""
