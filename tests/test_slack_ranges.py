@@ -26,8 +26,8 @@ after = { bounds = [0, 10000], nullable = false }
 ward = { values = ["a", "b"], nullable = false }
 """, price="rho = 1000")
 WIDE = ["AVG(went - came)", "SUM(after - before)", "AVG(date_diff('day', came, went))", "AVG(2 * (after - before) + 1)",
-        "SUM(CAST(went - came AS DOUBLE) / 7)", "AVG(went - came), SUM(after - before)"]
-NARROW = ["AVG(after)", "AVG(after - 100)", "SUM(after + before)", "AVG(LEAST(GREATEST(went - came, 0), 60))", "AVG(after - after)",
+        "SUM(CAST(went - came AS DOUBLE) / 7)", "AVG(went - came), SUM(after - before)", "SUM(LENGTH(ward))", "AVG(LENGTH(ward) + 1)"]
+NARROW = ["AVG(after)", "AVG(after - 100)", "SUM(after + before)", "AVG(LEAST(GREATEST(went - came, 0), 60))", "AVG(after - after)", "SUM(LEAST(LENGTH(ward), 9))",
           "AVG(went - came), COUNT(*)", "MEDIAN(went - came)"]
 
 

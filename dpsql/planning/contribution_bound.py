@@ -15,7 +15,7 @@ from dpsql.mechanisms.named_bounds import BOUNDS, BY_NAME, Bound
 from dpsql.planning.declared_rows import declared_rows
 from dpsql.planning.groups import not_listed
 from dpsql.planning.options import Options
-from dpsql.planning.slack_ranges import is_difference
+from dpsql.planning.slack_ranges import is_slack
 from dpsql.questions.all_aggregates import Kind
 from dpsql.questions.question import AggregateCall, Question
 from dpsql.questions.rules.modes import candidates
@@ -150,7 +150,7 @@ def _is_slack(question: Question, options: Options, known: Stability, searched: 
     """Whether the statement asks only for totals, of columns whose declared range is likely far wider than their values."""
     return known.owner is not None and options.max_rows is None and not searched and not _of_one(question, known) and (
         all(key.domain is not None for key in question.keys)) and bool(question.aggregates) and all(
-        _adds_values(call) and is_difference(question.view, call.columns[0]) for call in question.aggregates)
+        _adds_values(call) and is_slack(question.view, call.columns[0]) for call in question.aggregates)
 
 
 def _adds_values(call: AggregateCall) -> bool:

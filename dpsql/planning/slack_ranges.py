@@ -3,7 +3,7 @@
 The range of a difference of two columns is that of all pairs of their values. If both have a wide declared range, but are close
 to each other in each row (the days of admission and discharge, two readings of one meter), hardly any difference is near an end
 of its range. Then scaling totals down to a learned limit reduces the error by the ratio of the two widths, although nobody knows
-what the limit cuts off.
+what the limit cuts off. The same holds for the length of a text, on which a policy sets no limit.
 """
 
 from __future__ import annotations
@@ -17,26 +17,28 @@ from dpsql.trusted.plan.operators.truncate import Truncate
 DIFFERENCES = ("-", "days_between")
 
 
-def is_difference(view: Node, column: str) -> bool:
-    """Whether a column of a view is a difference of two others, or a multiple of such a difference."""
+def is_slack(view: Node, column: str) -> bool:
+    """Whether a column of a view is a difference of two others or the length of a text, or a multiple of one."""
     node = view
     while isinstance(node, Project | Filter | Truncate):
         if isinstance(node, Project):
             expr = next(expr for name, _, expr in node.columns if name == column)
             if not isinstance(expr, Ref):
-                return _subtracts(expr)
+                return _is_wide(expr)
             column = expr.column
         node = node.input
     return False
 
 
-def _subtracts(expr: Expr) -> bool:
+def _is_wide(expr: Expr) -> bool:
     if isinstance(expr, Cast):
-        return _subtracts(expr.input)
+        return _is_wide(expr.input)
     if not isinstance(expr, Call):
         return False
+    if expr.function == "length":
+        return bool(columns(expr))
     moving = [arg for arg in expr.args if columns(arg)]
     if len(moving) == 1:
-        return expr.function in ("+", "-", "*", "/", "negate") and _subtracts(moving[0])
+        return expr.function in ("+", "-", "*", "/", "negate") and _is_wide(moving[0])
     differs = expr.function in DIFFERENCES or expr.function.startswith(("date_diff_", "date_sub_"))
     return differs and len(moving) == 2 and not columns(moving[0]) & columns(moving[1])
