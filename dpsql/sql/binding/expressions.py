@@ -21,7 +21,7 @@ from dpsql.sql.text.spelling import for_a_text, mistyped
 from dpsql.sql.text.syntax import NAMED, PARTS, SIMPLE, WINDOWED, WORDS
 from dpsql.sql.text.trees import is_aggregate, operands
 from dpsql.trusted.plan.expr.functions import LONGEST_DAYS, UNITS
-from dpsql.trusted.plan.expr.nodes import Call, Expr, Literal, walk
+from dpsql.trusted.plan.expr.nodes import Call, Cast, Expr, Literal, walk
 from dpsql.types import INT64, Span, Type
 
 MOST_NESTING = 100
@@ -241,7 +241,7 @@ class Binder(abc.ABC):
         listed = node.args.get("unnest")
         values = [self.bind(value) for value in node.expressions] if listed is None else self._listed_in(listed)
         for value in values:
-            if not all(isinstance(part, Literal | Call) for part in walk(value)):
+            if not all(isinstance(part, Literal | Call | Cast) for part in walk(value)):
                 raise Unsupported("IN takes a list of constants, or a subquery", code="in-list", span=value.span or span,
                                   try_="x = a OR x = b")
         written = [value for value in values if isinstance(value, Literal)]

@@ -10,6 +10,7 @@
     date_add(x, INTERVAL 1 DAY)  x + INTERVAL 1 DAY
     TO_DATE('2020-01-02', 'YYYY-MM-DD')   DATE '2020-01-02', and TO_TIMESTAMP a TIMESTAMP, of constants in the forms of `_FORMS`
     FETCH FIRST 3 ROWS ONLY      LIMIT 3
+    WITH m AS (SELECT AVG(x) AS p FROM t) ... (SELECT p FROM m)   (SELECT AVG(x) FROM t), see `one_row_queries`
     AS MATERIALIZED              nothing: how an engine works is not a part of the question
 
 Anything that has none of these forms stays unchanged, and is refused by the border or the binder.
@@ -24,6 +25,7 @@ from sqlglot import exp
 
 from dpsql.sql.text.border import parameter_of
 from dpsql.sql.text.literals import whole_number
+from dpsql.sql.text.one_row_queries import put_values_in_place
 from dpsql.sql.text.places import placed, span_of
 
 WRITTEN = "written"  # in `meta`: the aggregate that stood where another one does
@@ -31,6 +33,7 @@ WRITTEN = "written"  # in `meta`: the aggregate that stood where another one doe
 
 def rewrite_equivalents(tree: exp.Expr) -> None:
     """Rewrite a tree from the inside out; its nodes have their positions."""
+    put_values_in_place(tree)
     for node in reversed(list(tree.walk(bfs=True))):
         rule = _RULES.get(type(node))
         made = rule(node) if rule is not None else None
