@@ -32,6 +32,7 @@ from dpsql.trusted.plan.operators.project import Project
 from dpsql.trusted.plan.operators.scan import Scan
 from dpsql.trusted.plan.operators.truncate import Truncate
 from dpsql.trusted.plan.operators.truncate_keys import TruncateKeys
+from dpsql.trusted.plan.operators.window import Window
 from dpsql.types import ANY_NUMBER, Interval, Type
 
 
@@ -39,10 +40,10 @@ def left_out(program: Program, catalog: Catalog, public: PublicFacts) -> tuple[s
     """The notes on a program and its scalar subqueries, which come first. Notes on learned limits follow when these are known."""
     asked = [one for one in (*(below for _, below in program.first), program) if not one.known.public and not one.idle]
     kept = [note for one in asked for note in rows_kept(one.view, catalog.entity.name, _learned(one, public))]
-    private = [one.question for one in asked]
-    return tuple(dict.fromkeys([*kept, *ownerless([one.view for one in asked], catalog), *clamping_note(private),
+    private, views = [one.question for one in asked], [one.view for one in asked]
+    return tuple(dict.fromkeys([*kept, *seen_by_windows(views), *ownerless(views, catalog), *clamping_note(private),
                                 *selected(private), *undeclared([one.question for one in asked if one.degrees is None]),
-                                *uncounted(asked), *unlisted([one.view for one in asked])]))
+                                *uncounted(asked), *unlisted(views)]))
 
 
 def _learned(program: Program, public: PublicFacts) -> Sequence[Unknown]:
@@ -59,6 +60,13 @@ def rows_kept(view: Node, entity: str, learned: Sequence[Unknown] = ()) -> Itera
         first = isinstance(node, TruncateKeys) and bool(node.first)  # which the statement asks for
         if isinstance(node, Truncate | TruncateKeys) and not first and not _is_learned(node, learned):
             yield kept_by(node, entity, learned)
+
+
+def seen_by_windows(views: Sequence[Node]) -> Iterator[str]:
+    """A note that window functions see only the rows that a limit keeps: the row before one may not be the one before it."""
+    limited = (node for view in views for node in bottom_up(view) if isinstance(node, Window))
+    if any(isinstance(below, Truncate) for node in limited for below in bottom_up(node.input)):
+        yield "window functions see only the rows that are used, so what they compare or number may change with the others"
 
 
 def kept_by(node: Truncate | TruncateKeys, entity: str, learned: Sequence[Unknown]) -> str:
