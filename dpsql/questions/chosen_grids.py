@@ -31,6 +31,7 @@ def quantizer(known: Facts, *, bounds: Interval | None = None, from_low: bool,
             return None
         exponent = math.frexp(float(width) / most_steps)[1] if width else 0
         return Quantizer(low=low, high=high, step=Fraction(2) ** exponent, from_low=from_low)
+    step = min(step, width) if width else step  # a declared step that is wider than the range would make all values alike
     steps = math.ceil(width / step)
     limit = most_steps if most_steps < DEFAULT_STEPS else MOST_STEPS - 1
     return Quantizer(low=low, high=high, step=step * max(1, -(-steps // limit)), from_low=from_low)

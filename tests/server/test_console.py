@@ -144,7 +144,7 @@ def test_the_place_of_a_mistake_is_marked(console: ConsolePage) -> None:
 def test_a_statement_is_priced_then_run_then_free(console: ConsolePage) -> None:
     before = console.left()
     console.write(OF_WOMEN)
-    price = console.price("ε = 0.5, δ = 1e-07")
+    price = console.price("ε = 0.5")
     assert price.locator(".facts td").all_inner_texts() == ["4", "depends on the data"]
     card = console.run(OF_WOMEN)
     assert "Cost ε = 0.5" in card.inner_text() and card.locator("tbody tr").count() == 4
@@ -170,7 +170,7 @@ def test_what_is_shown_again_is_run_only_where_it_is_free(console: ConsolePage) 
     console.page.route("**/api/releases", lambda route: route.fulfill(json=told))
     console.go("Releases")
     console.page.get_by_role("button", name="Show again").click()
-    console.price("ε = 0.5, δ = 1e-07")
+    console.price("ε = 0.5")
     assert console.cards.count() == 0 and not [url for url in console.asked if url.endswith("/api/query")]
 
 
@@ -191,7 +191,7 @@ def test_parameters_have_fields_by_their_types(console: ConsolePage) -> None:
     assert least.get_attribute("aria-invalid") == "true" and women.get_attribute("aria-invalid") is None
     assert_readable(console.page)
     least.fill("12000")
-    console.price("ε = 0.5, δ = 1e-07")
+    console.price("ε = 0.5")
     least.press("Control+Enter")
     console.cards.first.wait_for()
     assert "with :least = 12000, :women = true" in console.cards.first.inner_text()

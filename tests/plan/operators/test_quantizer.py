@@ -85,6 +85,12 @@ def test_integers_by_hand_in_and_beyond_any_reach(kind: Type, low: float, high: 
             assert found == [*(by_hand(grid, x) for x in numbers), None]
 
 
+@pytest.mark.parametrize("from_low", [True, False])
+def test_a_step_wider_than_the_range_leaves_two_values(from_low: bool) -> None:
+    grid = quantizer(Facts(type=Type.DOUBLE, declared=Interval(0, 4), step=Fraction(10)), from_low=from_low)
+    assert grid is not None and (grid.least, grid.most, grid.value(grid.most)) == (0, 1, 4)
+
+
 def test_what_can_be_put_on_a_grid() -> None:
     last = float(dt.date.max.toordinal())
     for low, high, days in ((1.0, last, True), (0.0, 9.0, False), (1.0, last + 1, False), (1.5, 9.0, False), (1.0, 9.5, False), (3.0, 3.0, True)):

@@ -358,7 +358,7 @@ class Builder:
             return Quantizer(low=710_000.0, high=740_000.0, step=Fraction(self.draw.choice([1, 7])), from_low=True)
         low, high = self.draw.choice([(0.0, 10.0), (-5.0, 5.0), (-2.5, 100.0), (3.0, 4.0), (0.0, 1.0)])
         step = self.draw.choice([Fraction(1), Fraction(1, 2), Fraction(1, 10), Fraction(3)])
-        return Quantizer(low=low, high=high, step=step, from_low=from_low)
+        return Quantizer(low=low, high=high, step=min(step, Fraction(high - low)), from_low=from_low)
 
     # -- expressions
 
