@@ -126,7 +126,7 @@ def test_patterns_are_what_they_say(word: str, cities: dict[str, int], engine: A
 def test_errors_stand_beside_the_rows(engine: Any) -> None:
     with engine.connect() as connection:
         result = connection.execute(text("SELECT COUNT(*) FROM people WHERE age > :least"), {"least": 3})
-        assert result.cursor.cost == "ε = 1, δ = 1e-06" and result.cursor.errors[0][0] > 0
+        assert result.cursor.cost == "ε = 1" and result.cursor.errors[0][0] > 0
         assert result.scalar() > 300
     with engine.connect() as connection, connection.begin():
         assert connection.execute(text("EXPLAIN PRIVACY SELECT COUNT(*) FROM people")).scalars().all()[0].startswith("plan")
