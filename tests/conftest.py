@@ -1,7 +1,7 @@
 """Options of the whole test run, and its tiers.
 
     pytest -m fast -n 2         one instance of most test functions: two minutes, while you write
-    pytest -n 2                 what the README runs: ten minutes, before you hand in; all but the tier `long`
+    pytest -n 2                 what the README runs: 10 to 13 minutes, before you hand in; all but the tier `long`
     pytest -m long -n 2         the rest; with `--share 1/8 --turn N` every eighth part of it in turn, as `.ci/run` does day by day
 
 Noise is drawn by the operating system and is never the same again, so what is asserted of it fails by chance now and then, in one of
