@@ -57,6 +57,7 @@ delta = 1e-6
 
 LIMIT = "at most 3 rows of visits (declared) are used per person, chosen by a keyed hash"
 NOBODY = "rows of visits that belong to no person are not read"
+WINDOWS = "window functions see only the rows that are used, so what they compare or number may change with the others"
 COST = "values are clamped to their bounds: cost to [-10, 10.5]"
 HEALTH = "rows with undeclared values of health are not in any group"
 
@@ -102,6 +103,9 @@ CASES = [
     ("SELECT COUNT(*) FROM visits", [LIMIT, NOBODY]),
     ("SELECT COUNT(*) FROM people p WHERE EXISTS (SELECT 1 FROM visits v WHERE v.person = p.id)", [LIMIT, NOBODY]),
     ("SELECT SUM(cost), AVG(cost), SUM(2 * cost) FROM visits", [LIMIT, NOBODY, f"{COST}, 2 * cost to [-20, 21]"]),
+    ("SELECT COUNT(*) FROM (SELECT ROW_NUMBER() OVER (PARTITION BY person ORDER BY cost) AS place FROM visits) AS t WHERE place = 1",
+     [LIMIT, WINDOWS, NOBODY]),
+    ("SELECT COUNT(d) FROM (SELECT cost - LAG(cost) OVER (PARTITION BY person ORDER BY cost) AS d FROM visits) AS t", [LIMIT, WINDOWS, NOBODY]),
     ("SELECT COUNT(*) FROM items", ["at most 9 rows of items (declared) are used per person, chosen by a keyed hash", "rows of items that belong to no person are not read"]),
     ("SELECT COUNT(*) FROM friends", ["rows of friends with a missing owner are not read"]),
     ("SELECT COUNT(*) FROM friends f JOIN visits v ON f.a = v.person", [LIMIT, "rows of visits that belong to no person are not read",

@@ -64,8 +64,9 @@ def rows_kept(view: Node, entity: str, learned: Sequence[Unknown] = ()) -> Itera
 
 def seen_by_windows(views: Sequence[Node]) -> Iterator[str]:
     """A note that window functions see only the rows that a limit keeps: the row before one may not be the one before it."""
-    limited = (node for view in views for node in bottom_up(view) if isinstance(node, Window))
-    if any(isinstance(below, Truncate) for node in limited for below in bottom_up(node.input)):
+    windows = (node for view in views for node in bottom_up(view) if isinstance(node, Window) or (
+        isinstance(node, TruncateKeys) and node.first))
+    if any(isinstance(below, Truncate) for node in windows for below in bottom_up(node.input)):
         yield "window functions see only the rows that are used, so what they compare or number may change with the others"
 
 
