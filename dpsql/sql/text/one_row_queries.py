@@ -69,7 +69,8 @@ def _changes(table: exp.Expr, values: Mapping[str, exp.Expr], names: Iterable[st
     """What a use of the query becomes; None for uses of another form."""
     clause = table.parent
     select = clause.parent if clause is not None else None
-    if clause is None or not isinstance(select, exp.Select) or {key for key, value in table.args.items() if value} - {"this", "alias"}:
+    plain = not {key for key, value in table.args.items() if value} - {"this", "alias"}
+    if clause is None or not plain or not isinstance(select, exp.Select):
         return None
     if isinstance(clause, exp.From):
         return _as_value(select, values, names)
