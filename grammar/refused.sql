@@ -698,11 +698,11 @@ SELECT clinic IN (SELECT clinic FROM clinics), COUNT(*) FROM visits GROUP BY cli
 
 -- # values
 
--- SqlError undeclared-value: 'nort' is not a declared value of this column
-SELECT COUNT(*) FROM households WHERE region = 'nort'
+-- SqlError undeclared-value: 'F' is not a declared value of this column
+SELECT COUNT(*) FROM people WHERE sex = 'F'
 
--- SqlError undeclared-value: 'North' is not a declared value of this column
-SELECT COUNT(*) FILTER (WHERE region IN ('east', 'North')) FROM households
+-- SqlError undeclared-value: 'M' is not a declared value of this column
+SELECT COUNT(*) FILTER (WHERE sex IN ('f', 'M')) FROM people
 
 -- # types
 

@@ -139,7 +139,7 @@ PLANTED: list[tuple[str, str, list[str]]] = [
         "people.born: 20 rows (10 %) lie outside range [1900-01-01, 2020-12-31]: '1800-01-01' (20)"]),
     ("", "UPDATE people SET seen = '2030-12-31 00:00:01' WHERE id < 20", ["people.seen: 20 rows (10 %) lie outside bounds [2000-01-01, 2030-12-31]"]),
     ("", "UPDATE people SET income = income / 1000", [
-        "people.income: bounds [0, 200] is more than 100 times as wide as 99 % of the values need, 0.197 at most: noise grows with it"]),
+        "people.income: bounds [0, 200] is more than 100 times as wide as 99 % of the values need, at most 0.197: noise grows with it"]),
     ("", "DELETE FROM friends", ["friends has no rows"]),
     # of keys, which a connection refuses
     ("parquet", "INSERT INTO people SELECT * FROM people WHERE id < 3", [
@@ -182,7 +182,7 @@ DECLARED = [
         "people.health: 67 rows (33.5 %) lie outside values (3): 'excellent' (67)"]),
     ([("bounds = [0, 100]", "bounds = [10, 20]")], ["visits.cost: 445 rows (89 %) lie outside bounds [10, 20]"]),
     ([("bounds = [0, 100]", "bounds = [-1e6, 100]")], [
-        "visits.cost: bounds [-1000000.0, 100] is more than 100 times as wide as 99 % of the values need, 98 at most: noise grows with it"]),
+        "visits.cost: bounds [-1000000.0, 100] is more than 100 times as wide as 99 % of the values need, at most 98: noise grows with it"]),
 ]
 
 
