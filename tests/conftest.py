@@ -1,6 +1,6 @@
 """Options of the whole test run, and its tiers.
 
-    pytest -m fast -n 2         one instance of most test functions: two minutes, while you write
+    pytest -m fast -n 2         one instance of most test functions: three minutes, while you write
     pytest -n 2                 what the README runs: 10 to 13 minutes, before you hand in; all but the tier `long`
     pytest -m long -n 2         the rest; with `--share 1/8 --turn N` every eighth part of it in turn, as `.ci/run` does day by day
 
