@@ -324,8 +324,8 @@ def _shares(task: Combining, connection: Any, bucket: int, piece: int, rows: Any
 
 
 def combined(task: Combining) -> Callable[[Any], Iterator[Any]]:
-    """The function that Spark maps over batches of `SHARES`, sorted by group; it yields batches of `RESULTS`, with the number of
-    a group in place of a bucket's."""
+    """The function that Spark maps over batches of `SHARES`, sorted by group; it yields batches of `RESULTS`, which give
+    the number of the group where others give that of the bucket."""
 
     def run(batches: Any) -> Iterator[Any]:
         rows = (row for batch in batches for row in batch.to_pylist())

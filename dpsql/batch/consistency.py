@@ -2,8 +2,8 @@
 
 This is post-processing of released numbers, by the room `microdata`: it costs no privacy, and no failure of it depends on more
 than them. What is fitted are the answers, each in units of its standard error, and not the strategy's measurements: so what is
-asked is what the table is near to. Methods without negative cells are biased, by an amount that nobody knows: their errors and
-intervals are those of the measured numbers, which hold whatever is fitted to them.
+asked is what the table is near to. Methods without negative cells have an unknown bias, so fitted numbers are shown with the
+standard errors and intervals of the measured numbers.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ class Told(Frozen):
 
     kind   the distribution of the errors, see `estimates.NoiseTerm`; 'approximate' if the variances are only a guide
     mixed  computes the weights, (answers, terms), of independent noise terms of variance 1 in each error; None if unknown
-    shown  the numbers that are shown in place of the values, if a table was fitted to them; errors are those of the values
+    shown  the fitted numbers that the answer shows, if a table was fitted to the values; its errors remain those of the values
     notes  what a reader should know about the measurement
     """
 

@@ -52,7 +52,7 @@ class Average(Frozen):
     count: int
 
     def alone(self, parts: Decomposition) -> bool:
-        """Whether the sum is used for nothing but this average."""
+        """Whether only this average uses the sum."""
         return sum(self.total in used for used in parts.uses.values()) == 1
 
 

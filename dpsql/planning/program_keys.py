@@ -29,17 +29,7 @@ def _with_rule(program: Program) -> Program:
                           "them could be in any number of groups", code="no-owner", span=span, subject=name,
                           try_=f"{between}values = [...] for the column in the policy, or OPTIONS (bound = 'frequency', "
                           "max_frequency = 10)")
-    if program.known.owner is not None and names_one_entity(program.view, [key.column for key in program.question.keys]):
-        names = ", ".join(key.name for key in program.question.keys)
-        raise Unsupported(f"each group of {names} has rows of only one entity, and such groups are never shown",
-                          code="entity-group", span=span, subject=name,
-                          try_=f"(SELECT {names}, COUNT(*) AS n FROM ... GROUP BY {names}) as a subquery, and AVG(n) or another "
-                          "aggregate over it")
-    for key in program.undeclared_keys:
-        if key.column in program.known.owners:
-            raise Unsupported(f"each group of {key.name} is one entity, and such groups are never shown", code="entity-group",
-                              span=key.span, subject=key.name, try_=f"(SELECT {key.name}, COUNT(*) AS n FROM ... GROUP BY "
-                              f"{key.name}) as a subquery, and AVG(n) or another aggregate over it")
+    _check_entities(program)
     if not program.allotted.delta:
         raise Unsupported(f"{because}, so which of them occur is private, and selecting them needs a delta", code="no-delta",
                           span=span, subject=name,
@@ -50,6 +40,20 @@ def _with_rule(program: Program) -> Program:
     if not found:
         raise Unsupported("the price is too small to select groups", code="price", span=span, try_="a larger epsilon or delta")
     return replace(program, rule=(named or list(found))[0])
+
+
+def _check_entities(program: Program) -> None:
+    """Raises Unsupported if each group has rows of only one entity, so that none could be shown."""
+    known, keys = program.known, program.question.keys
+    alone = [key for key in program.undeclared_keys if key.column in known.owners][:1]
+    if known.owner is not None and names_one_entity(program.view, [key.column for key in keys]):
+        alone = list(keys)
+    if alone:
+        names, first = ", ".join(key.name for key in alone), program.undeclared_keys[0]
+        raise Unsupported(f"each group of {names} has rows of only one entity, and such groups are never shown",
+                          code="entity-group", span=first.span, subject=first.name,
+                          try_=f"(SELECT {names}, COUNT(*) AS n FROM ... GROUP BY {names}) as a subquery, and AVG(n) or another "
+                          "aggregate over it")
 
 
 def rules_of(program: Program, known: Stability) -> tuple[KeyChoice, ...]:

@@ -152,7 +152,7 @@ class Channel:
             self._account.interrupt(statement)
 
     def stop(self) -> None:
-        """Interrupt the running statement, whatever its number."""
+        """Interrupt the statement that is running, if any."""
         if self._account is not None:
             self._account.interrupt(self._account.number)
 

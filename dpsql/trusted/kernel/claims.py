@@ -121,7 +121,7 @@ class Claims:
 
 @contextlib.contextmanager
 def _refused() -> Iterator[None]:
-    """A context that refuses plans for which nothing can be derived, whatever the reason."""
+    """A context in which every error of deriving a claim becomes a refusal of the plan."""
     try:
         yield
     except Error:

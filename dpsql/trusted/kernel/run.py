@@ -57,7 +57,7 @@ class Leave:
 
     def hold(self) -> tuple[int, bool]:
         """Wait, after the end of a statement, until its outcome may be published. Returns the step at which it leaves, 0 for the
-        first one; and whether the statement was interrupted before. If so, it fails, whatever its outcome."""
+        first one; and whether the statement was interrupted before. An interrupted statement always fails."""
         return 0, False
 
 

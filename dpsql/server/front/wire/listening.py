@@ -110,8 +110,8 @@ class ListeningServer:
         return await asyncio.get_running_loop().run_in_executor(self._at_door, work)
 
     async def serve(self, sockets: list[socket.socket], stop: asyncio.Event) -> None:
-        """Serve clients of listening sockets until `stop` is set. Then idle clients are told so, and running statements may
-        finish, within the time that the limits allow."""
+        """Serve clients of listening sockets until `stop` is set. Then idle clients are told that the server stops, and running
+        statements may finish within the time limit."""
         accepting = [asyncio.create_task(self._accept(sock)) for sock in sockets]
         self.accepting.set()
         try:

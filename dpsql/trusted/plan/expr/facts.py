@@ -185,7 +185,7 @@ def _nullable(name: str, row: Overload, known: tuple[Facts, ...]) -> bool:
 
 
 def _certain(expr: Expr) -> bool:
-    """Whether a value cannot be NULL, whatever the rows contain; declarations in the policy are not a proof."""
+    """Whether a value is proved not to be NULL for any row. What the policy declares is not a proof."""
     match expr:
         case Literal(value=value):
             return value is not None

@@ -17,7 +17,7 @@ rule below, and state in `range` where its values lie. Tests try both with extre
 statements run. Each row is more to read for someone who wants to trust the kernel: `tests/house/test_trust.py` sets the limit.
 
 A function that is not in the table is refused. Each way to call one is an `Overload`; the guarded templates follow one rule:
-*whatever the arguments hold, the printed expression does not raise* (NULL stands where the plain function would raise,
+*the printed expression raises for no values of its arguments* (NULL stands where the plain function would raise,
 overflow or be undefined). Integer arithmetic uses 64 bits only if `proved` shows from the physical ranges of the arguments
 that no result needs more; otherwise the binder takes the DOUBLE overload. An engine may evaluate an expression on rows that a
 condition leaves out, so these ranges follow from the expression's own text and the stored types. As a second protection, each

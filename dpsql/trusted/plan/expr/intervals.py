@@ -152,7 +152,7 @@ def power(a: Interval, exponent: Interval) -> Interval:
 
 def clamp_range(a: Interval, low: Interval, high: Interval) -> Interval:
     """The rule of clamping between two constants. If the range is empty, there is no value; some range between the constants is
-    returned anyway, so that whatever is proved for a range is proved for every part of it."""
+    returned anyway, so that a proof for a range holds for every part of it."""
     ends = Interval(min(low.low, high.high), max(low.low, high.high))
     return a.within(ends) if a.low <= ends.high and ends.low <= a.high else ends
 

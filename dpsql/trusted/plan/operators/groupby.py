@@ -92,7 +92,7 @@ class GroupBy(Node):
     leave with it, at most one for each of its rows below (exactly one if the owner is the only key), and no other group changes.
     (2) *Otherwise groups mix entities.* A group whose rows change leaves as one row and comes back as another, whose aggregates
     may be anything in their ranges: 2 changed rows for each such group. There are at most a such groups, and no more than there
-    can be groups (one if there are no keys, whatever a is). If no two rows agree on the keys, in every database, each group is
+    can be groups (only one if there are no keys). If no two rows agree on the keys, in every database, each group is
     one row and comes or goes with it: a. The aggregates of a group depend on all entities in it, so it has no owner.
     """
 
