@@ -105,9 +105,10 @@ class CountedTable(Frozen):
 
 
 class PolicyOnRows(Frozen):
-    """All findings. `errors` can never be intended: lost lines, and tables without rows. `suspicions` are what the owner
-    may not have meant; there are none if the policy suits the rows. `expected` are those that the policy says to be meant, and
-    `words` are those by which it could say so of a suspicion."""
+    """All findings. `errors` can never be intended: lost lines, tables without rows, and
+    limits that are said to hold and do not. `suspicions` are what the owner may not have meant; there are none if the policy
+    suits the rows. `expected` are those that the policy says to be meant, and `words` are those by which it could say so of a
+    suspicion."""
 
     keys: tuple[KeyOnRows, ...]
     entities: tuple[EntitiesOnRows, ...]
@@ -226,6 +227,8 @@ class _Count:
         rows = {name: self._one(f"SELECT COUNT(*) FROM {quote(name)}")[0] for name in self._private}
         self._errors += [f"{name} has no rows" for name, number in rows.items() if not number]
         keys = [found for name, table in self._private.items() for found in self._keys(table, rows[name])]
+        for name, table in self._private.items():
+            self._limited(table, rows[name])
         entities = [self._owned(table, catalog.entity, rows[name]) for catalog in self._catalogs
                     for name, table in catalog.tables.items() if not table.public]
         for table, reason in self._catalogs[0].outside.items():
@@ -332,12 +335,24 @@ class _Count:
             self._suspect(found.table, "nobody", f"{_told(found.nobodys, found.rows)} of {found.table} have no owner, and are "
                           "not read")
         limit = f"rows_per_entity = {found.limit} of {found.table}"
-        if _much(found.beyond, found.rows):
+        if found.beyond and self._policy.tables[found.table].limits_hold:
+            self._errors.append(f"{limit} does not hold, as limits_hold says: {_told(found.beyond, found.rows)} are beyond it, "
+                                "so intervals are too narrow")
+        elif _much(found.beyond, found.rows):
             self._suspect(found.table, "limit", f"{limit} leaves out {_told(found.beyond, found.rows)}; 99 % of entities have "
                           f"{found.most99} at most")
         if found.limit is not None and found.entities and found.limit > FAR * found.most:
             self._suspect(found.table, "limit", f"{limit} is more than {FAR} times the largest number of rows of any "
                           f"{found.entity}, {found.most}: noise grows with the limit")
+
+    def _limited(self, table: TablePolicy, rows: int) -> None:
+        """Report where rows are beyond a limit per value that is said to hold."""
+        for column, most in table.rows_per_value.items() if table.limits_hold else ():
+            beyond, = self._one(f"SELECT CAST(COALESCE(SUM(GREATEST(n - {most}, 0)), 0) AS BIGINT) FROM (SELECT COUNT(*) AS n "
+                                f"FROM {quote(table.name)} GROUP BY {quote(column)}) AS t")
+            if beyond:
+                self._errors.append(f"rows_per_value = {{ {column} = {most} }} of {table.name} does not hold, as limits_hold "
+                                    f"says: {_told(beyond, rows)} are beyond it, so intervals are too narrow")
 
     # -- columns
 

@@ -63,6 +63,7 @@ What can be declared for a table:
   rows_per_entity = 5    the most rows of one protected entity that are used; further ones are left out
   rows_per_value = { town = 20 }
                          the most rows per value that are used when rows of many entities are joined on it
+  limits_hold = true     no row is beyond these limits, so intervals need not allow for rows that are left out
   source = "t.parquet"   the CSV or Parquet file with its rows, a folder with such files, or a pattern: "t/*.parquet"; or a file
                          of Excel, SPSS, Stata, SAS or Arrow, which `dpsql refresh` reads
   sheet = "2024"         the sheet of a workbook, if it is not the first one

@@ -63,6 +63,7 @@ class TablePolicy(Frozen):
 
     rows_per_entity   by the name of an entity: the largest number of rows of this table kept for one entity
     rows_per_value    by column: the largest number of rows kept for one value where rows of many entities are joined on it
+    limits_hold       the owner says that no row is beyond these limits, so that intervals need not allow for rows left out
     source            the files that hold it, or the URI of a database of another kind
     relation          its name in that database, with the schema; None if it is called as here
     filter            a condition on its rows, in SQL of that database: others are not in the table
@@ -79,6 +80,7 @@ class TablePolicy(Frozen):
     foreign_keys: tuple[ForeignKey, ...] = ()
     rows_per_entity: Mapping[str, int] = field(default_factory=dict)
     rows_per_value: Mapping[str, int] = field(default_factory=dict)
+    limits_hold: bool = False
     source: str | None = None
     relation: tuple[str, ...] | None = None
     filter: str | None = None

@@ -239,7 +239,8 @@ def _table(name: str, part: Section, entities: Mapping[str, Entity]) -> TablePol
     rows, per_value = _rows_per_entity(part, entities), _rows_per_value(part)
     table = TablePolicy(
         name=name, public=public, key=part.strings("key"), source=part.take("source", str), rows_per_entity=rows,
-        rows_per_value=per_value, foreign_keys=_foreign_keys(part), relation=_relation(part), filter=part.take("filter", str),
+        rows_per_value=per_value, limits_hold=bool(part.take("limits_hold", bool)),
+        foreign_keys=_foreign_keys(part), relation=_relation(part), filter=part.take("filter", str),
         sheet=part.take("sheet", str),
         csv=reading_entries.csv_format(part.section("csv")), expected=part.strings("expected"), columns=_columns(part))
     table = _with_row_key(table, part)
@@ -249,6 +250,8 @@ def _table(name: str, part: Section, entities: Mapping[str, Entity]) -> TablePol
     for limits, given in (("rows_per_entity", rows), ("rows_per_value", per_value)):
         if public and given:
             part.fail(limits, "a public table contains no entities, so it has no limit", try_="leaving it out")
+    if table.limits_hold and not rows and not per_value:
+        part.fail("limits_hold", "there is no limit: neither rows_per_entity nor rows_per_value", try_="leaving it out")
     for column in per_value:
         if column not in table.columns:
             part.fail("rows_per_value", f"column {column} is not declared",

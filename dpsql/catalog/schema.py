@@ -151,7 +151,8 @@ def _table(declared: TablePolicy, columns: Mapping[str, Column], schema: TableSc
         rows = 1
     unique = tuple(key for key in schema.unique if _stays_key(key, schema))
     return Table(name=declared.name, public=declared.public, columns=columns, key=declared.key, unique=unique,
-                 foreign_keys=declared.foreign_keys, owners=owners, rows=rows, rows_per_value=declared.rows_per_value)
+                 foreign_keys=declared.foreign_keys, owners=owners, rows=rows, rows_per_value=declared.rows_per_value,
+                 limits_hold=declared.limits_hold)
 
 
 def _stays_key(key: frozenset[str], schema: TableSchema) -> bool:

@@ -27,6 +27,7 @@ FORMS = {  # a correct example of each key
     "relation": 'relation = "schema.table"', "sheet": 'sheet = "2024"', "filter": 'filter = "active"',
     "foreign_keys": 'foreign_keys = [{ columns = "person_id", references = "people(person_id)" }]',
     "rows_per_entity": "rows_per_entity = 10", "rows_per_value": "rows_per_value = { town = 20 }",
+    "limits_hold": "limits_hold = true, if no row is beyond rows_per_entity and rows_per_value",
     "columns": "[tables.<name>.columns], followed by a line for each column, such as age = {}",
     "other_columns": 'other_columns = ["a", "b"], without declarations',
     "values": 'values = ["a", "b"]', "values_from": 'values_from = "plans.plan"', "range": "range = [0, 100]",

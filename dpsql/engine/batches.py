@@ -24,10 +24,11 @@ from dpsql.errors import OptionError, ProgrammingError, Unsupported
 from dpsql.estimates import Estimate
 from dpsql.frozen import replace
 from dpsql.planning.bounded_view import limited_view
-from dpsql.planning.cut_off import beyond_kept, limits_rows
+from dpsql.planning.cut_off import beyond_limits
 from dpsql.planning.explain import Explanation
 from dpsql.planning.options import Options, read_options
 from dpsql.planning.program import priced
+from dpsql.planning.rows_beyond import missing
 from dpsql.planning.script import Released
 from dpsql.questions.identity import digest
 from dpsql.questions.question import Question
@@ -169,11 +170,10 @@ def batch_steps(made: Batch, options: Options, session: Session) -> Generator[Re
     return _steps(made, options, session, left_out_of(made, session.catalog))
 
 
-def _open(one: LinearStatement, aggregates: Mapping[str, Estimate], options: Options, session: Session) -> Mapping[str, Estimate]:
-    """The aggregates of a statement; their intervals are open where a limit of rows in its options cuts off an unknown part."""
-    if not limits_rows(options, stability(one.source, session.kernel)):
-        return aggregates
-    return {call.id: aggregates[call.id].beyond(*beyond_kept(one.question, call)) for call in one.question.aggregates}
+def _open(one: LinearStatement, aggregates: Mapping[str, Estimate]) -> Mapping[str, Estimate]:
+    """The aggregates of a statement; their intervals are open where a limit on rows cuts off an unknown part."""
+    lost = missing(one.source)
+    return {call.id: aggregates[call.id].beyond(*beyond_limits(one.question, call, lost)) for call in one.question.aggregates}
 
 
 def _steps(made: Batch, options: Options, session: Session, left_out: tuple[str, ...]) -> Generator[Request, Any, Answers]:
@@ -182,7 +182,7 @@ def _steps(made: Batch, options: Options, session: Session, left_out: tuple[str,
     notes = (*([made.goals_and_price] if isinstance(made, AccuracyPlan) else []), *notes_of(made), *found.notes, *left_out)
     told = notes if len(made.asked) == 1 else ()
     answers = tuple(compose_answer(
-        one.question, options, Released(cells=cells, aggregates=_open(one, aggregates, options, session), notes=told), session,
+        one.question, options, Released(cells=cells, aggregates=_open(one, aggregates), notes=told), session,
         price=options.price) for one, (cells, aggregates) in zip(made.asked, found.statements, strict=True))
     cost = str(options.price) if options.price is not None else ""
     return Answers(answers=answers, cost=cost, notes=notes, records=tuple(records))

@@ -1,8 +1,8 @@
 """What limits cut off: how far the truth may lie beyond what the noise explains.
 
-A limit that is given by a statement, or learned, takes away an unknown part of what entities contribute. A COUNT, or a SUM of
-values that are not negative, can only become smaller that way, so their intervals are open above. A limit declared in the policy
-is the owner's statement about the rows (`dpsql check --rows` compares it with them), and what it cuts off is told in a note.
+A limit takes away an unknown part of what entities contribute, whether the policy declares it, a statement gives it, or it is
+learned. A COUNT, or a SUM of values that are not negative, can only become smaller that way, so their intervals are open above.
+Where the policy says that its limits hold (`limits_hold`, which `dpsql check --rows` compares with the rows), nothing is missing.
 
 A mean, a median, a sum of values of both signs, and whatever else does not grow with each row, may be moved either way. No
 finite interval around the released number can be valid: one entity may have any number of rows beyond the limit, and the
@@ -21,23 +21,19 @@ from dpsql.planning.all_part_kinds import KINDS
 from dpsql.planning.contribution_bound import call_in_words
 from dpsql.planning.declared_rows import declared_rows
 from dpsql.planning.degree_questions import DegreeQuestion
-from dpsql.planning.options import Options
 from dpsql.planning.program import Program
+from dpsql.planning.rows_beyond import Missing, Rows, missing
 from dpsql.questions.all_aggregates import Kind
 from dpsql.questions.question import AggregateCall, Question
-from dpsql.trusted.plan.node import Node, Stability
+from dpsql.trusted.plan.node import Node
 from dpsql.trusted.plan.operators.filter import Filter
-from dpsql.trusted.plan.operators.groupby import GroupBy
-from dpsql.trusted.plan.operators.join import Join
-from dpsql.trusted.plan.operators.lookup import Lookup
-from dpsql.trusted.plan.operators.set_operation import SetOperation
-from dpsql.trusted.plan.operators.window import Window
 
 EITHER = (math.inf, math.inf)
 
 
-def open_ends(program: Program, call: AggregateCall) -> tuple[float, float]:
-    """How far the true value of an aggregate may be below and above its value over the rows kept; each is 0 or infinity."""
+def open_ends(program: Program, call: AggregateCall, lost: Missing) -> tuple[float, float]:
+    """How far the true value of an aggregate may be below and above its value over the rows kept; each is 0 or infinity. `lost`
+    is what the limits in the program's view do to its rows."""
     if program.degrees is not None:
         return _of_degrees(program.degrees, program, call)
     kind = call.aggregate.kind
@@ -45,9 +41,22 @@ def open_ends(program: Program, call: AggregateCall) -> tuple[float, float]:
         return EITHER  # the intervals of a RANK end at bounds that were searched for
     if _is_matched(program, call):
         return 0.0, math.inf
-    if not cuts_off(program) or _all_ranked(program, call):
+    below, above = beyond_limits(program.question, call, lost)
+    if cuts_off(program) and not _all_ranked(program, call):
+        further = beyond_kept(program.question, call)
+        return max(below, further[0]), max(above, further[1])
+    return below, above
+
+
+def beyond_limits(question: Question, call: AggregateCall, lost: Missing) -> tuple[float, float]:
+    """How far the true value may be beyond the value over the rows of a view in which limits have left out some."""
+    if lost.nothing:
         return 0.0, 0.0
-    return EITHER if _inside(program) else beyond_kept(program.question, call)
+    used = {*call.columns, *([call.when] if call.when is not None else []), *(key.column for key in question.keys)}
+    if lost.rows is Rows.OTHER or used & lost.moved:
+        return EITHER
+    counts_reached = call.aggregate.kind is Kind.DISTINCT and used <= lost.reached and len(used) == 1
+    return (0.0, 0.0) if lost.rows is Rows.ALL or counts_reached else beyond_kept(question, call)
 
 
 def _is_matched(program: Program, call: AggregateCall) -> bool:
@@ -70,11 +79,6 @@ def beyond_kept(question: Question, call: AggregateCall) -> tuple[float, float]:
         case -1:
             return math.inf, 0.0
     return EITHER
-
-
-def limits_rows(options: Options, known: Stability) -> bool:
-    """Whether the statement itself limits the rows of an entity."""
-    return options.max_rows is not None and known.rows == options.max_rows
 
 
 def _sign(question: Question, call: AggregateCall) -> int:
@@ -107,14 +111,7 @@ def uncovered(program: Program) -> str:
     return f"; it may move {' and '.join(names)} either way, by as much as the declared bounds allow" if names else ""
 
 
-def _inside(program: Program) -> bool:
-    """Whether rows are left out below an operator that may return more or other rows because of that."""
-    return program.bound.name == "frequency" and any(
-        isinstance(node, GroupBy | Window | Lookup | SetOperation)
-        or (isinstance(node, Join) and (node.keep_left or node.keep_right)) for node in _nodes(program.question.view))
-
-
-def _nodes(node: Node, end: Node | None = None) -> Iterator[Node]:
+def _nodes(node: Node, end: Node) -> Iterator[Node]:
     """A plan's operators, down to `end`."""
     if node != end:
         yield node
@@ -123,15 +120,14 @@ def _nodes(node: Node, end: Node | None = None) -> Iterator[Node]:
 
 
 def cuts_off(program: Program) -> bool:
-    """Whether a limit that the policy does not declare cuts off an unknown amount."""
+    """Whether a limit beside those in the program's view cuts off an unknown amount."""
     options, bound = program.options, program.bound
     if program.known.public:
         return False
     if program.degrees is not None:
-        return program.learned_limit is not None or not program.degrees.declared
-    given = limits_rows(options, program.known)
+        return (program.learned_limit is not None or not program.degrees.declared
+                or not missing(program.degrees.graph.arcs.input).nothing)
     declared = bound.name == "extension" and options.clip is None
     held = bound.mechanism is not None and not bound.decomposes and not declared and (
         bound.name != "bands" or program.known.rows is None)
-    return given or held or program.learned_limit not in (None, "centres") or bound.name in ("clip", "reservoir") or (
-        bound.name == "frequency" and options.max_frequency is not None)
+    return held or program.learned_limit not in (None, "centres", "frequencies") or bound.name in ("clip", "reservoir")

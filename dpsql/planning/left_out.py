@@ -17,6 +17,7 @@ from dpsql.planning.distinct_parts import are_listed
 from dpsql.planning.frequency_limits import Unknown, with_limits
 from dpsql.planning.groups import too_long
 from dpsql.planning.program import Program
+from dpsql.planning.rows_beyond import leaves_out
 from dpsql.questions.parts import Distincts
 from dpsql.questions.question import Key, Question
 from dpsql.questions.shown_expressions import show
@@ -57,8 +58,7 @@ def _learned(program: Program, public: PublicFacts) -> Sequence[Unknown]:
 def rows_kept(view: Node, entity: str, learned: Sequence[Unknown] = ()) -> Iterator[str]:
     """A note for each limit on rows in a view that the policy or the statement sets."""
     for node in bottom_up(view):
-        first = isinstance(node, TruncateKeys) and bool(node.first)  # which the statement asks for
-        if isinstance(node, Truncate | TruncateKeys) and not first and not _is_learned(node, learned):
+        if isinstance(node, Truncate | TruncateKeys) and leaves_out(node) and not _is_learned(node, learned):
             yield kept_by(node, entity, learned)
 
 
@@ -66,7 +66,7 @@ def seen_by_windows(views: Sequence[Node]) -> Iterator[str]:
     """A note that window functions see only the rows that a limit keeps: the row before one may not be the one before it."""
     windows = (node for view in views for node in bottom_up(view) if isinstance(node, Window) or (
         isinstance(node, TruncateKeys) and node.first))
-    if any(isinstance(below, Truncate) for node in windows for below in bottom_up(node.input)):
+    if any(isinstance(below, Truncate) and leaves_out(below) for node in windows for below in bottom_up(node.input)):
         yield "window functions see only the rows that are used, so what they compare or number may change with the others"
 
 

@@ -35,6 +35,7 @@ from dpsql.planning.program import Program
 from dpsql.planning.program_keys import rules_of
 from dpsql.planning.public import exact
 from dpsql.planning.quantile_parts import open_at_found_bounds
+from dpsql.planning.rows_beyond import missing
 from dpsql.planning.shared_centres import searched_centres
 from dpsql.planning.sum_parts import base_of, contributions
 from dpsql.questions.all_aggregates import Kind
@@ -136,15 +137,16 @@ def _asked(program: Program, public: PublicTables) -> Generator[Request, Any, Re
     context = TaskContext(keys=program.keys, cells=cells, confidence=program.options.confidence)
     estimates = counted | (yield from _measured(choices, parts, context))
     aggregates = {name: recipe(estimates) for name, recipe in parts.recipes.items()}
+    lost = missing(program.view)
     for call in program.question.aggregates:
-        below, above = open_ends(program, call)
+        below, above = open_ends(program, call, lost)
         if program.searched:
             aggregates[call.id] = open_at_found_bounds(call, program.searched, parts, aggregates[call.id])
         aggregates[call.id] = aggregates[call.id].beyond(below, above)
         if not call.aggregate.counts and not unknown.isdisjoint(call.columns):
             aggregates[call.id] = aggregates[call.id].where(np.zeros(len(cells), dtype=np.bool_))
     for kind in dict.fromkeys(type(part) for part in parts.parts):
-        notes += KINDS[kind].notes(program, parts, view, estimates, kept=cuts_off(program))
+        notes += KINDS[kind].notes(program, parts, view, estimates, kept=cuts_off(program) or not lost.nothing)
     notes += _not_told(program, aggregates)
     return Released(cells=cells, choices=choices, notes=tuple(notes), aggregates=aggregates)
 

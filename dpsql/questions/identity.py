@@ -16,7 +16,8 @@ from types import NoneType
 from dpsql.frozen import field_names, is_frozen
 from dpsql.trusted.declarations.tables import Table
 
-IGNORED = {"span", "text", "listings", "combinations"}  # these are of public rows, which the version of the data identifies
+IGNORED = {"span", "text", "limits_hold",  # the latter is added where it is said, so that other tables are as they always were
+           "listings", "combinations"}  # these are of public rows, which the version of the data identifies
 SHOWN = {"Output", "Key", "Fold", "Field", "Merged"}  # whose `name` is for people
 PLAIN = frozenset({str, int, float, bool, NoneType, dt.date, dt.datetime})  # subclasses are none of these
 MOST_TABLES = 256  # whose texts are kept
@@ -67,7 +68,7 @@ def _table(table: Table) -> str:
     if kept is None or kept[0] is not table:
         if len(_TABLES) >= MOST_TABLES:
             _TABLES.clear()
-        kept = _TABLES[id(table)] = table, _canonical(table)
+        kept = _TABLES[id(table)] = table, _canonical(table) + " whose limits hold" * table.limits_hold
     return kept[1]
 
 

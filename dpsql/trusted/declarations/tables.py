@@ -124,6 +124,7 @@ class Table(Frozen):
     owners   the paths to the entities that a row belongs to: one, or several, such as the two ends of a friendship
     rows     the largest number of rows of one entity; None if the owner gave no limit
     rows_per_value  the largest number of rows of one value of a column, where rows of many entities are joined on it
+    limits_hold  the owner says that these limits leave out no row; nothing of the kernel relies on it
     content  what tells released rows from others that have, or had, the same name and columns
     listings  the combinations of values that groups may have, if they are not too many
     """
@@ -137,6 +138,7 @@ class Table(Frozen):
     owners: tuple[OwnerPath, ...] = ()
     rows: int | None = None
     rows_per_value: Mapping[str, int] = field(default_factory=dict)
+    limits_hold: bool = field(default=False, repr=False)
     content: str = ""
     listings: tuple[ValidCombinations, ...] = ()
 
