@@ -78,6 +78,7 @@ def _query(query: Query, session: Session, parameters: Parameters) -> Plan:
     return around
 
 
+NEARBY = (Kind.MEAN, Kind.SPREAD, Kind.PAIR, Kind.RANK)  # whose value is about as large as those of the groups
 WORTH = 100  # that many groups at epsilon = 1, for each that an entity can change: 1 % of the range of their values
 
 
@@ -112,7 +113,7 @@ def over_groups(program: Program) -> bool:
         view = view.input
     return (isinstance(view, GroupBy) and program.known.owner is None and not program.known.public
             and program.options.bound == "auto" and not program.options.mechanisms and bool(program.question.aggregates)
-            and all(call.aggregate.kind in (Kind.MEAN, Kind.SPREAD, Kind.PAIR, Kind.RANK) for call in program.question.aggregates))
+            and all(call.aggregate.kind in NEARBY for call in program.question.aggregates))
 
 
 def _explained(statement: Explain, session: Session, parameters: Parameters) -> Plan:

@@ -34,6 +34,7 @@ class ContributionBound(Frozen):
 
 
 PUBLIC = ContributionBound(bound=BY_NAME["rows"], because="public rows need no limit")
+WHOLE = ContributionBound(bound=BY_NAME["rows"], because="the limit that was learned is not worth the intervals that it opens")
 
 
 class BoundedQuestion(Frozen):

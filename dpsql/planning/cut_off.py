@@ -122,7 +122,7 @@ def _nodes(node: Node, end: Node) -> Iterator[Node]:
 def cuts_off(program: Program) -> bool:
     """Whether a limit beside those in the program's view cuts off an unknown amount."""
     options, bound = program.options, program.bound
-    if program.known.public:
+    if program.known.public or program.limit_unused:
         return False
     if program.degrees is not None:
         return (program.learned_limit is not None or not program.degrees.declared

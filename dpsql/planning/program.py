@@ -41,6 +41,7 @@ class Program(BoundedQuestion):
     degrees          the graph, if the question is about degrees
     whole            what the statement spends
     reserve_spent    whether the reserve was spent, on a limit that had to be drawn
+    limit_unused     whether the limit that was learned was then not used, so that it cuts off nothing
     first            its scalar subqueries, in the order in which they are released
     chosen           the mechanism of each part, if they do not depend on anything that is released first
     """
@@ -55,6 +56,7 @@ class Program(BoundedQuestion):
     degrees: DegreeQuestion | None = None
     whole: Cost = FREE
     reserve_spent: bool = False
+    limit_unused: bool = False
     first: tuple[tuple[Scalar, Program], ...] = ()
     chosen: tuple[Choice, ...] | None = None
 

@@ -27,8 +27,9 @@ from dpsql.planning.all_part_kinds import KINDS
 from dpsql.planning.centred_averages import AverageCentre, averages_of, centred, centres_of
 from dpsql.planning.choose import Choice, shares_of_averages
 from dpsql.planning.compilation import parts_of, with_values
+from dpsql.planning.contribution_bound import WHOLE
 from dpsql.planning.contribution_bound import call_in_words as told_of
-from dpsql.planning.cut_off import cuts_off, open_ends, uncovered
+from dpsql.planning.cut_off import EITHER, beyond_kept, cuts_off, open_ends, uncovered
 from dpsql.planning.frequency_limits import with_limits
 from dpsql.planning.groups import axes_of, cells_declared, combined, groups_of
 from dpsql.planning.program import Program
@@ -56,6 +57,8 @@ from dpsql.trusted.plan.operators.summands import Count, GridSum
 from dpsql.types import Interval
 
 MOST_ROWS = 2**20  # the largest limit on rows of one entity that may be learned
+FAR_BELOW = 4  # times: a learned limit that is not so far below a declared one is not worth intervals that it leaves open
+SMALL_PART = 1 / 8  # of a range of values, or of the ranks: how far a mean or a quantile of all rows may be off to be preferred
 OF_VALUES = 4  # a limit on totals of values gets this multiple of the price of a limit on numbers of rows
 
 
@@ -128,7 +131,7 @@ def _asked(program: Program, public: PublicTables) -> Generator[Request, Any, Re
     program, view = yield from _limited(program, public, notes)
     parts, unknown = yield from _with_bounds(program, view, public, notes)
     cells, counted = yield from _cells(program, view, public, notes)
-    choices, parts = yield from _chosen(program, parts, view, public, len(cells), notes)
+    program, choices, parts = yield from _chosen(program, parts, view, public, len(cells), notes)
     if program.bound.mechanism is not None:
         cut = "" if program.bound.decomposes else uncovered(program)
         notes.append(f"each entity's contribution {program.bound.does}{cut}")
@@ -180,8 +183,9 @@ def _limited(program: Program, public: PublicFacts, notes: list[str]) -> Generat
     sizes, deviation = rows_of(program.view, program.owner), _deviation(program, cells_declared(program.question))
     found, declared = (yield from learned(sizes, 1, program.stages["limits"], deviation)), program.known.rows
     rows = found.limit if found is not None else None
-    if declared is not None and (rows is None or rows >= declared):
-        return program, program.view
+    if declared is not None and (found is None or found.limit >= declared or (missing(program.view).nothing and (
+            found.limit * FAR_BELOW >= declared or 2 * deviation(declared) <= SMALL_PART * found.total))):
+        return replace(program, limit_unused=True), program.view
     if rows is None and program.decomposition.parts:
         rows, program = (yield from drawn(sizes, program.owner, program.reserve)), replace(program, reserve_spent=True)
     rows = min(rows or 1, MOST_ROWS)
@@ -283,22 +287,47 @@ def declared_cells(program: Program) -> Cells:
 
 
 def _chosen(program: Program, parts: Decomposition, view: Node, public: PublicFacts, cells: int,
-            notes: list[str]) -> Generator[Request, Any, tuple[list[Choice], Decomposition]]:
-    """The mechanism of every part, with limits on totals or centres learned if the statement needs them; and the parts, which
-    these may change."""
+            notes: list[str]) -> Generator[Request, Any, tuple[Program, list[Choice], Decomposition]]:
+    """The mechanism of every part, with limits on totals or centres learned if the statement needs them; and the program and its
+    parts, which these may change."""
     if program.chosen is not None:
-        return list(program.chosen), parts
+        return program, list(program.chosen), parts
     limits: Mapping[int, int] = {}
     weights: Sequence[float] = ()
     if program.learned_limit == "totals":
-        program, limits, found = yield from _totals(program, parts, view, cells, notes)
+        told: list[str] = []
+        program, limits, found = yield from _totals(program, parts, view, cells, told)
+        if found and _is_better_whole(program, found, cells):
+            program = replace(program, decided=WHOLE, limit_unused=True)
+            parts, limits, found = parts_of(program, dict.fromkeys(program.searched, Interval(0, 1))), {}, {}
+            told = ["no contribution was scaled down: a limit was learned privately, and the one that the policy declares gives "
+                    "better intervals"]
+        notes += told
         if found:
             parts, view, weights = _centred(program, parts, view, found, notes)
     if program.learned_limit == "centres":
         parts, view = yield from _with_centres(program, parts, view, notes)
     choices = assign(program, tasks_of(program, parts, view, public, limits), cells, weights)
     assert all(choice is not None for choice in choices)
-    return [choice for choice in choices if choice is not None], parts
+    return program, [choice for choice in choices if choice is not None], parts
+
+
+def _is_better_whole(program: Program, found: Mapping[int, LearnedLimit], cells: int) -> bool:
+    """Whether the intervals are better with all rows that the policy allows than with the totals scaled down to these limits.
+
+    A limit leaves intervals open, those of means on both sides. So where the rows that the policy allows are all there are, it
+    must be far smaller; and means use all rows if they are then known to a small part of the range of their values.
+    """
+    rows = program.known.rows
+    if rows is None or program.options.bound != "auto" or not missing(program.view).nothing:
+        return False
+    sums = program.decomposition.sums
+    if all(rows * sums[at].l1 <= FAR_BELOW * known.limit for at, known in found.items()):
+        return True
+    open_calls = [call for call in program.question.aggregates if beyond_kept(program.question, call) == EITHER]
+    counted = [known.total for at, known in found.items() if not isinstance(sums[at], GridSum)]  # by which rows are measured
+    return bool(open_calls and counted) and all(call.aggregate.average for call in open_calls) and (
+        2 * _deviation(program, cells)(rows) <= SMALL_PART * min(counted))
 
 
 def _totals(program: Program, parts: Decomposition, view: Node, cells: int,
