@@ -58,7 +58,7 @@ from dpsql.types import Interval
 
 MOST_ROWS = 2**20  # the largest limit on rows of one entity that may be learned
 FAR_BELOW = 4  # times: a learned limit that is not so far below a declared one is not worth intervals that it leaves open
-SMALL_PART = 1 / 8  # of a range of values, or of the ranks: how far a mean or a quantile of all rows may be off to be preferred
+SMALL_PART = 1 / 8  # of the range of values: how far a mean of all rows may be off to be preferred
 OF_VALUES = 4  # a limit on totals of values gets this multiple of the price of a limit on numbers of rows
 
 
@@ -183,8 +183,8 @@ def _limited(program: Program, public: PublicFacts, notes: list[str]) -> Generat
     sizes, deviation = rows_of(program.view, program.owner), _deviation(program, cells_declared(program.question))
     found, declared = (yield from learned(sizes, 1, program.stages["limits"], deviation)), program.known.rows
     rows = found.limit if found is not None else None
-    if declared is not None and (found is None or found.limit >= declared or (missing(program.view).nothing and (
-            found.limit * FAR_BELOW >= declared or 2 * deviation(declared) <= SMALL_PART * found.total))):
+    if declared is not None and (found is None or found.limit >= declared or (
+            found.limit * FAR_BELOW >= declared and missing(program.view).nothing)):
         return replace(program, limit_unused=True), program.view
     if rows is None and program.decomposition.parts:
         rows, program = (yield from drawn(sizes, program.owner, program.reserve)), replace(program, reserve_spent=True)
