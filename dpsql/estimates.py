@@ -172,9 +172,9 @@ class Estimate(Frozen):
                         drawn=ends if self.drawn is not None else None,
                         slopes={name: (error, chosen(slope)) for name, (error, slope) in self.slopes.items()})
 
-    def beyond(self, below: float, above: float) -> Estimate:
+    def beyond(self, below: float | Numbers, above: float | Numbers) -> Estimate:
         """The same values, where the truth may be this much further below or above than noise explains."""
-        if not below and not above:
+        if not np.any(below) and not np.any(above):
             return self
         found = replace(self, below=self.below + below, above=self.above + above)
         return found if self.drawn is None else replace(found, drawn=partial(_further, self.drawn, below, above))
@@ -308,7 +308,7 @@ def joined(parts: Sequence[Estimate]) -> Estimate:
                     linear=all(part.linear for part in parts), drawn=ends)
 
 
-def _further(drawn: Callable[[float], Ends], below: float, above: float, confidence: float) -> Ends:
+def _further(drawn: Callable[[float], Ends], below: float | Numbers, above: float | Numbers, confidence: float) -> Ends:
     low, high = drawn(confidence)
     return low - below, high + above
 

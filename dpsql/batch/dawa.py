@@ -10,6 +10,7 @@ Source: Li, Hay and Miklau, PVLDB 2014. The partition and its proof are in `meas
 
 from __future__ import annotations
 
+import math
 from collections.abc import Generator, Sequence
 from fractions import Fraction
 from typing import Any
@@ -29,6 +30,7 @@ from dpsql.trusted.accounting.cost import Cost
 from dpsql.trusted.field_types import WIDEST
 from dpsql.trusted.measurements.buckets import Buckets, Numbered, Partition, height
 from dpsql.trusted.measurements.reading.request import Request
+from dpsql.trusted.plan.operators.summands import Count
 from dpsql.workload.domain import DENSE, Attribute, CellDomain
 from dpsql.workload.factors import Array, Dense, Factor, Identity, Intervals
 from dpsql.workload.workload import Product, ReducedWorkload, Workload
@@ -37,6 +39,8 @@ NAME = "dawa"
 FIRST = Fraction(1, 4)  # of the price, for the buckets
 AGAINST_NOISE = 1.5  # noise scales added to the cost of a bucket, as the least of many noisy costs is too low
 LARGEST = 2**24  # entries of a matrix of all numbers over buckets
+ROUNDED = 1e-9  # a fraction of a bucket that is nearer to 0 or 1 is it
+SURE = 2.0  # standard errors
 FEW = 48  # number of buckets up to which the best strategies known are found at once
 
 
@@ -84,10 +88,22 @@ class Dawa(Frozen):
         answered = yield blocks_of(self.group, over, strategy, rest)
         given = [np.array(part, dtype=float) for part in answered.answers]
         values = strategy.reconstruct(given, over.workload) * self.group.unit
-        note = (f"{len(found.ends)} buckets of neighbouring values; errors are those of the noise on their totals, and do not "
-                "cover differences between the values of a bucket")
+        note = (f"{len(found.ends)} buckets of neighbouring values; standard errors are those of the noise on their totals; "
+                "intervals also cover any differences between the values of a bucket")
         return Told(values=values, variances=variances_at(self.group, over.workload, strategy, rest), kind="approximate",
-                    notes=(note,))
+                    off=self._uneven(found, strategy, given, rest), notes=(note,))
+
+    def _uneven(self, found: Buckets, strategy: Strategy, given: Sequence[Array], price: Cost) -> tuple[Array, Array]:
+        """How far each answer may be off because the values in a bucket differ. A query that weighs the values of a bucket
+        between a and b adds between a and b times its total, if no value is negative; otherwise nothing is known."""
+        totals = Workload(CellDomain((Attribute("bucket", len(found.ends)),)), (Product((Identity(len(found.ends)),)),))
+        sizes = strategy.reconstruct(given, totals) * self.group.unit
+        sizes = at_most(sizes, variances_at(self.group, totals, strategy, price))
+        ends = [weights(part.factors[0], found.ends) for part in self.group.smaller.workload.parts]
+        below, above = (np.concatenate([end[side] for end in ends]) for side in (0, 1))
+        if not isinstance(self.group.summand, Count) and self.group.summand.grid.low < 0:
+            return np.where(below.any(axis=1), math.inf, 0.0), np.where(above.any(axis=1), math.inf, 0.0)
+        return below @ sizes, above @ sizes
 
 
 def plan(group: Group) -> Dawa | Refusal:
@@ -119,6 +135,21 @@ def shared(own: Factor, ends: Sequence[int]) -> Dense:
     below = np.clip((np.arange(own.n + 1)[:, None] - starts) / widths, 0.0, 1.0)  # the fraction of each bucket below each value
     first, after = own.ends
     return Dense(below[after] - below[first])
+
+
+def weights(own: Factor, ends: Sequence[int]) -> tuple[Array, Array]:
+    """How far the mean weight of a bucket's values in each query, (queries, buckets), is above the least weight and below the
+    largest."""
+    mean = shared(own, ends).dense()
+    if isinstance(own, Intervals):
+        return np.where(mean < 1 - ROUNDED, mean, 0.0), np.where(mean > ROUNDED, 1 - mean, 0.0)
+    table, starts = own.dense(), np.array([0, *ends[:-1]])
+    return mean - np.minimum.reduceat(table, starts, axis=1), np.maximum.reduceat(table, starts, axis=1) - mean
+
+
+def at_most(totals: Array, variances: Array) -> Array:
+    """What totals that are not negative are hardly larger than."""
+    return np.maximum(totals + SURE * np.sqrt(variances), 0)
 
 
 def chosen(workload: Workload, *, pure: bool) -> Strategy:

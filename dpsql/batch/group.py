@@ -63,6 +63,7 @@ class Told(Frozen):
     kind   the distribution of the errors, see `estimates.NoiseTerm`; 'approximate' if the variances are only a guide
     mixed  computes the weights, (answers, terms), of independent noise terms of variance 1 in each error; None if unknown
     shown  the fitted numbers that the answer shows, if a table was fitted to the values; its errors remain those of the values
+    off    how far the truth may be below and above the values beside the noise, where these depend on assumptions about the rows
     notes  what a reader should know about the measurement
     """
 
@@ -71,6 +72,7 @@ class Told(Frozen):
     kind: Kind = "normal"
     mixed: Callable[[], Array] | None = None
     shown: Array | None = None
+    off: tuple[Array, Array] | None = None
     notes: tuple[str, ...] = ()
 
 

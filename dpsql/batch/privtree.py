@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpsql.batch.dawa import at_most
 from dpsql.batch.group import Group, Told, too_small
 from dpsql.batch.measured import SLACK
 from dpsql.errors import Unsupported
@@ -37,6 +38,7 @@ from dpsql.workload.factors import Array, Factor, Identity, Intervals, Total
 NAME = "privtree"
 GROWING = Fraction(1, 2)  # of the price, for the tree
 WAYS = 2
+WHOLE = 1 - 1e-9  # a larger fraction of a side is all of it
 AT_ONCE = 2**22  # shares of leaves that are computed at a time
 
 
@@ -82,11 +84,11 @@ class PrivTree(Frozen):
     def steps(self, price: Cost) -> Generator[Request, Any, Told]:
         request = self.request(price)
         found: Leaves = yield request
-        values, squares = summed(self.group, found)
+        values, squares, *off = summed(self.group, found, request.leaf.variance)
         leaves = f"{len(found.counts)} leaves" if len(found.counts) != 1 else "1 leaf"
-        return Told(values=values, variances=squares * request.leaf.variance, kind="approximate", notes=(
-            f"a tree with {leaves}; errors are those of the noise on their counts, and do not cover an uneven distribution of "
-            "rows within a leaf",))
+        return Told(values=values, variances=squares * request.leaf.variance, kind="approximate", off=(off[0], off[1]), notes=(
+            f"a tree with {leaves}; standard errors are those of the noise on their counts; intervals also cover any "
+            "distribution of rows within a leaf",))
 
 
 def plan(group: Group) -> PrivTree | Refusal:
@@ -105,12 +107,13 @@ def plan(group: Group) -> PrivTree | Refusal:
     return PrivTree(group=group)
 
 
-def summed(group: Group, leaves: Leaves) -> tuple[Array, Array]:
-    """For every query, the sum over leaves of the share that it counts times the leaf's noisy count, and the sum of the squared
-    shares."""
+def summed(group: Group, leaves: Leaves, variance: float) -> tuple[Array, ...]:
+    """For every query, the sum over leaves of the share that it counts times the leaf's noisy count, the sum of the squared
+    shares, and how far the truth may be below and above because rows lie unevenly in the leaves that it cuts."""
     parts = group.smaller.workload.parts
-    values, squares = ([np.zeros((part.factors[0].rows, part.factors[1].rows)) for part in parts] for _ in range(2))
+    values, squares, below, above = ([np.zeros((part.factors[0].rows, part.factors[1].rows)) for part in parts] for _ in range(4))
     counts = np.array(leaves.counts, dtype=float)
+    most = at_most(counts, np.full(len(counts), variance))
     lows, highs = (np.array(ends, dtype=np.int64) for ends in (leaves.lows, leaves.highs))
     step = max(1, AT_ONCE // max(factor.rows for part in parts for factor in part.factors))
     for begin in range(0, len(counts), step):
@@ -122,7 +125,13 @@ def summed(group: Group, leaves: Leaves) -> tuple[Array, Array]:
             first, second = (shares[axis][factor] for axis, factor in enumerate(part.factors))
             values[i] += (first * counts[some]) @ second.T
             squares[i] += first**2 @ (second**2).T
-    return np.concatenate([each.reshape(-1) for each in values]), np.concatenate([each.reshape(-1) for each in squares])
+            share = (first * most[some]) @ second.T
+            below[i] += share - (np.where(first > WHOLE, most[some], 0) @ (second > WHOLE).T)
+            above[i] += (np.where(first > 0, most[some], 0) @ (second > 0).T) - share
+    for i, part in enumerate(parts):
+        if not all(isinstance(factor, Identity | Intervals | Total) for factor in part.factors):
+            below[i], above[i] = np.full_like(below[i], np.inf), np.full_like(above[i], np.inf)  # weights other than 0 and 1
+    return tuple(np.concatenate([each.reshape(-1) for each in found]) for found in (values, squares, below, above))
 
 
 def sizes(group: Group, axis: int) -> Array:

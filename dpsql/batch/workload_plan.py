@@ -55,6 +55,8 @@ class Place(Frozen):
         error = NoiseTerm(kind=told.kind, scale=1.0, together=self.group)
         deviations = np.sqrt(np.maximum(self._in_cells(told.variances), 0))
         found = Estimate(values=self._in_cells(told.values), slopes={(at, self.group): (error, deviations)})
+        if told.off is not None:
+            found = found.beyond(*map(self._in_cells, told.off))
         return found if told.shown is None else found.shown_as(self._in_cells(told.shown))
 
     def _in_cells(self, numbers: Array) -> Array:

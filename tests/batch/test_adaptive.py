@@ -21,6 +21,7 @@ from dpsql.dbapi import Connection
 from dpsql.engine.session import Session
 from dpsql.engine.together import batched
 from dpsql.errors import OptionError
+from dpsql.frozen import replace
 from dpsql.sql.text.parse import parse
 from dpsql.sql.text.statement import Option
 from dpsql.trusted.accounting.cost import Cost
@@ -60,6 +61,33 @@ def test_buckets_share_their_sums_out(own: Factor, ends: tuple[int, ...]) -> Non
     for i, number in enumerate(numbers):
         share[i, number] = 1 / (numbers == number).sum()
     assert np.allclose(dawa.shared(own, ends).dense(), own.dense() @ share)
+
+
+@pytest.mark.parametrize("ends", [(9,), (2, 3, 9), tuple(range(1, 10)), (8, 9)], ids=str)
+@pytest.mark.parametrize("own", FACTORS, ids=lambda own: str(own.key[0]))
+def test_weights_in_a_bucket_lie_around_their_mean(own: Factor, ends: tuple[int, ...]) -> None:
+    below, above = dawa.weights(own, ends)
+    table, mean = own.dense(), dawa.shared(own, ends).dense()
+    for bucket, (low, high) in enumerate(zip((0, *ends), ends, strict=False)):
+        inside = table[:, low:high]
+        assert np.allclose(mean[:, bucket] - below[:, bucket], inside.min(axis=1))
+        assert np.allclose(mean[:, bucket] + above[:, bucket], inside.max(axis=1))
+
+
+@pytest.mark.parametrize("texts, strategy", [(AGES, "dawa"), (PLACES, "privtree")], ids=["dawa", "privtree"])
+@pytest.mark.parametrize("price", [0.05, 0.5], ids=str)
+def test_intervals_cover_rows_that_lie_unevenly(texts: list[str], strategy: str, price: float, tmp_path: Path) -> None:
+    """All people have one of three ages, so that no bucket and no leaf of several values is even."""
+    world = worlds.world(people=90)
+    world = replace(world, people=[(*row[:3], (21, 22, 64)[row[0] % 3], *row[4:]) for row in world.people])
+    plain = Connection(session_of(tmp_path / "exact", world, noise=Exact())).workload(texts, epsilon=1)
+    exact = [row[-1] for answer in plain for row in answer.rows]
+    covered = []
+    for turn in range(12):
+        made = Connection(session_of(tmp_path / str(turn), world)).workload(texts, strategy=strategy, epsilon=price)
+        ends = [row[-1] for answer in made for row in answer.intervals]
+        covered += [low <= truth <= high for (low, high), truth in zip(ends, exact, strict=True)]  # type: ignore[misc, operator]
+    assert np.mean(covered) > 0.95
 
 
 @pytest.mark.parametrize("own", [Identity(3), Total(3), Prefix(3), Ranges(3, (0, 1), (1, 2)), Dense(np.arange(6).reshape(2, 3))],
@@ -102,7 +130,7 @@ def test_ranges_get_their_share_of_leaves(tmp_path: Path) -> None:
     rows, columns = group.smaller.workload.domain.shape
     middle, edge = rows // 3, columns // 2 + 1
     found = Leaves(lows=((0, 0), (middle, 0), (middle, edge)), highs=((middle, columns), (rows, edge), (rows, columns)), counts=(100, -7, 30))
-    values, squares = privtree.summed(group, found)
+    values, squares, below, above = privtree.summed(group, found, 4.0)
     room = np.outer(privtree.sizes(group, 0), privtree.sizes(group, 1))
     each = []
     for low, high in zip(found.lows, found.highs, strict=True):
@@ -111,6 +139,12 @@ def test_ranges_get_their_share_of_leaves(tmp_path: Path) -> None:
         table[inside] = room[inside] / room[inside].sum()
         each.append(group.smaller.workload.apply(table))
     assert np.allclose(values, np.array(found.counts) @ np.array(each)) and np.allclose(squares, (np.array(each) ** 2).sum(axis=0))
+    for corner in (0, -1):  # all rows of each leaf in one of its cells
+        table = np.zeros((rows, columns))
+        for low, high, count in zip(found.lows, found.highs, found.counts, strict=True):
+            table[(high[0] - 1, high[1] - 1) if corner else low] = max(count, 0)
+        told = group.smaller.workload.apply(table)
+        assert (values - below <= told + 1e-9).all() and (told <= values + above + 1e-9).all()
 
 
 @pytest.mark.parametrize("own", FACTORS, ids=lambda own: str(own.key[0]))
@@ -126,9 +160,9 @@ def test_many_leaves_are_summed_in_turns(tmp_path: Path, monkeypatch: pytest.Mon
     (group,) = made_of(PLACES, "privtree", session, epsilon=1.0).groups
     rows, columns = group.smaller.workload.domain.shape
     found = Leaves(lows=tuple((i, 0) for i in range(rows)), highs=tuple((i + 1, columns) for i in range(rows)), counts=tuple(range(rows)))
-    at_once = privtree.summed(group, found)
+    at_once = privtree.summed(group, found, 4.0)
     monkeypatch.setattr(privtree, "AT_ONCE", 500)
-    assert all(np.allclose(one, other) for one, other in zip(at_once, privtree.summed(group, found), strict=True))
+    assert all(np.allclose(one, other) for one, other in zip(at_once, privtree.summed(group, found, 4.0), strict=True))
 
 
 # -- through the engine
@@ -140,7 +174,7 @@ def test_answers_are_given_and_paid_for(texts: list[str], strategy: str, price: 
     connection = Connection(session_of(tmp_path, worlds.world()))
     made = connection.workload(texts, strategy=strategy, **price)
     assert len(made) == len(texts) and all(row[-1] is not None and row[-1] >= 0 for answer in made for row in answer.errors)
-    assert strategy in made.notes[0] and "do not cover" in made.notes[1]
+    assert strategy in made.notes[0] and "intervals also cover" in made.notes[1]
     (entry,) = connection.session.ledger.entries("person")
     assert entry.charge.epsilon == (10**9 if "epsilon" in price else None) and entry.charge.rho <= 500_000_000
     again = connection.workload(texts, strategy=strategy, **price)
