@@ -21,7 +21,6 @@ from dpsql.dbapi import Connection
 from dpsql.engine.session import Session
 from dpsql.engine.together import batched
 from dpsql.errors import OptionError
-from dpsql.frozen import replace
 from dpsql.sql.text.parse import parse
 from dpsql.sql.text.statement import Option
 from dpsql.trusted.accounting.cost import Cost
@@ -79,7 +78,8 @@ def test_weights_in_a_bucket_lie_around_their_mean(own: Factor, ends: tuple[int,
 def test_intervals_cover_rows_that_lie_unevenly(texts: list[str], strategy: str, price: float, tmp_path: Path) -> None:
     """All people have one of three ages, so that no bucket and no leaf of several values is even."""
     world = worlds.world(people=90)
-    world = replace(world, people=[(*row[:3], (21, 22, 64)[row[0] % 3], *row[4:]) for row in world.people])
+    people = [(*row[:3], (21, 22, 64)[row[0] % 3], *row[4:]) for row in world.rows["people"]]
+    world = worlds.World({**world.rows, "people": people})
     plain = Connection(session_of(tmp_path / "exact", world, noise=Exact())).workload(texts, epsilon=1)
     exact = [row[-1] for answer in plain for row in answer.rows]
     covered = []
