@@ -1,4 +1,4 @@
-"""What a limit cuts off is in the interval: it is open above where nobody knows how much that is, and closed under declared limits."""
+"""What a limit cuts off is in the interval: it is open above where nobody knows how much that is, and closed where declared limits hold."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from dpsql.answers.answer import Answer
 from dpsql.answers.display import as_dict, as_html, interval_text, legend, shown
 from dpsql.engine.answering import answer
 
-DECLARED = POLICY.replace("[tables.friends]", "[tables.friends]\nrows_per_entity = 4")
+LIMITED = POLICY.replace("[tables.friends]", "[tables.friends]\nrows_per_entity = 4")
+DECLARED = LIMITED.replace("rows_per_entity", "limits_hold = true\nrows_per_entity")
 RING = [(i, (i + 1) % 30) for i in range(30)]
 WORLD = Small({"people": [(i, i % 4, i % 7 - 2) for i in range(30)], "friends": RING, "calls": [(i % 30, i % 4) for i in range(90)]})
 DEGREES = "FROM (SELECT p, COUNT(*) AS k FROM (SELECT a AS p FROM friends UNION ALL SELECT b FROM friends) AS ends GROUP BY p) AS degrees"
@@ -39,21 +40,35 @@ CASES = [
     ("SUM(people.town) / COUNT(*), COUNT(*) / SUM(people.town) FROM people JOIN calls USING (person)", "max_rows = 5", POLICY, [ABOVE, ABOVE]),
     ("SUM(people.town) - COUNT(*), 2 - COUNT(*), SQRT(COUNT(*)) FROM people JOIN calls USING (person)", "max_rows = 5", POLICY, [EITHER, BELOW, ABOVE]),
     ("COUNT(*), SUM(people.town), AVG(people.town) FROM people JOIN calls USING (person)", "max_rows = 5, strategy = 'identity'", POLICY, [ABOVE, ABOVE, CLOSED]),
-    ("COUNT(*) FROM likes", "strategy = 'identity'", POLICY, [CLOSED]),
+    ("COUNT(*) FROM likes", "strategy = 'identity'", DECLARED, [CLOSED]),
+    ("COUNT(*) FROM likes", "strategy = 'identity'", POLICY, [ABOVE]),
     ("SUM(-people.town) FROM people JOIN calls USING (person)", "max_rows = 5", POLICY, [BELOW]),
-    ("COUNT(*) FROM likes", "", POLICY, [CLOSED]),
-    ("COUNT(*) FROM likes", "max_rows = 9", POLICY, [CLOSED]),  # two are declared
-    ("COUNT(*) FROM likes", "max_rows = 1", POLICY, [ABOVE]),
-    ("COUNT(*) FROM likes", "bound = 'clip', clip = 3", POLICY, [ABOVE]),
-    ("COUNT(*) FROM likes", "bound = 'bands'", POLICY, [CLOSED]),
+    ("COUNT(*) FROM likes", "", DECLARED, [CLOSED]),
+    ("COUNT(*) FROM likes", "", POLICY, [ABOVE]),
+    ("COUNT(*) FROM likes", "max_rows = 9", DECLARED, [CLOSED]),  # two are declared
+    ("COUNT(*) FROM likes", "max_rows = 1", DECLARED, [ABOVE]),
+    ("COUNT(*) FROM likes", "bound = 'clip', clip = 3", DECLARED, [ABOVE]),
+    ("COUNT(*) FROM likes", "bound = 'bands'", DECLARED, [ABOVE]),
+    ("COUNT(DISTINCT person), COUNT(DISTINCT how) FROM likes", "", POLICY, [CLOSED, ABOVE]),  # everybody keeps some row
+    ("COUNT(DISTINCT person) FROM likes WHERE how = 0", "", POLICY, [ABOVE]),
+    ("COUNT(*) FROM people WHERE person IN (SELECT person FROM likes)", "", POLICY, [CLOSED]),
+    ("COUNT(*) FROM people WHERE person IN (SELECT person FROM likes WHERE how = 0)", "", POLICY, [ABOVE]),
+    ("COUNT(*) FROM people WHERE person NOT IN (SELECT person FROM likes WHERE person IS NOT NULL AND how = 0)", "", POLICY, [EITHER]),
+    ("COUNT(*), MAX(n) FROM (SELECT person, COUNT(*) AS n FROM likes GROUP BY person) AS each", "", POLICY, [CLOSED, CLOSED]),
+    ("COUNT(*) FROM (SELECT person, COUNT(*) AS n FROM likes GROUP BY person HAVING COUNT(*) = 1) AS each", "", POLICY, [EITHER]),
+    ("COUNT(*), SUM(town) FROM people LEFT JOIN likes USING (person)", "", POLICY, [ABOVE, ABOVE]),
+    ("COUNT(*) FROM people LEFT JOIN likes USING (person) WHERE how IS NULL", "", POLICY, [EITHER]),
+    ("COUNT(*) FROM (SELECT ROW_NUMBER() OVER (PARTITION BY person ORDER BY how) AS r FROM likes) AS rows WHERE r = 1", "", POLICY, [EITHER]),
     ("COUNT(*) FROM calls", "", POLICY, [ABOVE]),
     ("COUNT(*) FROM friends", "", POLICY, [ABOVE]),
     ("COUNT(*) FROM friends", "", DECLARED, [CLOSED]),
+    ("COUNT(*) FROM friends", "", LIMITED, [ABOVE]),
     ("COUNT(*) FROM friends JOIN people ON a = person WHERE town > 1", "", DECLARED, [CLOSED]),
     ("COUNT(*) FROM friends", "bound = 'extension', clip = 3", DECLARED, [ABOVE]),
     ("COUNT(*) FROM friends", "bound = 'extension'", DECLARED, [CLOSED]),
     ("COUNT(*) FROM friends", "bound = 'balance'", DECLARED, [ABOVE]),
     (f"COUNT(*), SUM(k), AVG(k) {DEGREES}", "", DECLARED, [CLOSED, CLOSED, CLOSED]),
+    (f"COUNT(*), SUM(k), AVG(k) {DEGREES}", "", LIMITED, [ABOVE, ABOVE, CLOSED]),
     (f"COUNT(*), SUM(k), AVG(k) {DEGREES}", "", POLICY, [ABOVE, ABOVE, CLOSED]),  # a mean is at most the largest degree
     (f"COUNT(*) {DEGREES} WHERE k < 3", "max_rows = 2", DECLARED, [ABOVE]),  # of degrees that are brought down some are counted
 ]

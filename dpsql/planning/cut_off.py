@@ -128,6 +128,5 @@ def cuts_off(program: Program) -> bool:
         return (program.learned_limit is not None or not program.degrees.declared
                 or not missing(program.degrees.graph.arcs.input).nothing)
     declared = bound.name == "extension" and options.clip is None
-    held = bound.mechanism is not None and not bound.decomposes and not declared and (
-        bound.name != "bands" or program.known.rows is None)
+    held = bound.mechanism is not None and not bound.decomposes and not declared
     return held or program.learned_limit not in (None, "centres", "frequencies") or bound.name in ("clip", "reservoir")
