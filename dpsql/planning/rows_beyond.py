@@ -98,7 +98,13 @@ def _of_several(scan: Scan) -> bool:
 
 
 def _holds(node: Truncate) -> bool:
-    """Whether the policy, or a declared key, says that no entity has more rows than are kept."""
+    """Whether the policy, or a declared key, or a limit below, says that no entity has more rows than are kept."""
+    below, owner = node.input, node.owner
+    while isinstance(below, Project | Filter):
+        made = next((expr for column, _, expr in below.columns if column == owner), None) if isinstance(below, Project) else None
+        owner, below = made.column if isinstance(made, Ref) else owner, below.input
+    if isinstance(below, Truncate):
+        return below.owner == owner and below.rows <= node.rows
     if not isinstance(node.input, Scan):
         return False
     table = node.input.table
