@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.answers.columns import ColumnData, joined, none_for_nan, of_rows, typed, unpacked
+from dpsql.answers.worth import Possible, nothing_told, sure_ranks
 from dpsql.catalog.price import Price
 from dpsql.estimates import Estimate, constant
 from dpsql.frozen import Frozen, replace
@@ -39,6 +40,7 @@ class AnswerColumn(Frozen):
 
     exact        a key, a constant, or a number over public tables: it has no error
     approximate  its errors and intervals are approximate (ratios, quantiles, functions of noisy numbers)
+    range        the range that the true values lie in, whatever the rows are; None if that is not known
     wide         its whole numbers need not be in 64 bits, by the statement and the policy; not stored with an answer
     """
 
@@ -46,6 +48,7 @@ class AnswerColumn(Frozen):
     type: Type
     exact: bool = False
     approximate: bool = False
+    range: tuple[float, float] | None = None
     wide: bool = False
 
 
@@ -106,7 +109,7 @@ class Answer(Frozen):
     def as_json(self) -> str:
         """The answer as text, for the ledger; `of_json` reads it back."""
         return json.dumps({
-            "columns": [[c.name, c.type.value, c.exact, c.approximate] for c in self.columns],
+            "columns": [[c.name, c.type.value, c.exact, c.approximate, c.range] for c in self.columns],
             "data": [column.packed() for column in self.data], "confidence": self.confidence, "cost": self.cost,
             "notes": self.notes}, ensure_ascii=True, separators=(",", ":"))
 
@@ -124,8 +127,9 @@ def together(answers: Sequence[Answer]) -> Answer:
 def of_json(text: str) -> Answer:
     """A stored answer."""
     body = json.loads(text)
-    shown = tuple(AnswerColumn(name=name, type=Type(kind), exact=exact, approximate=approximate)
-                  for name, kind, exact, approximate in body["columns"])
+    shown = tuple(AnswerColumn(name=name, type=Type(kind), exact=exact, approximate=approximate,
+                               range=tuple(range_[0]) if range_ and range_[0] is not None else None)
+                  for name, kind, exact, approximate, *range_ in body["columns"])
     data = tuple(unpacked(each, column.type) for each, column in zip(body["data"], shown, strict=True)) if "data" in body else (
         _stored_by_rows(body, shown))
     return Answer(columns=shown, data=data, confidence=body["confidence"], cost=body["cost"], notes=tuple(body["notes"]),
@@ -188,11 +192,38 @@ def compose(question: Question, cells: Cells, aggregates: Mapping[str, Estimate]
         outputs, kept = made.outputs, made.kept
         notes = [*notes, *told_withheld(question, made.withheld, len(cells))]
         data = tuple(_data(made, kept, confidence) for made in outputs)
+        possible = possible_of(question, aggregates)
+        notes += nothing_told([*possible.values()], kept, confidence, price)
+        notes += _ranked(question, outputs, kept, confidence)
     shown = tuple(AnswerColumn(name=output.name, type=output.expr.type, exact=not made.noisy,
-                               approximate=made.estimate is not None and made.estimate.approximate)
-                  for output, made in zip(question.outputs, outputs, strict=True))
+                               approximate=made.estimate is not None and made.estimate.approximate,
+                               range=(possible[i].low, possible[i].high) if i in possible else None)
+                  for i, (output, made) in enumerate(zip(question.outputs, outputs, strict=True)))
     return Answer(columns=shown, data=data, confidence=confidence, cost=str(price) if price is not None else "",
                   notes=tuple(notes))
+
+
+def possible_of(question: Question, aggregates: Mapping[str, Estimate]) -> dict[int, Possible]:
+    """The ranges of the outputs that are an aggregate as it is, by their places."""
+    calls, found = {call.id: call for call in question.aggregates}, {}
+    for i, output in enumerate(question.outputs):
+        expr = _uncast(output.expr)
+        call = calls.get(expr.column) if isinstance(expr, Ref) else None
+        if call is not None and call.aggregate.kind is not Kind.MODE and aggregates[call.id].slopes:
+            low, high = _range(call, question)
+            found[i] = Possible(name=output.name, low=low, high=high, noise=aggregates[call.id])
+    return found
+
+
+def _ranked(question: Question, outputs: Sequence[NoisyColumn], kept: Sequence[int], confidence: float) -> Iterator[str]:
+    """A note on the ranks of rows that are ordered by one of the noisy numbers that are shown."""
+    first = next(iter(question.ordering), None)
+    ordered = next((made for output, made in zip(question.outputs, outputs, strict=True)
+                    if first is not None and output.expr == first.expr), None)
+    if ordered is not None and ordered.noisy and ordered.estimate is not None:
+        told = sure_ranks(ordered.estimate, kept, confidence)
+        if told is not None:
+            yield told
 
 
 class NoisyRows(Frozen):
@@ -459,10 +490,24 @@ def _chosen_rows(question: Question, table: _ValueTable, outputs: Sequence[Noisy
         seen: set[tuple[Value, ...]] = set()
         rows = [(i, tuple(made.values[i] for made in outputs)) for i in kept]
         kept = [i for i, row in rows if row not in seen and not seen.add(row)]  # type: ignore[func-returns-value]
+    if not question.ordering and question.sets is None:
+        kept = _as_listed(kept, question, table)
     terms = table.values([term.expr for term in question.ordering])
     kept = kept if not terms else sorted_by(kept, [(values, term.descending, term.nulls_first)
                             for term, values in reversed(list(zip(question.ordering, terms, strict=True)))])
     return kept[rows_shown(question.limit, question.offset)]
+
+
+def _as_listed(rows: Sequence[int], question: Question, table: _ValueTable) -> Sequence[int]:
+    """Rows, which are in the order of their keys, with the values of keys in the order in which the policy lists them."""
+    domains = [key.domain for key in question.keys if key.domain is not None]
+    if len(domains) < len(question.keys) or not any(domain.listed for domain in domains):
+        return rows
+    places: list[Sequence[int]] = []
+    for key, domain in zip(question.keys, domains, strict=True):
+        own = {value: i for i, value in enumerate((*(domain.listed or domain.values), None))}
+        places.append([own[value] for value in table.columns[key.column][1]])
+    return sorted(rows, key=lambda i: tuple(own[i] for own in places))
 
 
 def sorted_by(rows: Sequence[int], terms: Sequence[tuple[Sequence[Value], bool, bool]]) -> list[int]:

@@ -94,7 +94,7 @@ def _line(answer: Answer, i: int) -> list[str]:
     cells = []
     for j, column in enumerate(answer.columns):
         value, ends = answer.rows[i][j], answer.intervals[i][j]
-        cells += [shown(value, ends)] if column.exact else [shown(value, ends), interval_text(ends, value)]
+        cells += [shown(value, ends)] if column.exact else [shown(value, ends), interval_text(ends, value, column.range)]
     return cells
 
 

@@ -207,11 +207,12 @@ def _one_series(answer: Answer, column: int, rows: Sequence[int], x: int | None,
     return Series(name=name, keys=tuple(None if x is None else answer.rows[i][x] for i in rows), values=tuple(plain),
                   lows=tuple(value if each is None else each[0] for value, each in zip(plain, ends, strict=True)),
                   highs=tuple(value if each is None else each[1] for value, each in zip(plain, ends, strict=True)),
-                  words=tuple(_in_words(value, each) for value, each in zip(values, ends, strict=True)))
+                  words=tuple(_in_words(value, each, answer.columns[column].range)
+                               for value, each in zip(values, ends, strict=True)))
 
 
-def _in_words(value: Value, ends: Ends) -> str:
-    interval = interval_text(ends, value)
+def _in_words(value: Value, ends: Ends, possible: Ends) -> str:
+    interval = interval_text(ends, value, possible)
     return f"{shown(value, ends)} {f'({interval})' if '…' in interval else interval}".strip()
 
 

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 from dpsql.answers.answer import Answer
 from dpsql.answers.columns import plain
+from dpsql.answers.worth import tells_nothing
 from dpsql.trusted.plan.expr.nodes import Value
 
 EVEN = 0.25  # ends whose distances differ by less than this fraction are shown as one ±
@@ -50,10 +51,13 @@ def printable(text: str) -> str:
     return "".join(letter if letter.isprintable() or letter == "\n" else repr(letter)[1:-1] for letter in text)
 
 
-def interval_text(ends: Ends, value: Value) -> str:
-    """The text of an interval, shown after its value: ± half its width, or both ends if the value is not in the middle."""
+def interval_text(ends: Ends, value: Value, possible: Ends = None) -> str:
+    """The text of an interval, shown after its value: ± half its width, or both ends if the value is not in the middle, or if it
+    is all that is `possible`."""
     if ends is None or value is None or isinstance(value, str):
         return ""
+    if possible is not None and tells_nothing(ends, possible) and math.isfinite(ends[1] - ends[0]):
+        return f"any of {_end(ends[0], value)} … {_end(ends[1], value)}"
     middle = value.toordinal() if isinstance(value, dt.date) else float(value)
     below, above = middle - ends[0], ends[1] - middle
     margin = half_width(ends)
@@ -100,7 +104,10 @@ def meaning(answer: Answer, names: Sequence[str] | None = None) -> list[str]:
     parts = []
     if any(not column.exact for column in answer.columns):
         open_ = any(ends is not None and half_width(ends) is None for row in answer.intervals for ends in row)
-        parts.append(f"± is the {answer.confidence * 100:g} % interval" + (", ≥ is a lower bound" if open_ else ""))
+        nothing = any(tells_nothing(row[i], column.range) for i, column in enumerate(answer.columns) if column.range is not None
+                      for row in answer.intervals)
+        parts.append(f"± is the {answer.confidence * 100:g} % interval" + (", ≥ is a lower bound" if open_ else "")
+                     + (", any of: all that is possible" if nothing else ""))
     rough = [column.name for column in answer.columns if column.approximate and (names is None or column.name in names)]
     if rough:
         parts.append(f"approximate for {', '.join(rough)}")
@@ -137,8 +144,8 @@ def as_html(answer: Answer) -> str:
     body = []
     for row, intervals in zip(answer.rows, answer.intervals, strict=True):
         cells = "".join(f'<td style="text-align:{side}">{html.escape(shown(value, ends))} '
-                        f'<span style="opacity:.6">{interval_text(ends, value)}</span></td>'
-                        for side, value, ends in zip(sides, row, intervals, strict=True))
+                        f'<span style="opacity:.6">{interval_text(ends, value, column.range)}</span></td>'
+                        for side, value, ends, column in zip(sides, row, intervals, answer.columns, strict=True))
         body.append(f"<tr>{cells}</tr>")
     lines = [html.escape(legend(answer)), *map(note_html, answer.notes)]
     below = "".join(f'<div style="opacity:.7">{line}</div>' for line in lines)
@@ -177,8 +184,8 @@ def as_csv(answer: Answer) -> str:
 def as_dict(answer: Answer) -> dict[str, Any]:
     """An answer for programs."""
     return {
-        "columns": [{"name": column.name, "type": column.type.value, "exact": column.exact, "approximate": column.approximate}
-                    for column in answer.columns],
+        "columns": [{"name": column.name, "type": column.type.value, "exact": column.exact, "approximate": column.approximate,
+                     "range": None if column.range is None else [*map(_finite, column.range)]} for column in answer.columns],
         "rows": [[_finite(plain(value)) for value in row] for row in answer.rows], "errors": answer.errors,
         "intervals": [[_ends(answer, i, j) for j in range(len(answer.columns))] for i in range(len(answer.rows))],
         "confidence": answer.confidence, "cost": answer.cost or None, "stored": answer.stored, "notes": list(answer.notes)}

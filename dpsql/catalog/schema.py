@@ -309,7 +309,9 @@ def _column(policy: Policy, path: tuple[str, ...], declared: ColumnPolicy, name:
             physical: Interval, schema: TableSchema, values: Values) -> Column:
     domain = None
     if declared.values is not None:
-        domain = Domain(tuple(sorted(_convert(policy, (*path, "values"), value, kind, sql_type) for value in declared.values)))
+        listed = tuple(_convert(policy, (*path, "values"), value, kind, sql_type) for value in declared.values)
+        ordered = tuple(sorted(listed))
+        domain = Domain(ordered, listed=listed if listed != ordered else ())
     elif declared.values_from is not None:
         try:
             table, column = declared.values_from

@@ -73,7 +73,7 @@ def _drawn(answer: Answer, i: int) -> DrawnColumn:
 
     column = answer.columns[i]
     found = [(row[i], ends[i]) for row, ends in zip(answer.rows, answer.intervals, strict=True)]
-    beside = [] if column.exact else [interval_text(ends, value) for value, ends in found]
+    beside = [] if column.exact else [interval_text(ends, value, column.range) for value, ends in found]
     return DrawnColumn(title=printable(column.name), values=[shown(value, ends) for value, ends in found], beside=beside,
                        number=column.type.numeric)
 

@@ -354,7 +354,7 @@ def test_what_is_measured_is_told_to_whoever_waits(connection: dpsql.Connection)
 
 def test_a_limit_on_rows_is_asked_for(place: Path) -> None:
     policy = place / "dpsql.toml"
-    policy.write_text(policy.read_text().replace("rows_per_entity", "# rows_per_entity"))
+    policy.write_text(policy.read_text().replace("rows_per_entity", "# rows_per_entity").replace("limits_hold", "# limits_hold"))
     with opened(place) as connection:
         text = "CREATE SYNTHETIC TABLE made AS SELECT year, age FROM person_years"
         with pytest.raises(dpsql.Error, match="there is no limit on the rows of one person") as told:

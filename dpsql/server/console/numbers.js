@@ -1,7 +1,7 @@
 /** Numbers as people read them: no more digits than their error leaves meaning to, and none that is cut off. */
 
 /**
- * @typedef {{name: string, type: string, exact: boolean, approximate: boolean}} Column
+ * @typedef {{name: string, type: string, exact: boolean, approximate: boolean, range?: [number | null, number | null] | null}} Column
  * @typedef {{low: number | null, high: number | null, error: number | null} | null} Told an interval; an end that is null is open
  */
 
@@ -39,11 +39,15 @@ export function interval(value, column, told) {
   const margin = (high - low) / 2;
   const whole = isWhole(column);
   const uneven = Math.abs(below - above) > Math.max(EVEN * margin, whole ? 1 + 1e-9 : 0);
+  if (isAllOf(column.range, low, high)) return `any of ${bound(low, column, margin)} … ${bound(high, column, margin)}`;
   if (uneven) return `${bound(low, column, margin)} … ${bound(high, column, margin)}`;
   if (margin === 0) return "± 0";
   if (whole) return `± ${margin >= 1 ? grouped(String(Math.ceil(margin - 1e-9))) : withDigits(margin, margin)}`;
   return `± ${withDigits(Math.max(below, above), Math.max(below, above))}`;
 }
+
+/** Whether an interval is all that is possible, so that it tells nothing. */
+const isAllOf = (range, low, high) => Boolean(range) && low <= (range[0] ?? -Infinity) && high >= (range[1] ?? Infinity);
 
 /** A finite end of an interval, or null. */
 export function end(value) {

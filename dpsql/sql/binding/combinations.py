@@ -48,7 +48,7 @@ def narrowed(key: Key, combinations: Sequence[Combinations]) -> Key:
     for one in (one for one in combinations if key.column in one.keys):
         there = dict.fromkeys(row[one.keys.index(key.column)] for row in one.rows)
         if key.domain is not None:
-            key = replace(key, domain=Domain(tuple(value for value in key.domain.values if value in there)),
+            key = replace(key, domain=key.domain.only(tuple(value for value in key.domain.values if value in there)),
                           nullable=key.nullable and None in there)
         elif one.enforced:
             key = replace(key, nullable=key.nullable and None in there, domain=Domain(tuple(sorted(

@@ -106,7 +106,9 @@ def _with_otherwise(expr: Expr, env: Mapping[str, Facts], found: Domain, nullabl
     if not (isinstance(expr, Case) and isinstance(expr.otherwise, Literal) and expr.otherwise.value is not None and any(
             env[column].type is not Type.BOOLEAN for column in columns(expr))):
         return found, nullable
-    return Domain(tuple(sorted({*found.values, expr.otherwise.value}))), nullable
+    otherwise = expr.otherwise.value
+    listed = (*found.listed, *(() if otherwise in found.listed else (otherwise,))) if found.listed else ()
+    return Domain(tuple(sorted({*found.values, otherwise})), listed=listed), nullable
 
 
 def _whole_numbers(known: Facts) -> Domain | None:
@@ -250,7 +252,7 @@ def values_left(expr: Expr, node: Node, domain: Domain | None, scratch: Scratch,
     values += [None] if null else []
     if filtered:
         values = _where(expr, node, values, scratch)
-    return Domain(tuple(value for value in values if value is not None)), None in values
+    return domain.only(tuple(value for value in values if value is not None)), None in values
 
 
 def _between(values: Sequence[Scalar], low: float, high: float) -> Sequence[Scalar]:
