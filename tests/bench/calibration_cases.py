@@ -1,8 +1,8 @@
 """The databases and statements of `calibration.py`: what is asked, of what, and what kind of question it is.
 
-Policies are true of the data here: values lie within the declared bounds and nobody has more rows than declared, as both are the
-owner's word, which an interval relies on and a note tells. What is not declared is learned, searched for or cut off, and that
-answers must know of.
+Policies are true of the data here: values lie within the declared bounds, and nobody has more rows than declared where limits are
+said to hold, as both are the owner's word, which an interval relies on. What is not declared is learned, searched for or cut off,
+and that answers must know of. In `purchases` and `flights`, limits cut much off, and are not said to hold.
 """
 
 from __future__ import annotations
@@ -63,7 +63,8 @@ def demo(connection: duckdb.DuckDBPyConnection, folder: Path) -> None:
 def demo_policy(*, limits: bool = True) -> str:
     """That of the demo with a budget of any size, over a database; with or without a limit of years."""
     lines = (DEMO / "dpsql.toml").read_text(encoding="utf-8").split("[budgets.study]")[0].splitlines()
-    kept = [line for line in lines if not line.startswith("source =") and (limits or not line.startswith("rows_per_entity"))]
+    kept = [line for line in lines if not line.startswith("source =") and (
+        limits or not line.startswith(("rows_per_entity", "limits_hold")))]
     return "\n".join(kept) + budget("person", "person")
 
 
@@ -223,7 +224,79 @@ def graph(connection: duckdb.DuckDBPyConnection, folder: Path) -> None:
 
 
 def with_limit(policy: str, rows: int | None) -> str:
-    return policy.replace("LIMIT\n", f"rows_per_entity = {rows}\n" if rows else "")
+    return policy.replace("LIMIT\n", f"rows_per_entity = {rows}\nlimits_hold = true\n" if rows else "")
+
+
+PURCHASES = """
+version = 1
+[entities.customer]
+table = "buyers"
+key = "customer"
+[tables.buyers]
+key = "customer"
+[tables.buyers.columns]
+customer = {}
+cohort = { range = [1, 3], nullable = false }
+[tables.purchases]
+foreign_keys = [{ columns = "customer", references = "buyers(customer)" }]
+rows_per_entity = 10
+[tables.purchases.columns]
+customer = {}
+day = { range = [1997-01-01, 1998-06-30], nullable = false }
+discs = { range = [1, 20], nullable = false }
+dollars = { bounds = [0, 250], decimals = 2, nullable = false }
+""" + budget("customer", "customer")
+
+
+def purchases(connection: duckdb.DuckDBPyConnection, folder: Path) -> None:
+    """4,000 buyers like those of CDNOW: half buy once, a few very often, and these spend more each time."""
+    connection.execute("""
+        SELECT setseed(0.11);
+        CREATE TABLE buyers (customer INTEGER PRIMARY KEY, cohort INTEGER NOT NULL);
+        INSERT INTO buyers SELECT i, 1 + i % 3 FROM range(4000) t(i);
+        CREATE TABLE counts AS SELECT customer, cohort, least(200, CAST(ceil(1 / (1 - random()) ** 0.72 - 0.4) AS INTEGER)) AS n FROM buyers;
+        CREATE TABLE purchases (customer INTEGER NOT NULL, day DATE NOT NULL, discs INTEGER NOT NULL, dollars DOUBLE NOT NULL);
+        INSERT INTO purchases SELECT customer, DATE '1997-01-01' + CAST(540 * random() AS INTEGER),
+            1 + CAST(floor(least(19, (1 + sqrt(n) / 2) * random() / (1 - random()) ** 0.4)) AS INTEGER),
+            round(least(250, (14 + n) * (0.4 + random() + random())), 2) FROM counts, range(200) t(i) WHERE i < n;
+        DROP TABLE counts""")
+
+
+FLIGHTS = """
+version = 1
+[entities.plane]
+table = "planes"
+key = "tail"
+[tables.planes]
+key = "tail"
+[tables.planes.columns]
+tail = {}
+seats = { range = [2, 450], nullable = false }
+[tables.flights]
+foreign_keys = [{ columns = "tail", references = "planes(tail)" }]
+rows_per_entity = 60
+[tables.flights.columns]
+tail = {}
+month = { range = [1, 12], nullable = false }
+origin = { values = ["EWR", "JFK", "LGA"], nullable = false }
+delay = { range = [-60, 300] }
+distance = { range = [80, 5000], nullable = false }
+""" + budget("plane", "plane")
+
+
+def flights(connection: duckdb.DuckDBPyConnection, folder: Path) -> None:
+    """3,000 planes with up to 400 flights each from New York: small planes fly much, near, and late."""
+    connection.execute("""
+        SELECT setseed(0.23);
+        CREATE TABLE planes (tail INTEGER PRIMARY KEY, seats INTEGER NOT NULL);
+        INSERT INTO planes SELECT i, 2 + CAST(floor(400 * random() * random()) AS INTEGER) FROM range(3000) t(i);
+        CREATE TABLE counts AS SELECT tail, seats, 1 + CAST(floor(400 * random() ** 2.2 * exp(-seats / 150.0)) AS INTEGER) AS n FROM planes;
+        CREATE TABLE flights (tail INTEGER NOT NULL, month INTEGER NOT NULL, origin VARCHAR NOT NULL, delay INTEGER, distance INTEGER NOT NULL);
+        INSERT INTO flights SELECT tail, 1 + CAST(floor(12 * random()) AS INTEGER),
+            CASE WHEN random() < n / 400.0 THEN 'EWR' WHEN random() < 0.6 THEN 'JFK' ELSE 'LGA' END,
+            CASE WHEN random() < 0.97 THEN CAST(greatest(-60, least(300, -10 + n / 12.0 + 12 / (1 - random()) ** 0.6 - 10)) AS INTEGER) END,
+            CAST(80 + least(4900, seats * 9 + 900 * random()) AS INTEGER) FROM counts, range(400) t(i) WHERE i < n;
+        DROP TABLE counts""")
 
 
 ADULT = """
@@ -284,6 +357,8 @@ DATABASES = (
     Database(name="rides, limit", policy=with_limit(RIDES, 64), budget="member", fill=rides),
     Database(name="graph", policy=with_limit(GRAPH, None), budget="member", fill=graph),
     Database(name="graph, limit", policy=with_limit(GRAPH, 64), budget="member", fill=graph),
+    Database(name="purchases", policy=PURCHASES, budget="customer", fill=purchases),
+    Database(name="flights", policy=FLIGHTS, budget="plane", fill=flights),
     Database(name="adult", policy=ADULT, budget="person", fill=adult, needs="adult.parquet"),
     Database(name="acs", policy=ACS, budget="person", fill=acs, needs="acs_ma2019.parquet"),
 )
@@ -365,6 +440,29 @@ def of_several_rows() -> Iterator[Case]:
     yield from alone("named mechanisms", "demo", [f"SELECT {one} FROM people" for one in ("MEDIAN(income)", "QUANTILE_CONT(income, 0.8)")], (
         "epsilon = 1, mechanism = 'exponential'", "epsilon = 1, mechanism = 'permute_and_flip'",
         "epsilon = 1, delta = 1e-6, mechanism = 'smooth_sensitivity'"), all_options=True)
+
+
+def under_limits_that_bite() -> Iterator[Case]:
+    some = ("COUNT(*)", "SUM(dollars)", "SUM(discs), COUNT(*)", "AVG(dollars)", "MEDIAN(dollars)", "MAX(discs)", "STDDEV_SAMP(dollars)",
+            "COUNT(DISTINCT customer)", "COUNT(DISTINCT discs)", "SUM(dollars) / COUNT(*)", "100.0 * COUNT(*) FILTER (WHERE dollars > 60) / COUNT(*)")
+    yield from alone("limits that bite", "purchases", [f"SELECT {one} FROM purchases{where}" for one in some for where in ("", " WHERE discs > 3")])
+    yield from alone("limits that bite, by group", "purchases", [
+        f"SELECT cohort, {one} FROM purchases JOIN buyers USING (customer) GROUP BY cohort" for one in some[:6]])
+    inner = "FROM (SELECT customer, COUNT(*) AS n, SUM(dollars) AS d FROM purchases GROUP BY customer) t"
+    yield from alone("limits that bite, inside", "purchases", [f"SELECT {one} {inner}" for one in (
+        "COUNT(*)", "SUM(d)", "AVG(n)", "MEDIAN(d)", "COUNT(*) FILTER (WHERE n > 2)")])
+    yield from alone("limits that bite, inside", "purchases", [
+        "SELECT COUNT(*) FROM buyers WHERE customer IN (SELECT customer FROM purchases WHERE discs > 3)",
+        "SELECT COUNT(*) FROM buyers WHERE customer NOT IN (SELECT customer FROM purchases WHERE dollars > 50)",
+        "SELECT COUNT(*) FROM buyers LEFT JOIN purchases USING (customer)",
+        "SELECT AVG(day - before) FROM (SELECT day, LAG(day) OVER (PARTITION BY customer ORDER BY day) AS before FROM purchases) t"])
+    of_flights = ("COUNT(*)", "SUM(distance)", "SUM(delay)", "AVG(delay)", "MEDIAN(delay)", "QUANTILE_CONT(distance, 0.9)", "MIN(delay)",
+                  "COUNT(DISTINCT tail)", "STDDEV_POP(delay)", "AVG(distance), COUNT(*)")
+    yield from alone("limits that bite", "flights", [f"SELECT {one} FROM flights" for one in of_flights])
+    yield from alone("limits that bite, by group", "flights", [f"SELECT {by}, {one} FROM flights GROUP BY {by}" for one in (
+        "COUNT(*)", "SUM(distance)", "AVG(delay)", "MEDIAN(delay)", "COUNT(DISTINCT tail)") for by in ("origin", "month")])
+    yield from alone("limits that bite, workloads", "flights", [
+        "SELECT origin, month, COUNT(*) FROM flights GROUP BY CUBE (origin, month)", "SELECT month, SUM(distance) FROM flights GROUP BY ROLLUP (month)"])
 
 
 def with_heavy_tails() -> Iterator[Case]:
@@ -465,4 +563,4 @@ def of_several_owners() -> Iterator[Case]:
 
 
 def cases() -> list[Case]:
-    return [*of_one_owner(), *of_several_rows(), *with_heavy_tails(), *of_one_row_each(), *together(), *of_several_owners()]
+    return [*of_one_owner(), *of_several_rows(), *under_limits_that_bite(), *with_heavy_tails(), *of_one_row_each(), *together(), *of_several_owners()]
