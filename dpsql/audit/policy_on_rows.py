@@ -398,6 +398,9 @@ class _Count:
         return replace(found, unused=tuple(unused), others=tuple(others[:SHOWN]), middle=middle)
 
     def _suspect_column(self, found: ColumnOnRows, declared: ColumnPolicy) -> None:
+        if found.outside and not declared.others:
+            self._errors.append(f"{found.table}.{found.column} has other values in {_told(found.outside, found.rows)}, which "
+                                "others = false excludes: no answer of a workload counts these")
         told, values = f"{found.table}.{found.column}", found.rows - found.nulls
         if not declared.nullable and found.nulls:
             self._suspect(found.table, "nulls", f"{told} is declared free of NULL, and is NULL in "

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import partial
 
 from dpsql.batch.linear_queries import column_of
 from dpsql.batch.undeclared import COMPARISONS, Cell, UndeclaredCells, cuts_of, undeclared_cells
@@ -25,6 +26,7 @@ from dpsql.types import INT64, Type
 
 MOST_VALUES = 100_000
 NO_VALUES = Domain(())
+NO_OTHERS = partial(UndeclaredCells, below=(), others=(), rest=None)
 AT_ONCE = 100  # expressions that are evaluated by one statement
 
 
@@ -91,14 +93,16 @@ def _attribute(ref: Ref, known: Facts, name: str, exprs: Mapping[Expr, Sequence[
     if known.type is Type.BOOLEAN:
         return AttributeColumn(name=name, refs=(ref,), code=ref, values=(False, True, None), stands=((False,), (True,), (None,)))
     if known.domain is not None and len(known.domain) <= MOST_VALUES:
-        other = undeclared_cells(ref, known, known.domain, exprs, scratch)
+        closed = known.domain.closed
+        other = NO_OTHERS(code=ref) if closed else undeclared_cells(ref, known, known.domain, exprs, scratch)
         nulls_within = any(expr in running and None in values for expr, values in exprs.items())
-        return _declared(name, ref, known.domain, other, nulls_within=nulls_within)
+        return _declared(name, ref, known.domain, other, nulls_within=nulls_within, nullable=known.nullable or not closed)
     if known.type.numeric:
         found = [cuts_of(expr, ref, COMPARISONS) for expr in exprs]
         compared = [own for own in found if own is not None]
         if len(compared) < len(found) and not any(expr in running for expr in exprs):
-            return _declared(name, ref, NO_VALUES, undeclared_cells(ref, known, NO_VALUES, exprs, scratch), nulls_within=False)
+            return _declared(name, ref, NO_VALUES, undeclared_cells(ref, known, NO_VALUES, exprs, scratch), nulls_within=False,
+                             nullable=True)
         cuts = _places(compared, known.type)
         if len(compared) == len(found) and cuts and len(cuts) < MOST_VALUES // 2:
             return _cut(name, ref, cuts)
@@ -109,11 +113,13 @@ def _attribute(ref: Ref, known: Facts, name: str, exprs: Mapping[Expr, Sequence[
                       f"for {name} in the policy, or comparisons with constants")
 
 
-def _declared(name: str, ref: Ref, domain: Domain, other: UndeclaredCells, *, nulls_within: bool) -> AttributeColumn:
+def _declared(name: str, ref: Ref, domain: Domain, other: UndeclaredCells, *, nulls_within: bool,
+              nullable: bool) -> AttributeColumn:
     """The cells below the declared values, these values, the other cells, and NULL. A row may have NULL even if only the policy
-    excludes it, and not the database; it then counts wherever queries count NULL."""
-    known, missing = [Cell(value=value, stand=value) for value in domain.values], Cell(value=None, stand=None)
-    cells = [*other.below, *known, *((missing, *other.others) if nulls_within else (*other.others, missing))]
+    excludes it, and not the database; it then counts wherever queries count NULL, unless the policy excludes all other values
+    too: then no row has others, or it is in no cell."""
+    known, missing = [Cell(value=value, stand=value) for value in domain.values], [Cell(value=None, stand=None)] * nullable
+    cells = [*other.below, *known, *((*missing, *other.others) if nulls_within else (*other.others, *missing))]
     told: dict[Expr, dict[int, Value]] = {}
     for place, cell in enumerate(cells):
         for expr, value in cell.told.items():

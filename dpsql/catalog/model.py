@@ -23,6 +23,7 @@ class ColumnPolicy(Frozen):
     values       the complete list of values
     values_from  a column of a public table that lists the values, as (table, column)
     bounds       the least and greatest value; enforced by a clamp wherever a sum rests on it
+    others       whether rows may have other values than the listed ones, or those of the range
     complete     the bounds were given as a range: in a whole-number column, every number between them is a value
     bins         cut points of a range, for `bin_floor(column)`
     step         values are rounded to multiples of this number before they are summed
@@ -38,6 +39,7 @@ class ColumnPolicy(Frozen):
     values: tuple[Scalar, ...] | None = None
     values_from: tuple[str, str] | None = None
     bounds: tuple[Scalar, Scalar] | None = None
+    others: bool = True
     complete: bool = False
     bins: tuple[float, ...] | None = None
     step: Fraction | None = None

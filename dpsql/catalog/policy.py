@@ -370,8 +370,11 @@ def _column(name: str, part: Section) -> ColumnPolicy:
     policy = ColumnPolicy(
         name=name, type=kind, reading=reading_entries.cell_reading(part, kind), values=values,
         values_from=_named_column(part, "values_from"), determines=determines, by=by, bounds=bounds,
-        complete=part.has("range"), bins=_bins(part, bounds), step=_step(part),
+        others=part.take("others", bool) is not False, complete=part.has("range"), bins=_bins(part, bounds), step=_step(part),
         nullable=part.take("nullable", bool) is not False, search=search)
+    if not policy.others and not {"values", "values_from", "range"} & set(declared):
+        part.fail("others", "no values are listed that there could be others than",
+                  try_="values = [...] or range = [...] beside it")
     part.finish()
     return policy
 

@@ -332,7 +332,9 @@ def _column(policy: Policy, path: tuple[str, ...], declared: ColumnPolicy, name:
             numbers = range(math.ceil(ends.low), math.floor(ends.high) + 1)
             between: Sequence[Scalar] = numbers if kind is Type.BIGINT else Days(numbers)
             domain = Domain(tuple(between) if len(between) <= MOST_LISTED else between)
-    elif domain is not None and kind is not Type.VARCHAR and kind is not Type.BOOLEAN and domain.values:
+    if domain is not None and not declared.others:
+        domain = replace(domain, closed=True)
+    if declared.bounds is None and domain is not None and kind is not Type.VARCHAR and kind is not Type.BOOLEAN and domain.values:
         ends = _interval(domain.values)
     for key, given in (("decimals", declared.step), ("bins", declared.bins), ("bounds", declared.search or None)):
         if given is not None and not kind.numeric:

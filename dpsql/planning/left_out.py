@@ -210,7 +210,7 @@ def _complete(question: Question, origins: _Origins, column: str, domain: Domain
             _is_shown(then, origins, shown, when) for when, then in made.branches)
     else:
         whole = isinstance(made, Literal) or _all_in(known, domain) or _asked_for(question.view, origins, column, shown)
-    return whole or known.type is Type.BOOLEAN
+    return whole or domain.closed or known.type is Type.BOOLEAN
 
 
 def _is_shown(outcome: Expr, origins: _Origins, shown: Sequence[Value], when: Expr | None = None) -> bool:

@@ -16,9 +16,8 @@ from types import NoneType
 from dpsql.frozen import field_names, is_frozen
 from dpsql.trusted.declarations.tables import Table
 
-IGNORED = {"span", "text", "listed",
-           "limits_hold",  # which is added where it is said, so that other tables are as they always were
-           "listings", "combinations"}  # these are of public rows, which the version of the data identifies
+IGNORED = {"span", "text", "listed", "listings", "combinations"}  # public rows are identified by the data's version
+LATER = ("limits_hold", "closed")  # left out where they are false, so that older statements are what they always were
 SHOWN = {"Output", "Key", "Fold", "Field", "Merged"}  # whose `name` is for people
 PLAIN = frozenset({str, int, float, bool, NoneType, dt.date, dt.datetime})  # subclasses are none of these
 MOST_TABLES = 256  # whose texts are kept
@@ -47,6 +46,7 @@ def canonical(value: object) -> str:
 def _canonical(value: object) -> str:
     kind, names = type(value).__name__, _parts(type(value))
     if names is not None:
+        names = tuple(name for name in names if name not in LATER or getattr(value, name))
         if kind in LABELLED:
             parts = {name: getattr(value, name) for name in names}
             parts["columns"] = [(column, *rest) for column, _, *rest in parts["columns"]]
@@ -69,7 +69,7 @@ def _table(table: Table) -> str:
     if kept is None or kept[0] is not table:
         if len(_TABLES) >= MOST_TABLES:
             _TABLES.clear()
-        kept = _TABLES[id(table)] = table, _canonical(table) + " whose limits hold" * table.limits_hold
+        kept = _TABLES[id(table)] = table, _canonical(table)
     return kept[1]
 
 

@@ -19,10 +19,12 @@ GENERATED = "GENERATED"
 class Domain(Frozen, kw_only=False):
     """All values, other than NULL, that a column may show in an answer: ordered and distinct. The whole numbers of a long range
     are stored as a range, and the days of one as `days.Days`, which take no memory. `listed` are the same in the order in which
-    the policy lists them, for people; empty if that is no other."""
+    the policy lists them, for people; empty if that is no other. `closed`: the owner says that no row has another value; one that
+    has is in no group, and in no total of a workload."""
 
     values: Sequence[Scalar]
     listed: tuple[Scalar, ...] = field(default=(), compare=False, repr=False)
+    closed: bool = field(default=False, repr=False)
 
     def __len__(self) -> int:
         return len(self.values)
@@ -30,7 +32,7 @@ class Domain(Frozen, kw_only=False):
     def only(self, values: Sequence[Scalar]) -> Domain:
         """Some of the values, which are given in order."""
         kept = set(values) if self.listed else ()
-        return Domain(values, listed=tuple(value for value in self.listed if value in kept))
+        return Domain(values, listed=tuple(value for value in self.listed if value in kept), closed=self.closed)
 
 
 class ForeignKey(Frozen):
