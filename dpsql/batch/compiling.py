@@ -61,7 +61,8 @@ def group_of(members: Sequence[NumberedSum], public: PublicFacts, scratch: Scrat
     unit = float(part.summand.grid.step) if isinstance(part.summand, GridSum) else 1.0
     whole = np.concatenate(offsets) if columns else np.zeros(1, dtype=np.int64)
     group = Group(view=view, columns=columns, summand=part.summand, workload=Workload(CellDomain(tuple(sizes)), tuple(parts)),
-                  moved=moved, unit=unit, pure=pure)
+                  moved=moved, unit=unit, pure=pure,
+                  even=not pure and all(member.statement.question.sets is not None for member in members))
     return group, [np.where(own >= 0, whole[own], own) for own in found]
 
 

@@ -32,6 +32,9 @@ class Group(Frozen):
     moved   the most by which one entity changes the cells, in l1 and in the integers of the summand
     unit    the value of an integer of 1, in the unit of the aggregate
     pure    whether the noise is paid with a pure epsilon, or else with rho
+    even    whether the largest error is to be small, and not the sum of squared errors: so the groups of several grouping sets,
+            and their total, are each about as good as they would be alone, where all have the same noise. (For a pure epsilon no
+            strategy does that: it would make all of them as bad as the worst.)
     """
 
     view: Node
@@ -41,6 +44,7 @@ class Group(Frozen):
     moved: int
     unit: float
     pure: bool
+    even: bool = False
 
     @property
     def axes(self) -> tuple[Axis, ...]:

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import TypeAlias
 
+import numpy as np
+
 from dpsql.batch import dawa, privtree
 from dpsql.batch.group import Group, GroupPlan
 from dpsql.batch.measured import MeasuredGroup, check_room, chosen
@@ -35,7 +37,7 @@ def planned(group: Group, name: str, span: Span | None) -> GroupPlan:
         return made
     plans = LAPLACE if group.pure else GAUSSIAN
     if name == "auto":
-        strategy, verdicts = chosen(group, None, plans)
+        strategy, verdicts = chosen(group, np.ones(group.workload.rows) if group.even else None, plans)
         return MeasuredGroup(group=group, strategy=strategy, verdicts=verdicts)
     found = attempted(partial(plans[name], group.smaller.workload, None), partial(check_room, group.smaller))
     if isinstance(found, Refusal):
