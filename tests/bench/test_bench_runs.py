@@ -190,3 +190,10 @@ def test_microdata(tmp_path: Path) -> None:
     assert {tuple(line[:2]) for line in lines[3:33]} == {(name, of) for name in ("line", "square") for of in ("sum", "total", "max")}
     assert all(float(line[3]) >= 0 for line in lines[3:33])
     assert [line[:3] for line in lines[-5:]] == [[method, "6", "0"] for method in ("ols", "nnls", "max_fit", "sequential", "reweight")]
+
+
+@pytest.mark.long
+def test_choices() -> None:
+    lines = printed("choices.py", "--rows", 400, "--runs", 2, "--only", "SELECT COUNT(*) FROM people at")
+    assert [line[:2] for line in lines[3:]] == [["COUNT(*) FROM people", "epsilon = 1"], ["COUNT(*) FROM people", "rho = 0.1"]]
+    assert all(float(line[4]) > 0 and float(line[5]) >= 0 for line in lines[3:])
