@@ -192,6 +192,24 @@ def test_a_defect_of_the_policy_is_told(pairs: list[tuple[str, str]], told: list
     assert list(found(built(tmp_path, policy)).suspicions) == told
 
 
+HOLDS = replaced(("rows_per_entity = 4", "rows_per_entity = 4\nlimits_hold = true\nrows_per_value = { cost = 6 }"),
+                 ('"poor"]', '"poor"], others = false'))
+
+
+@pytest.mark.parametrize(("spoil", "told"), [
+    ("", []),
+    ("UPDATE visits SET person = 3 WHERE visit < 5", [
+        "rows_per_entity = 4 of visits does not hold, as limits_hold says: 3 rows (0.6 %) are beyond it, so intervals are too narrow"]),
+    ("UPDATE visits SET cost = 7 WHERE visit % 100 = 8", [
+        "rows_per_value = { cost = 6 } of visits does not hold, as limits_hold says: 4 rows (0.8 %) are beyond it, so intervals are too narrow"]),
+    ("UPDATE people SET health = 'fine' WHERE id < 2", [
+        "people.health has other values in 2 rows (1 %), which others = false excludes: no answer of a workload counts these"]),
+])
+def test_what_the_owner_vouches_for_is_compared_with_the_rows(spoil: str, told: list[str], tmp_path: Path) -> None:
+    made = found(built(tmp_path, HOLDS, spoil=spoil))
+    assert list(made.errors) == told and made.is_fine is not bool(told)
+
+
 def test_a_table_that_leads_to_no_entity_is_told(tmp_path: Path) -> None:
     policy = replaced(('foreign_keys = [{ columns = "visit", references = "visits(visit)" }]\nrows_per_entity = 8\n', ""))
     made = found(built(tmp_path, policy))
