@@ -424,6 +424,8 @@ def _range(call: AggregateCall, question: Question) -> tuple[float, float]:
     """The range that the true value of an aggregate lies in, whatever the rows are."""
     if call.aggregate.counts:
         return 0.0, math.inf
+    if call.beyond:
+        return -math.inf, math.inf
     ends, *others = (question.view.field(column).facts.declared for column in call.columns[:2])
     if call.aggregate.kind is Kind.PAIR:
         return PAIRS[call.function].range(ends, *others)

@@ -24,7 +24,7 @@ from dpsql.errors import OptionError, ProgrammingError, Unsupported
 from dpsql.estimates import Estimate
 from dpsql.frozen import replace
 from dpsql.planning.bounded_view import limited_view
-from dpsql.planning.cut_off import beyond_limits
+from dpsql.planning.cut_off import beyond_limits, with_values_beyond
 from dpsql.planning.explain import Explanation
 from dpsql.planning.options import Options, read_options
 from dpsql.planning.program import priced
@@ -182,7 +182,7 @@ def _steps(made: Batch, options: Options, session: Session, left_out: tuple[str,
     notes = (*([made.goals_and_price] if isinstance(made, AccuracyPlan) else []), *notes_of(made), *found.notes, *left_out)
     told = notes if len(made.asked) == 1 else ()
     answers = tuple(compose_answer(
-        one.question, options, Released(cells=cells, aggregates=_open(one, aggregates), notes=told), session,
+        with_values_beyond(one.question, missing(one.source)), options, Released(cells=cells, aggregates=_open(one, aggregates), notes=told), session,
         price=options.price) for one, (cells, aggregates) in zip(made.asked, found.statements, strict=True))
     cost = str(options.price) if options.price is not None else ""
     return Answers(answers=answers, cost=cost, notes=notes, records=tuple(records))

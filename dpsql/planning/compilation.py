@@ -15,6 +15,7 @@ from dpsql.planning.all_part_kinds import KINDS
 from dpsql.planning.centred_averages import centred, middles_of
 from dpsql.planning.choose import Choice
 from dpsql.planning.contribution_bound import MANY_ROWS, PUBLIC, BoundedQuestion, call_in_words, decided
+from dpsql.planning.cut_off import with_values_beyond
 from dpsql.planning.degree_questions import DegreeQuestion, degree_question, way_of
 from dpsql.planning.frequency_limits import FREQUENCY, unknown_limits
 from dpsql.planning.groups import cells_declared, check_cells
@@ -22,6 +23,7 @@ from dpsql.planning.matching_parts import check_matchings
 from dpsql.planning.options import Options
 from dpsql.planning.program import Program, priced, questions
 from dpsql.planning.public import check_exact
+from dpsql.planning.rows_beyond import missing
 from dpsql.planning.shared_centres import columns_to_centre, to_centre
 from dpsql.planning.unused_mechanisms import check_mechanisms
 from dpsql.questions.all_aggregates import Kind
@@ -82,6 +84,7 @@ def _undecided_program(question: Question, options: Options, view: Node, known: 
     graph = degrees_of(view, question.read, public) if known.rows is None and not known.owners else None
     if graph is not None:
         return _of_degrees(question, options, known, degree_question(question, graph, options, public))
+    question = with_values_beyond(question, missing(view))
     searched = _searched(question)
     check_cells(question)
     found = decided(question, options, known, searched, cells_declared(question))

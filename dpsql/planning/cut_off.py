@@ -17,6 +17,7 @@ import math
 from collections.abc import Iterator
 from itertools import pairwise
 
+from dpsql.frozen import replace
 from dpsql.planning.all_part_kinds import KINDS
 from dpsql.planning.contribution_bound import call_in_words
 from dpsql.planning.declared_rows import declared_rows
@@ -57,6 +58,14 @@ def beyond_limits(question: Question, call: AggregateCall, lost: Missing) -> tup
         return EITHER
     counts_reached = call.aggregate.kind is Kind.DISTINCT and used <= lost.reached and len(used) == 1
     return (0.0, 0.0) if lost.rows is Rows.ALL or counts_reached else beyond_kept(question, call)
+
+
+def with_values_beyond(question: Question, lost: Missing) -> Question:
+    """The question, in which aggregates are marked whose arguments may have values beyond what their facts say."""
+    if not lost.moved:
+        return question
+    return replace(question, aggregates=tuple(replace(call, beyond=not lost.moved.isdisjoint(call.columns))
+                                              for call in question.aggregates))
 
 
 def _is_matched(program: Program, call: AggregateCall) -> bool:

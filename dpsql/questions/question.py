@@ -87,6 +87,7 @@ class AggregateCall(Frozen):
     discrete   a quantile is one of the values
     values     of count_distinct and mode: all values that there can be, but for NULL; None where the policy does not tell
     over       the groups that it is added up over; None: its own
+    beyond     its arguments may have values beyond their known range, which follows from a limit that leaves out rows
     """
 
     id: str
@@ -97,6 +98,7 @@ class AggregateCall(Frozen):
     discrete: bool = False
     values: Domain | None = None
     over: OverGroups | None = None
+    beyond: bool = False
     type: Type = Type.DOUBLE
     span: Span | None = None
     text: str = ""
