@@ -92,7 +92,7 @@ def test_a_larger_price_does_not_help_against_a_limit() -> None:
 
 def test_ranks_are_sure_where_intervals_are_apart() -> None:
     assert sure_ranks(estimate([90, 50, 20, 18, 12]), range(5), 0.95) == "of the ranks, 1 to 2 are sure with 95 % confidence"
-    assert sure_ranks(estimate([90, 50, 45, 20, 10, 9]), range(6), 0.95) == "of the ranks, 1 and 4 are sure with 95 % confidence"
+    assert sure_ranks(estimate([90, 50, 45, 24, 10, 9]), range(6), 0.95) == "of the ranks, 1 and 4 are sure with 95 % confidence"
     assert sure_ranks(estimate([12, 18, 20, 50, 90]), range(5), 0.95) == "of the ranks, 4 to 5 are sure with 95 % confidence"
     assert sure_ranks(estimate([90, 50, 10]), range(3), 0.95) == "all ranks are sure with 95 % confidence"
     assert "no rank is sure" in (sure_ranks(estimate([3, 2, 1]), range(3), 0.95) or "")
