@@ -183,6 +183,7 @@ def _steps(made: Batch, options: Options, session: Session, left_out: tuple[str,
     told = notes if len(made.asked) == 1 else ()
     answers = tuple(compose_answer(
         with_values_beyond(one.question, missing(one.source)), options,
-        Released(cells=cells, aggregates=_open(one, aggregates), notes=told), session, price=options.price) for one, (cells, aggregates) in zip(made.asked, found.statements, strict=True))
+        Released(cells=cells, aggregates=_open(one, aggregates), notes=told), session, price=options.price)
+        for one, (cells, aggregates) in zip(made.asked, found.statements, strict=True))
     cost = str(options.price) if options.price is not None else ""
     return Answers(answers=answers, cost=cost, notes=notes, records=tuple(records))

@@ -19,7 +19,6 @@ from dpsql.planning.cut_off import with_values_beyond
 from dpsql.planning.degree_questions import DegreeQuestion, degree_question, way_of
 from dpsql.planning.frequency_limits import FREQUENCY, unknown_limits
 from dpsql.planning.groups import cells_declared, check_cells
-from dpsql.planning.matching_parts import check_matchings
 from dpsql.planning.options import Options
 from dpsql.planning.program import Program, priced, questions
 from dpsql.planning.public import check_exact
@@ -92,8 +91,6 @@ def _undecided_program(question: Question, options: Options, view: Node, known: 
         question, view = with_squares(question, view)
     asked = BoundedQuestion(question=question, options=options, view=view, known=known, decided=found)
     parts = parts_of(asked, dict.fromkeys(searched, Interval(0, 1)))
-    if found.bound.each:
-        check_matchings(question, parts, known.owners)
     hidden = tuple(key for key in question.keys if key.domain is None)
     unknown = unknown_limits(question, options, public) if options.bound == FREQUENCY else 0  # other bounds learn none
     return _with_told_counts(Program(

@@ -13,8 +13,9 @@ Lipschitz extension at level t of the number of rows (`extensions.lipschitz_exte
 noise. A limit on rows would have to be as large as nearly all entities need, and the noise for it may hide the number: with 2,000
 entities of up to 30 rows the error is 2 to 13 values in place of 30 to 60 (`tests/bench/distinct.py`).
 
-*Rows of several entities each* (`matching_task`): t = 1. The number of entities in a group is bounded likewise: each has at most
-one row.
+*Rows of several entities each* (`matching_task`): t = 1. If the values are names of one of these entities, such as the riders of
+trips, all of them may share rows with a few others, so t is chosen privately here too (`names_task`). The number of entities in a
+group is bounded likewise: each has at most one row.
 
 Source: Knop and Steinke, Counting Distinct Elements Under Person-Level Differential Privacy, NeurIPS 2023, for rows of one entity
 each.
@@ -24,15 +25,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from dpsql.errors import Unsupported
 from dpsql.mechanisms.mechanism import Estimates, Shared
 from dpsql.planning.contribution_bound import BoundedQuestion, call_in_words
 from dpsql.planning.part_kind import USUAL_MOST_ROWS, LimitedRows, PartKind, Reach
 from dpsql.questions.parts import Decomposition, Matchings
-from dpsql.questions.question import Question
 from dpsql.trusted.plan.expr.nodes import Ref, predicate
 from dpsql.trusted.plan.node import Node
 from dpsql.trusted.plan.operators.filter import Filter
+from dpsql.trusted.plan.operators.project import Project
 from dpsql.trusted.plan.operators.summands import Count
 from dpsql.types import Type
 
@@ -46,7 +46,8 @@ class MatchingsKind(PartKind[Matchings]):
         return vouched_task(at, part, rows.view, asked.owner, asked.known.rows or USUAL_MOST_ROWS)
 
     def shared_task(self, at: int, part: Matchings, asked: BoundedQuestion, view: Node, reach: Reach | None = None) -> Shared:
-        return matching_task(at, part, view, asked.known.owners)
+        names = part.column is not None and part.column in asked.known.owners
+        return names_task(at, part, view, asked.known.owners) if names else matching_task(at, part, view, asked.known.owners)
 
     def sample(self, at: int, part: Matchings, asked: BoundedQuestion) -> Shared:
         return vouched_task(at, part, asked.view, asked.owner, 1)
@@ -54,7 +55,8 @@ class MatchingsKind(PartKind[Matchings]):
     def words(self, part: Matchings, asked: BoundedQuestion) -> str:
         if part.column is None:
             return "entities, as far as each has its own row"
-        far = ", as far as entities vouch for them, each for one" if asked.known.owner is None else ""
+        one = asked.known.owner is None and part.column not in asked.known.owners
+        far = ", as far as entities vouch for them, each for one" if one else ""
         return f"distinct values of {asked.view.names[part.column]}{far}"
 
     def counted(self, part: Matchings, asked: BoundedQuestion) -> str:
@@ -67,11 +69,11 @@ class MatchingsKind(PartKind[Matchings]):
 
     def notes(self, asked: BoundedQuestion, parts: Decomposition, view: Node, estimates: Mapping[int, Estimates], *,
               kept: bool) -> Iterator[str]:
-        far = ("entities vouch for them, each for one" if asked.known.owner is None else
-               "entities vouch for them, each for at most a number chosen privately")
         for call in asked.question.aggregates:
             if call.columns and any(isinstance(parts.parts[at], Matchings) for at in parts.uses[call.id]):
-                yield f"{call_in_words(call)} counts values as far as {far}; there may be more"
+                chosen = asked.known.owner is not None or call.columns[0] in asked.known.owners
+                far = "at most a number chosen privately" if chosen else "one"
+                yield f"{call_in_words(call)} counts values as far as entities vouch for them, each for {far}; there may be more"
 
 
 def vouched_task(at: int, part: Matchings, view: Node, owner: str, most: int) -> Shared:
@@ -88,18 +90,18 @@ def matching_task(at: int, part: Matchings, view: Node, owners: Sequence[str]) -
                   bound="extension", most=1, level=1)
 
 
+def names_task(at: int, part: Matchings, view: Node, owners: Sequence[str]) -> Shared:
+    """The task of counting one of the owners of rows, such as the riders of trips: each rider needs a trip, and each entity has
+    room for a number of them that is chosen privately."""
+    assert part.column is not None
+    below = _present(view, part.column, part.when)
+    whole = tuple((field.id, field.name, field.ref) for field in below.fields)
+    counted = ("counted", view.names[part.column], view.field(part.column).ref)  # one column cannot be an owner and a value
+    return Shared(at=at, input=Project(input=below, columns=(*whole, counted)), owners=tuple(owners), once="counted",
+                  summand=Count(), bound="balance", most=1 << (USUAL_MOST_ROWS - 1).bit_length())
+
+
 def _present(view: Node, column: str | None, when: str | None) -> Node:
     """The rows that count and have a value."""
     kept = view if when is None else Filter(input=view, condition=Ref(column=when, type=Type.BOOLEAN))
     return kept if column is None else Filter(input=kept, condition=predicate("is not null", kept.field(column).ref))
-
-
-def check_matchings(question: Question, parts: Decomposition, owners: Sequence[str]) -> None:
-    """Raise Unsupported, located, if the values are names of entities, which are bounded in another way."""
-    for call in question.aggregates:
-        for part in (parts.parts[at] for at in parts.uses[call.id]):
-            if isinstance(part, Matchings) and part.column is not None and part.column in owners:
-                name = question.view.names[part.column]
-                raise Unsupported(f"{name} names entities, and all of them may share rows with a single one, which could "
-                                  "change their number without limit", code="several-owners", span=call.span, subject=name,
-                                  try_="COUNT(*), in which each entity is limited to a level")
