@@ -14,7 +14,7 @@ from support.joined_worlds import context_of
 from dpsql.backends.duckdb import DuckReader
 from dpsql.mechanisms.mechanism import TaskContext
 from dpsql.mechanisms.truncation.extension_sums import shares
-from dpsql.planning.matching_parts import matching_task
+from dpsql.planning.matching_parts import matching_task, names_task
 from dpsql.questions.parts import Matchings
 from dpsql.trusted.measurements.several.balanced_levels import Balance
 from dpsql.trusted.measurements.several.sets import read
@@ -85,3 +85,31 @@ def test_no_entity_moves_it_by_more_than_one_and_there_are_as_many_at_least(colu
             assert -slacks <= whole - found <= 1 + slacks
             most = max(most, whole - found)
     assert most > 0.5  # the test can fail
+
+
+def named(rows: Sequence[Row], column: str, level: int) -> float:
+    """How many names of one kind are counted at a level, without noise."""
+    given = Given(columns=columns("BIGINT"), rows=tuple(rows), owners=("a", "b"))
+    task = names_task(0, Matchings(column=column), given, given.owners)
+    plan = shares(task, TaskContext(keys=(), cells=((),)))
+    request = Balance(plan=plan, levels=(level,), log_priors=(0,), scale=1.0, noises=(DiscreteLaplace(scale=100.0),), cells=1)
+    request.cost(Certificate(below=Stability(rows=None, owners=given.owners), summands=()))
+    connection = duckdb.connect(":memory:", config={"threads": 1})
+    (part,), = read(plan, (level,), 1, context_of(DuckReader(connection, "v1")))
+    return part.value(0) / UNIT
+
+
+@pytest.mark.parametrize("column", ["a", "b"])
+@pytest.mark.parametrize("level", [1, 2, 8])
+def test_names_are_counted_up_to_a_level_of_each_entity(column: str, level: int) -> None:
+    """Whoever leaves takes at most `level` names along, and a level above all rows of an entity counts every name."""
+    draw = random.Random(level)
+    for _ in range(6):
+        rows = [(draw.randrange(12), 100 + draw.randrange(4), *row[2:]) for row in rows_of(draw, 16, 4)]
+        whole, slacks = named(rows, column, level), slack(level, 3) / UNIT
+        place = "ab".index(column)
+        if level == 8 and max(sum(row[at] == row_[at] for row_ in rows) for row in rows for at in (0, 1)) <= level:
+            assert whole == pytest.approx(len({row[place] for row in rows}), abs=0.1)
+        for entity in {name for row in rows for name in row[:2]}:
+            rest = named([row for row in rows if entity not in row[:2]], column, level)
+            assert -slacks <= whole - rest <= level + slacks
