@@ -90,7 +90,7 @@ def test_no_entity_moves_it_by_more_than_one_and_there_are_as_many_at_least(colu
 def named(rows: Sequence[Row], column: str, level: int) -> float:
     """How many names of one kind are counted at a level, without noise."""
     given = Given(columns=columns("BIGINT"), rows=tuple(rows), owners=("a", "b"))
-    task = names_task(0, Matchings(column=column), given, given.owners)
+    task = names_task(0, Matchings(column=column, when=None), given, given.owners)
     plan = shares(task, TaskContext(keys=(), cells=((),)))
     request = Balance(plan=plan, levels=(level,), log_priors=(0,), scale=1.0, noises=(DiscreteLaplace(scale=100.0),), cells=1)
     request.cost(Certificate(below=Stability(rows=None, owners=given.owners), summands=()))
