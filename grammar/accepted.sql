@@ -94,6 +94,14 @@ SELECT year, COUNT(*) AS n ERROR WITHIN 10, SUM(cost) STANDARD ERROR 200 FROM vi
 SELECT year, COUNT(*) STANDARD ERROR 5, SUM(cost) FROM visits GROUP BY year ERROR WITHIN 300;
 FROM people SELECT sex, COUNT(*) ERROR WITHIN 10 GROUP BY sex;
 EXPLAIN PRIVACY SELECT COUNT(*) FROM people STANDARD ERROR 3;
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (rows = 200) AVG(age) FROM people ERROR WITHIN 5;
+SELECT MEDIAN(age) FROM people ERROR WITHIN 40 ROWS;
+select with differential_privacy options (rows = 100) sex, median(age) error within 20 percent of rows, avg(income) error within 5000
+    from people group by sex;
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (rows = 500, spread = 10) STDDEV(cost), VAR_POP(age) FROM visits JOIN people USING (person_id)
+    ERROR WITHIN 200 CONFIDENCE 0.9;
+SELECT clinic, COUNT(DISTINCT year) ERROR WITHIN 2, COUNT(*) ERROR WITHIN 20 FROM visits GROUP BY clinic;
+SELECT COUNT(DISTINCT person_id) FROM visits ERROR WITHIN 10;
 
 -- # options
 

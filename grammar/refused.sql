@@ -1296,6 +1296,12 @@ SELECT COUNT(*) FROM (SELECT * FROM people ERROR WITHIN 10) AS t
 -- SqlError accuracy: OF and a number are expected here
 SELECT COUNT(*) FROM people ERROR WITHIN 5 PERCENT
 
+-- SqlError accuracy: a number above 0, or ROWS, is expected here
+SELECT MEDIAN(age) FROM people ERROR WITHIN 5 PERCENT OF age
+
+-- SqlError accuracy: ERROR is expected before WITHIN
+SELECT MEDIAN(age) FROM people WITHIN 5 ROWS
+
 -- SqlError accuracy: ERROR is expected before WITHIN
 SELECT COUNT(*) FROM people WITHIN 50
 

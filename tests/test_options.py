@@ -44,6 +44,7 @@ def test_what_is_left_out_is_the_connections() -> None:
     ("mechanism = 'auto'", "mechanisms", ()), ("bound = 'clip'", "bound", "clip"), ("bound = 'auto'", "bound", "auto"),
     ("clip = 2.5", "clip", Fraction(5, 2)), ("clip = 2.5", "bound", "auto"), ("bound = 'reservoir'", "bound", "reservoir"),
     ("bound = 'frequency'", "bound", "frequency"), ("max_rows = 7", "max_rows", 7), ("max_frequency = 9", "max_frequency", 9),
+    ("rows = 800", "stated_rows", 800), ("spread = 2.5", "stated_spread", Fraction(5, 2)),
     ("max_groups = 3", "max_groups", 3), ("planning = 2.5", "planning", Fraction(5, 2))])
 def test_options_are_read_as_they_are_meant(clause: str, field: str, value: object) -> None:
     assert getattr(read(clause), field) == value
@@ -63,7 +64,7 @@ def test_a_mistyped_name_is_told_with_what_may_have_been_meant(clause: str, sugg
     "epsilon = 0", "epsilon = -1", "epsilon = 1e9", "epsilon = 1e-12", "epsilon = 1e400", "epsilon = 'one'", "epsilon = TRUE",
     "rho = 0", "rho = -0.5", "delta = 1e-6", "epsilon = 1, delta = 1", "epsilon = 1, delta = -1e-9",
     "epsilon = 1, delta = 1e-30", "epsilon = 1, rho = 1", "confidence = 0", "confidence = 1", "confidence = 95", "confidence = 0.4",
-    "confidence = 'high'", "max_rows = 0", "max_frequency = 0", "max_rows = -1", "max_rows = 1.5", "max_rows = '3'", "max_rows = TRUE",
+    "confidence = 'high'", "max_rows = 0", "max_frequency = 0", "max_rows = -1", "rows = 0", "rows = 2.5", "spread = 0", "spread = 'wide'", "max_rows = 1.5", "max_rows = '3'", "max_rows = TRUE",
     f"max_rows = {MOST_ROWS + 1}", "max_groups = 0", "max_groups = 1e3", "clip = 0", "clip = -5", "planning = 0", "planning = 1e6", "planning = 'long'", "clip = 'much'", "clip = 1e99",
     "bound = 3", "mechanism = 3", "mechanism = ''", "mechanism = 'laplace,'", "mechanism = TRUE",
     "epsilon = 1, epsilon = 2", "bound = 'clip', BOUND = 'rows'"])

@@ -24,7 +24,6 @@ from dpsql.batch.group import Group, GroupPlan, Kind, Told, many
 from dpsql.batch.measured import KINDS, MeasuredGroup, chosen
 from dpsql.batch.records import MeasuredQueries, Record, about, asked_of
 from dpsql.batch.workload_plan import Batch
-from dpsql.budgets.room_left import epsilon_left, rho_left
 from dpsql.catalog.price import Price
 from dpsql.errors import OptionError, Unsupported
 from dpsql.frozen import Frozen, replace
@@ -32,8 +31,7 @@ from dpsql.planning.choose import allotted_budget
 from dpsql.strategies.all_strategies import GAUSSIAN, LAPLACE, Verdict
 from dpsql.strategies.all_strategies import Plan as Search
 from dpsql.strategies.optimality_gap import Noise
-from dpsql.trusted.accounting.cost import FREE, NANO, Charge, Cost, concentrated, pure
-from dpsql.trusted.accounting.privacy_filter import Limit
+from dpsql.trusted.accounting.cost import FREE, NANO, Cost, concentrated, pure
 from dpsql.trusted.cached import cached_property
 from dpsql.trusted.measurements.block_sums import Blocked, Blocks
 from dpsql.types import Span
@@ -319,11 +317,6 @@ def check_cap(made: AccuracyPlan, cap: Price | None, span: Span | None) -> None:
         left = most.epsilon if made.allotted.epsilon is not None else most.rho
         raise OptionError(f"this accuracy costs {price_of(made)}, more than {cap}", code="accuracy", span=span,
                           try_=reachable_accuracy(made, left or Fraction(0)) or "a higher price")
-
-
-def left_of(made: AccuracyPlan, limit: Limit, spent: Charge) -> Fraction:
-    """What is left of a limit, in the unit in which the batch is charged: epsilon or rho."""
-    return (rho_left if made.allotted.epsilon is None else epsilon_left)(limit, spent)
 
 
 def reachable_accuracy(made: AccuracyPlan, left: Fraction) -> str:

@@ -22,7 +22,9 @@ from dpsql.catalog.price import exact
 from dpsql.errors import OptionError, ProgrammingError, Unsupported
 from dpsql.estimates import laplaces, normal
 from dpsql.frozen import Frozen, replace
-from dpsql.questions.question import Output, Question
+from dpsql.planning.foreseen_errors import IN_RANKS
+from dpsql.questions.all_aggregates import Kind as Aggregated
+from dpsql.questions.question import AggregateCall, Output, Question
 from dpsql.sql.text.accuracy_clause import MOST
 from dpsql.sql.text.statement import Goal, Option
 from dpsql.trusted.plan.expr.nodes import Ref, columns
@@ -60,7 +62,8 @@ def goal_clause(goal: Goal, confidence: Fraction) -> str:
     """The clause that states a goal, as it is written in SQL."""
     if goal.kind == "standard":
         return f"STANDARD ERROR {_written(goal.amount)}"
-    of = "" if goal.of is None else f" PERCENT OF {_written(goal.of)}"
+    of = (" ROWS" if goal.kind == "ranks" else " PERCENT OF ROWS" if goal.kind == "share" else "" if goal.of is None
+          else f" PERCENT OF {_written(goal.of)}")
     return f"ERROR WITHIN {_written(goal.amount)}{of} CONFIDENCE {_written(goal.confidence or confidence)}"
 
 
@@ -120,8 +123,9 @@ def _rounded_up(number: Fraction) -> Fraction:
     return math.ceil(number / grain) * grain
 
 
-def goals_of(question: Question, clauses: Sequence[Goal], general: Goal | None) -> dict[str, Goal]:
-    """The goal of each aggregate of a statement. Raises a located error if a clause is wrong."""
+def goals_of(question: Question, clauses: Sequence[Goal], general: Goal | None, *, linear: bool = True) -> dict[str, Goal]:
+    """The goal of each aggregate of a statement. Raises a located error if a clause is wrong; with `linear`, also for an
+    aggregate that is not a COUNT or a SUM."""
     common = next((clause for clause in clauses if clause.column is None), general)
     own = {clause.column: clause for clause in clauses if clause.column is not None}
     found: dict[str, Goal] = {}
@@ -135,7 +139,7 @@ def goals_of(question: Question, clauses: Sequence[Goal], general: Goal | None) 
                 raise ProgrammingError(f"{output.name} is exact", code="accuracy", span=goal.span, subject=output.name,
                                        try_="the clause after an aggregate")
             continue
-        name = _aggregate(question, output, goal)
+        name = _aggregate(question, output, goal, linear=linear)
         found[name] = goal if name not in found else _tighter(goal, found[name])
     if common is not None and not found:
         raise ProgrammingError("this statement has no aggregate", code="accuracy", span=common.span,
@@ -155,21 +159,35 @@ def with_minimum_goal(one: LinearStatement, goals: dict[str, Goal]) -> dict[str,
     return {**goals, rule.count: Goal(kind="standard", amount=Fraction(rule.rows * rule.entities, 4))}
 
 
-def _aggregate(question: Question, output: Output, goal: Goal) -> str:
+def _aggregate(question: Question, output: Output, goal: Goal, *, linear: bool) -> str:
     """The aggregate that a column shows. Raises Unsupported, located."""
     calls = {call.id: call for call in question.aggregates}
     for name in sorted(columns(output.expr) & set(calls)):
-        call = calls[name]
-        if not call.aggregate.linear:
-            text = call.text or call.function.upper()
-            ratio = call.aggregate.average
-            raise Unsupported(f"how accurate {text} is depends on the data", code="accuracy", span=call.span or goal.span,
-                              subject=text, try_="SUM and COUNT, each with an accuracy; their ratio is the average" if ratio else
-                              "OPTIONS (epsilon = 0.5), or COUNT and SUM, whose errors are known beforehand")
+        if linear and not calls[name].aggregate.linear:
+            text = calls[name].text or calls[name].function.upper()
+            raise Unsupported(f"a workload for an accuracy has COUNT and SUM, and {text} is neither", code="accuracy",
+                              span=calls[name].span or goal.span, subject=text, try_="the statement by itself, which may have an "
+                              "accuracy too; or SUM and COUNT, each with an accuracy")
+        _check_kind(calls[name], goal)
     if not isinstance(output.expr, Ref):
         raise Unsupported(f"{output.name} is computed from aggregates", code="accuracy", span=output.expr.span or goal.span,
                           subject=output.name, try_="each aggregate in a column of its own, with its accuracy")
     return output.expr.column
+
+
+def _check_kind(call: AggregateCall, goal: Goal) -> None:
+    """Raise Unsupported, located, unless the goal of a quantile is in ranks, and that of anything else is not."""
+    text = call.text or call.function.upper()
+    if call.aggregate.kind is Aggregated.RANK and call.aggregate.place is not None:
+        raise Unsupported(f"{text} aims inside the data, and its interval ends at the declared bound", code="accuracy",
+                          span=call.span or goal.span, subject=text, try_="QUANTILE_CONT(x, 0.99), or OPTIONS (epsilon = 0.5)")
+    if call.aggregate.kind is Aggregated.RANK and goal.kind not in IN_RANKS:
+        raise Unsupported(f"how far {text} is off depends on how close the values are; its rank has an error that is known "
+                          "beforehand", code="accuracy", span=call.span or goal.span, subject=text,
+                          try_="ERROR WITHIN 100 ROWS, or ERROR WITHIN 2 PERCENT OF ROWS, after this column")
+    if call.aggregate.kind is not Aggregated.RANK and goal.kind in IN_RANKS:
+        raise Unsupported(f"an error in ROWS is for quantiles, and {text} is none", code="accuracy", span=call.span or goal.span,
+                          subject=text, try_="ERROR WITHIN 50, or ERROR WITHIN 5 PERCENT OF 1000")
 
 
 def _tighter(a: Goal, b: Goal) -> Goal:

@@ -256,6 +256,7 @@ def check_fitting(options: Options) -> None:
     """Raise OptionError for an option that only applies to statements answered on their own."""
     given = {"mechanism": bool(options.mechanisms), "bound": options.bound not in ("auto", "rows"),
              "clip": options.clip is not None,
+             "rows": options.stated_rows is not None, "spread": options.stated_spread is not None,
              "max_groups": options.max_groups is not None, "max_frequency": options.max_frequency is not None}
     for name in (name for name, is_given in given.items() if is_given):
         raise OptionError(f"a workload cannot have the option {name}", code="workload", subject=name, span=options.span.get(name),

@@ -9,13 +9,14 @@ from fractions import Fraction
 
 from dpsql.answers.answer import Answer
 from dpsql.answers.described_columns import DescribedColumn, of_question
-from dpsql.batch.accuracy_plan import AccuracyPlan, accuracy_plan, check_cap, left_of, price_of, reachable_accuracy
+from dpsql.batch.accuracy_plan import AccuracyPlan, accuracy_plan, check_cap, price_of, reachable_accuracy
 from dpsql.batch.explain_workload import explained_batch
 from dpsql.batch.goals import Goals, goals_of, with_minimum_goal
 from dpsql.batch.linear_queries import LinearStatement
 from dpsql.batch.records import without_requests
 from dpsql.batch.workload_answers import Answers
 from dpsql.batch.workload_plan import batch, check_fitting, identity_of, left_out_of, time_for
+from dpsql.budgets.room_left import epsilon_left, rho_left
 from dpsql.catalog.price import Price
 from dpsql.engine.accounts import left_in_budget
 from dpsql.engine.batches import all_linear, answers_read, batch_steps, which
@@ -48,8 +49,8 @@ class Accurate(Charged[Answers]):
     @property
     def identity(self) -> str:
         options = replace(self.options, price=None, planning=None)
-        return digest(self.session.policy, "accuracy", identity_of(self.asked), self.goals, _account(self.given, self.session),
-                      options)
+        return digest(self.session.policy, "accuracy", identity_of(self.asked), self.goals,
+                      account_price(self.given, self.session), options)
 
     @property
     def columns(self) -> tuple[DescribedColumn, ...]:
@@ -87,8 +88,7 @@ class Accurate(Charged[Answers]):
         """The error, stating which accuracy the remaining budget can buy."""
         fault = refusal(refused, due.options, self.session)
         if isinstance(due, Dear):
-            ledger, budget = self.session.ledger, self.session.budget.name
-            left = min(left_of(due.made, most, ledger.spent(budget, name)) for name, most in self.session.limits.items())
+            left = left_in_limits(self.session, concentrated=due.made.allotted.epsilon is None)
             fault.try_ = reachable_accuracy(due.made, left) or fault.try_
         return fault
 
@@ -130,7 +130,7 @@ def _goals(queries: Sequence[Query], questions: Sequence[Question], general: Goa
     return asked, Goals(each=goals, confidence=options.confidence)
 
 
-def _account(given: Sequence[Option], session: Session) -> Price:
+def account_price(given: Sequence[Option], session: Session) -> Price:
     """The price that is given, which is a cap; or else the limit of the analyst, if that is a pure epsilon, or of the budget: it
     says whether a pure epsilon or rho is charged."""
     own = read_options([option for option in given if option.name in ("epsilon", "delta", "rho")], default=None,
@@ -141,10 +141,16 @@ def _account(given: Sequence[Option], session: Session) -> Price:
     return mine if mine is not None and mine.epsilon is not None and not mine.delta else session.budget.total
 
 
+def left_in_limits(session: Session, *, concentrated: bool) -> Fraction:
+    """The most that one more statement may cost: in rho, or as a pure epsilon."""
+    left = rho_left if concentrated else epsilon_left
+    return min(left(most, session.ledger.spent(session.budget.name, name)) for name, most in session.limits.items())
+
+
 def cheapest(queries: Sequence[Query], asked: Sequence[LinearStatement], goals: Goals, given: Sequence[Option],
              options: Options, session: Session) -> AccuracyPlan:
     """The cheapest plan. Raises a located error if it costs more than the given price, or if no plan meets the accuracy."""
-    account = _account(given, session)
+    account = account_price(given, session)
     unit = pure(Fraction(1)) if account.epsilon is not None and not account.delta else concentrated(Fraction(1))
     with located(queries[0].text), time_for(options):
         made = accuracy_plan(batch(asked, unit, session.kernel, session.scratch), goals, kept_records(session))

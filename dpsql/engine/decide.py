@@ -182,11 +182,23 @@ def _one_question(query: Query, session: Session, parameters: Parameters) -> Pla
         view, known = limited_view(question, options, session.kernel, span_of(query.tree))
         if known.public and not question.scalars:
             _check_no_accuracy(query)
+            _check_no_sizes(options)
             return Public(question=question, options=options, view=view, text=query.text, session=session)
         if query.goals:
+            from dpsql.engine.solved_price import needs_solving, solved
+
+            if needs_solving(question, query.goals, known):
+                return solved(query, question, options, known, session)
+            _check_no_sizes(options)
             from dpsql.engine.accuracy import accurate
 
-            return accurate([query], [question], None, options, query.options, session)
+            try:
+                return accurate([query], [question], None, options, query.options, session)
+            except Unsupported as fault:  # conditions that compare columns with each other, for instance
+                if fault.code != "workload" or question.together or any(key.domain is None for key in question.keys):
+                    raise
+            return solved(query, question, options, known, session)
+        _check_no_sizes(options)
         if question.sets is not None and _needs_separate_sets(question, known, options):
             from dpsql.engine.set_by_set import set_by_set
 
@@ -208,6 +220,13 @@ def _one_question(query: Query, session: Session, parameters: Parameters) -> Pla
     shown = replace(program.question, limit=question.limit, offset=question.offset)
     return DeclaredGroups(question=shown, options=options, cells=declared_cells(program), text=query.text,
                           session=session, beside=lambda: single)
+
+
+def _check_no_sizes(options: Options) -> None:
+    for name in ("rows", "spread"):
+        if name in options.span:
+            raise OptionError(f"only an accuracy of averages, quantiles and the like rests on {name}", code="accuracy",
+                              subject=name, span=options.span[name], try_="the statement without it")
 
 
 def _check_no_accuracy(query: Query) -> None:

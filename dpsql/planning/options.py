@@ -15,9 +15,9 @@ from dpsql.sql.text.statement import Option
 from dpsql.types import Span
 
 NAMES = ("epsilon", "delta", "rho", "confidence", "mechanism", "bound", "max_rows", "max_frequency", "clip", "max_groups",
-         "strategy", "planning", "consistency", "rounding", "total")
+         "strategy", "planning", "consistency", "rounding", "total", "rows", "spread")
 FORMS = {"epsilon": "epsilon = 0.5", "delta": "delta = 1e-6", "rho": "rho = 0.01", "confidence": "confidence = 0.95",
-         "clip": "clip = 100", "planning": "planning = 60"}
+         "clip": "clip = 100", "spread": "spread = 10", "planning": "planning = 60"}
 MOST_PLANNING = 86_400  # seconds
 MOST_ROWS, MOST_GROUPS, MOST_TOTAL = 10**6, 1000, 10**12
 
@@ -38,6 +38,8 @@ class Options(Frozen):
     consistency  the method of `microdata.all_fits` by which a table is fitted to the numbers of a workload, or none
     rounding     whether the table has whole numbers: none or whole
     total        the number of rows that a workload counts, if it is public: the table has as many
+    stated_rows, stated_spread   the values of `rows` and `spread`: how many rows each group has at least, and how large the
+                 standard deviation of its values is at least, as the analyst says; only the price of an accuracy rests on them
     span         where in the text each option is
     """
 
@@ -54,6 +56,8 @@ class Options(Frozen):
     consistency: str = "none"
     rounding: str = "none"
     total: int | None = None
+    stated_rows: int | None = None
+    stated_spread: Fraction | None = None
     span: Mapping[str, Span] = field(default_factory=dict, compare=False)
 
     def inside(self, *, outer_public: bool) -> Options:
@@ -136,7 +140,8 @@ class _Values:
             bound=self._name("bound", lambda: ("auto", *BY_NAME)) or "auto",
             strategy=self._name("strategy", lambda: ("auto", *self._strategies())),
             consistency=consistency, rounding=self._name("rounding", lambda: ("none", "whole")) or "none",
-            total=self._count("total", MOST_TOTAL, least=0),
+            total=self._count("total", MOST_TOTAL, least=0), stated_rows=self._count("rows", MOST_TOTAL),
+            stated_spread=self._fraction("spread", Fraction(1, 10**9), Fraction(10**15)),
             confidence=self._fraction("confidence", Fraction(1, 2), 1 - Fraction(1, 10**9)) or confidence,
             max_rows=self._count("max_rows", MOST_ROWS),
             max_frequency=self._count("max_frequency", MOST_ROWS), max_groups=self._count("max_groups", MOST_GROUPS),

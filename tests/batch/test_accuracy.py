@@ -194,9 +194,9 @@ def test_a_refusal_says_what_the_rest_of_the_budget_buys(declared: str, budget: 
 # -- refusals
 
 WRONG: list[tuple[list[str], dict[str, Any], type[Error], str]] = [
-    (["SELECT AVG(income) FROM people ERROR WITHIN 10"], {}, Unsupported, "how accurate AVG(income) is depends on the data"),
-    (["SELECT MEDIAN(age) ERROR WITHIN 1 FROM people"], {}, Unsupported, "how accurate MEDIAN(age) is depends on the data"),
-    (["SELECT COUNT(DISTINCT sex) FROM people STANDARD ERROR 1"], {}, Unsupported, "how accurate COUNT(DISTINCT sex) is"),
+    (["SELECT AVG(income) FROM people ERROR WITHIN 10"], {}, Unsupported, "a workload for an accuracy has COUNT and SUM, and AVG(income)"),
+    (["SELECT MEDIAN(age) ERROR WITHIN 1 FROM people"], {}, Unsupported, "a workload for an accuracy has COUNT and SUM, and MEDIAN"),
+    (["SELECT COUNT(DISTINCT sex) FROM people STANDARD ERROR 1"], {}, Unsupported, "a workload for an accuracy has COUNT and SUM, and COUNT("),
     (["SELECT sex ERROR WITHIN 3, COUNT(*) FROM people GROUP BY sex"], {}, ProgrammingError, "sex is exact"),
     (["SELECT sex FROM people GROUP BY sex ERROR WITHIN 3"], {}, ProgrammingError, "this statement has no aggregate"),
     (["SELECT 2 * COUNT(*) FROM people ERROR WITHIN 3"], {}, Unsupported, "2 * COUNT(*) is computed from aggregates"),

@@ -53,6 +53,7 @@ from dpsql.trusted.cached import cached_property
 from dpsql.trusted.measurements.noisy_sums import MeasuredSums, NoisySums
 from dpsql.trusted.measurements.reading.request import Request
 from dpsql.trusted.measurements.select import ROUNDING, Segment, Select, Selected, Target, score_change
+from dpsql.trusted.noise.integer import Noise
 from dpsql.trusted.plan.operators.grouped_sums import GroupedSums
 from dpsql.trusted.plan.operators.ranks import Ranks
 from dpsql.trusted.plan.operators.summands import Count
@@ -222,6 +223,11 @@ class QuantileSearch(Frozen):
         return self.price.part(self.ends_share * COUNTED)
 
     @property
+    def count_noise(self) -> Noise:
+        """The noise of the number of rows."""
+        return bought(self.task.rows, self.for_count)
+
+    @property
     def affordable(self) -> bool:
         """Whether the price of each choice is large enough, compared with the rounding error of its draw."""
         try:
@@ -288,6 +294,11 @@ class EndChoice(Frozen):
         away, gap = math.exp(-self.rows / self.inner), 1 / error - 1 / self.inner
         near = away * (-math.expm1(-self.rows * gap) / gap if gap else self.rows)
         return (near + math.exp(-self.rows / error) / (1 / error + 1 / self.outer)) / (self.inner * (1 - away) + self.outer)
+
+    def beyond_target(self, chance: float) -> float:
+        """The number of rows from v that an end is beyond with this probability at most, in the same model."""
+        whole = self.inner * -math.expm1(-self.rows / self.inner) + self.outer
+        return math.ceil(self.rows) + 1 + self.outer * max(0.0, math.log(self.outer / whole / chance))
 
     @property
     def usual(self) -> float:
@@ -411,7 +422,7 @@ def _rows(search: QuantileSearch, context: TaskContext) -> Generator[Request, An
     task = search.task
     if not task.rows:
         return np.full(len(context.cells), math.inf)
-    noise = bought(task.rows, search.for_count)
+    noise = search.count_noise
     counted: MeasuredSums = yield NoisySums(plan=GroupedSums(input=task.input, keys=context.keys, summands=(
         Count(column=task.part.column, when=task.part.when),)), cells=context.cells, noises=(noise,))
     return np.array(counted.totals[0][0], dtype=np.float64) - 2 * math.sqrt(noise.variance)

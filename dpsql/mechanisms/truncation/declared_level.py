@@ -31,17 +31,18 @@ class DeclaredLevel(SharedMechanism):
     name = "extension"
 
     def _judged(self, task: Shared, allotted: Cost, cells: int) -> Verdict:
-        error = math.sqrt(self._noise(task, allotted, max(1, cells)).variance) / UNIT
+        error = math.sqrt(self.noise(task, allotted, max(1, cells)).variance) / UNIT
         return Accepted(error=error, noise=f"a standard error of {error:.6g}, and what is cut off")
 
     def _one(self, task: Shared, allotted: Cost, context: TaskContext) -> Generator[Request, Any, Estimate]:
-        noise = self._noise(task, allotted, len(context.cells))
+        noise = self.noise(task, allotted, len(context.cells))
         released: ExtensionSums = yield Balance(plan=shares(task, context), levels=(_level(task),), log_priors=(0,), scale=1.0,
                                                 noises=(noise,), cells=len(context.cells))
         return estimate(task, released, [noise] * len(context.cells))
 
     @staticmethod
-    def _noise(task: Shared, allotted: Cost, cells: int) -> Noise:
+    def noise(task: Shared, allotted: Cost, cells: int) -> Noise:
+        """The noise of each of this many cells, times UNIT."""
         moved = UNIT * _level(task) + parts(task) * slack(_level(task), task.width)
         return bought(moved, allotted.part(Fraction(1, cells)))
 

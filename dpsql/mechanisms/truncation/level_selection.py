@@ -85,6 +85,11 @@ class LevelSelection(SharedMechanism):
         error = self.told(task=task, price=allotted, cells=max(1, cells)).deviation(1)
         return Accepted(error=error, noise=f"a standard error of {error:.4g} for each unit of the level")
 
+    def largest_noise(self, task: Shared, allotted: Cost, cells: int) -> Noise:
+        """The noise of each of this many cells at the highest level, times UNIT."""
+        told = self.told(task=task, price=allotted, cells=max(1, cells))
+        return told.noise(told.levels[-1])
+
     def _one(self, task: Shared, allotted: Cost, context: TaskContext) -> Generator[Request, Any, Estimate]:
         told = self.told(task=task, price=allotted, cells=len(context.cells))
         released: ExtensionSums = yield told.request(context)

@@ -2,6 +2,7 @@
 
     SELECT sex, COUNT(*) ERROR WITHIN 50 CONFIDENCE 0.9, SUM(cost) STANDARD ERROR 200 FROM visits ... GROUP BY sex
     SELECT sex, COUNT(*) FROM people GROUP BY sex ERROR WITHIN 2 PERCENT OF 5000
+    SELECT MEDIAN(cost) ERROR WITHIN 100 ROWS, MEDIAN(age) ERROR WITHIN 2 PERCENT OF ROWS FROM ...
 
 A clause after a column of the SELECT list applies to that column; one at the end of the statement applies to all others.
 """
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import Literal
 
 from sqlglot.tokenizer_core import Token, TokenType
 
@@ -120,14 +122,20 @@ class _AccuracyReader:
         bare = not self._take("ERROR")
         self._take("WITHIN")
         amount, of = self._number("a number above 0 is expected here"), None
+        kind: Literal["within", "ranks", "share"] = "within"
         if self._take("PERCENT") or self._take("%"):
             if not self._take("OF"):
                 raise self._wrong("OF and a number are expected here", "ERROR WITHIN 5 PERCENT OF 1000: noise does not depend on "
                                   "the answer")
-            of = self._number("a number above 0 is expected here")
+            if self._take("ROWS"):
+                kind = "share"
+            else:
+                of = self._number("a number above 0, or ROWS, is expected here")
         elif bare:
             raise self._wrong("ERROR is expected before WITHIN", FORM, at=self._start)
-        return Goal(kind="within", amount=amount, of=of, confidence=self._confidence(), column=column, span=self._span())
+        elif self._take("ROWS"):
+            kind = "ranks"
+        return Goal(kind=kind, amount=amount, of=of, confidence=self._confidence(), column=column, span=self._span())
 
     def _confidence(self) -> Fraction | None:
         if not self._take("CONFIDENCE"):

@@ -24,12 +24,13 @@ class Option(Frozen):
 class Goal(Frozen):
     """ERROR WITHIN x [CONFIDENCE p], ERROR WITHIN x PERCENT OF y [CONFIDENCE p], or STANDARD ERROR x.
 
+    kind        ranks: WITHIN x ROWS, and share: WITHIN x PERCENT OF ROWS, of quantiles
     of          what `amount` is a percentage of; None: it is in the unit of the answer
     confidence  None: that of the statement's intervals
     column      the place in the SELECT list; None: every column without an accuracy of its own
     """
 
-    kind: Literal["within", "standard"]
+    kind: Literal["within", "standard", "ranks", "share"]
     amount: Fraction
     of: Fraction | None = None
     confidence: Fraction | None = None
