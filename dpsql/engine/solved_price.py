@@ -166,21 +166,22 @@ def _cheapest(query: Query, question: Question, goals: Mapping[str, Goal], optio
     view, _ = limited_view(question, options, session.kernel, span)
     asked = tuple(_asked(question, view, goals, options, session))
     found: list[SolvedPlan] = []
-    problem: Error | None = None
-    for way in _ways(question, options, pure=pure):
+    problems: list[Error] = []
+    ways = [*_ways(question, options, pure=pure)]
+    for way in ways:
         try:
             view, known = limited_view(question, way, session.kernel, span)
             made = _solved(question, way, view, known, asked, session, pure=pure)
         except (OptionError, Unsupported) as fault:
             if fault.code == "accuracy-size":
                 raise
-            problem = problem or fault
+            problems.append(fault)
             continue
-        if made is not None:
-            found.append(made)
-    if not found:
-        raise problem or Unsupported(f"no price meets {_written(goals, options)}", code="accuracy", span=span,
-                                     try_="a wider error")
+        found += [made] if made is not None else []
+    if not found and len(problems) < len(ways):
+        raise Unsupported(f"no price meets {_written(goals, options)}", code="accuracy", span=span, try_="a wider error")
+    if not found:  # the owner can say that limits hold; all else that is missing may be out of reach
+        raise next((problem for problem in problems if problem.try_.startswith("limits_hold")), problems[0])
     best = min(found, key=lambda made: (any(open_side(made.program, one.call) for one in made.asked), _amount(made.price)))
     best = replace(best, told=f"{best.price} meets {_written(goals, options)}{_sizes(best.asked, options)}")
     _check_cap(best, query.options, account, session)

@@ -36,7 +36,7 @@ from dpsql.planning.account_choice import assign, tasks_of
 from dpsql.planning.centred_averages import AverageCentre, centred
 from dpsql.planning.choose import Choice
 from dpsql.planning.contribution_bound import call_in_words
-from dpsql.planning.cut_off import open_ends
+from dpsql.planning.cut_off import cuts_off, open_ends
 from dpsql.planning.declared_rows import declared_rows
 from dpsql.planning.groups import cells_declared
 from dpsql.planning.program import Program
@@ -114,6 +114,8 @@ def _depends(call: AggregateCall, because: str, try_: str) -> Unsupported:
 def _check_ends(program: Program, call: AggregateCall) -> None:
     """Raise Unsupported if the interval of an aggregate will be open on both sides."""
     known = program.learned_limit in (None, "centres") and not program.searched
+    if known and cuts_off(program) and all(open_ends(program, call, missing(program.view))):
+        raise _depends(call, f"bound = '{program.bound.name}' may cut off any part of what an entity contributes", PRICE)
     if known and all(open_ends(program, call, missing(program.view))):
         raise _depends(call, "a limit may leave out any number of rows", "limits_hold = true beside rows_per_entity in the "
                        "policy, if no row is beyond these limits, and no limit in the statement")
