@@ -55,9 +55,10 @@ class AsyncConnection:
         self._closed = False
         self.notes = connection.notes
 
-    async def execute(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> dbapi.Cursor:
+    async def execute(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = (), *, epsilon: object = None,
+                      delta: object = None, rho: object = None) -> dbapi.Cursor:
         """Run a statement when those submitted before it have ended; see `dbapi.Connection.execute`."""
-        return await self._run(self._connection.execute, sql, parameters)
+        return await self._run(self._connection.execute, sql, parameters, epsilon=epsilon, delta=delta, rho=rho)
 
     async def explain(self, sql: str | Sequence[str], parameters: Sequence[Any] | Mapping[str, Any] = (),
                       **options: Any) -> Explanation:

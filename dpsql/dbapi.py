@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, cast, overload
 
 from dpsql import errors
 from dpsql.engine.guard import guarded
@@ -190,9 +190,10 @@ class Connection:
         _ = self.session
         return Cursor(self)
 
-    def execute(self, sql: str | PlannedStatement, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> Cursor:
-        """Run a statement and return a cursor over its answer."""
-        return self.cursor().execute(sql, parameters)
+    def execute(self, sql: str | PlannedStatement, parameters: Sequence[Any] | Mapping[str, Any] = (), *,
+                epsilon: object = None, delta: object = None, rho: object = None) -> Cursor:
+        """Run a statement and return a cursor over its answer; see `Cursor.execute`."""
+        return self.cursor().execute(sql, parameters, epsilon=epsilon, delta=delta, rho=rho)
 
     sql = execute  # its name in DuckDB
 
@@ -464,13 +465,21 @@ class Cursor:
         self.database: ReleasedDatabase | None = None
         self.model: OnlineModel | None = None
         self._asked: tuple[str, Sequence[Any] | Mapping[str, Any]] | None = None  # what a page is about
+        self._priced: Statement | None = None  # the statement, if its price was given beside its text
 
     @guarded
-    def execute(self, sql: str | PlannedStatement, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> Cursor:
+    def execute(self, sql: str | PlannedStatement, parameters: Sequence[Any] | Mapping[str, Any] = (), *,
+                epsilon: object = None, delta: object = None, rho: object = None) -> Cursor:
         """Run one statement: a text, or the result of `planned`. Raises a located `dpsql.Error` if anything is wrong with it;
-        then nothing is charged, except for an `Incident`, whose charge is kept."""
+        then nothing is charged, except for an `Incident`, whose charge is kept.
+
+        `epsilon`, `delta` and `rho` are its price, as if it stated them among its OPTIONS; an epsilon without a delta is joined
+        by the budget's usual one. A statement that states another price is refused.
+        """
         from dpsql.engine.answering import PlannedStatement, answer, answer_planned
 
+        if (epsilon, delta, rho) != (None, None, None):
+            return self._execute_at(sql, parameters, epsilon, delta, rho)
         if isinstance(sql, PlannedStatement):
             planned = sql
             return self._ask(lambda session: answer_planned(planned, session), sql.text, sql.parameters)
@@ -483,6 +492,21 @@ class Cursor:
         from dpsql.engine.answering import answer_parsed
 
         return self._ask(lambda session: answer_parsed(statement, sql, session, parameters), sql, parameters)
+
+    def _execute_at(self, sql: object, parameters: Sequence[Any] | Mapping[str, Any], epsilon: object, delta: object,
+                    rho: object) -> Cursor:
+        """Run a statement at a price that is given beside its text."""
+        from dpsql.engine.answering import answer_parsed
+        from dpsql.engine.opening import ConnectionTerms
+        from dpsql.engine.stated_prices import at_price
+
+        self._check_open()
+        text, terms = _text(sql), ConnectionTerms(epsilon=epsilon, delta=delta, rho=rho)
+        with self.connection._used() as session:
+            statement = at_price(text, session, terms)
+        self._ask(lambda session: answer_parsed(statement, text, session, parameters), text, parameters)
+        self._priced = statement
+        return self
 
     def _ask(self, answered: Callable[[Session], Result], sql: str, parameters: Sequence[Any] | Mapping[str, Any]) -> Cursor:
         from dpsql.answers.answer import Answer
@@ -670,7 +694,8 @@ class Cursor:
             raise errors.ProgrammingError("a page needs one statement that was answered", code="page",
                                           try_='con.execute("SELECT ...").report("page.html")')
         text, parameters = self._asked
-        told = self.connection.explain(text, parameters)
+        priced = self._priced
+        told = self.connection.explain(text, parameters) if priced is None else self._explained(priced, parameters)
         with self.connection._used() as session:
             asked = asked_of(session, [text], told, values=_told(parameters), about=_standing(text))
         if self.validation is not None:
@@ -686,6 +711,12 @@ class Cursor:
         if self.explanation is not None:
             return self.explanation._repr_html_()
         return listed_html([name for name, *_ in self.description], self._rows or []) if self.description is not None else None
+
+    def _explained(self, statement: Statement, parameters: Sequence[Any] | Mapping[str, Any]) -> Explanation:
+        from dpsql.engine.answering import explain
+
+        with self.connection._used() as session:
+            return explain(cast("Explained", statement), session, parameters)
 
     def setinputsizes(self, sizes: Sequence[Any]) -> None:
         """PEP 249: no effect."""
