@@ -24,6 +24,7 @@ from dpsql.errors import OptionError, ProgrammingError, Unsupported
 from dpsql.estimates import Estimate
 from dpsql.frozen import replace
 from dpsql.planning.bounded_view import limited_view
+from dpsql.planning.choose import price_charged
 from dpsql.planning.cut_off import beyond_limits, with_values_beyond
 from dpsql.planning.explain import Explanation
 from dpsql.planning.options import Options, read_options
@@ -141,7 +142,8 @@ class WorkloadStatement(Charged[Answers]):
 
     def explanation(self) -> Explanation:
         told = explained_batch(self.made, self.session.kernel, entity=self.session.catalog.entity.name,
-                               price=str(self.options.price), left=left_in_budget(self.session))
+                               price=str(price_charged(self.options.price, self.made.allotted)),
+                               left=left_in_budget(self.session))
         return replace(told, notes=left_out_of(self.made, self.session.catalog))
 
     def answer(self) -> Answer:
@@ -180,10 +182,10 @@ def _steps(made: Batch, options: Options, session: Session, left_out: tuple[str,
     records: list[Record] = []
     found = yield from recording(made.steps(), records)
     notes = (*([made.goals_and_price] if isinstance(made, AccuracyPlan) else []), *notes_of(made), *found.notes, *left_out)
-    told = notes if len(made.asked) == 1 else ()
+    told, price = notes if len(made.asked) == 1 else (), price_charged(options.price, made.allotted)
     answers = tuple(compose_answer(
         with_values_beyond(one.question, missing(one.source)), options,
-        Released(cells=cells, aggregates=_open(one, aggregates), notes=told), session, price=options.price)
+        Released(cells=cells, aggregates=_open(one, aggregates), notes=told), session, price=price)
         for one, (cells, aggregates) in zip(made.asked, found.statements, strict=True))
-    cost = str(options.price) if options.price is not None else ""
+    cost = str(price) if price is not None else ""
     return Answers(answers=answers, cost=cost, notes=notes, records=tuple(records))

@@ -12,7 +12,7 @@ from dpsql.engine.synthesizing import check_name, coded_question, limited_rows, 
 from dpsql.errors import Unsupported
 from dpsql.frozen import replace
 from dpsql.models.table_domain import most_numbers
-from dpsql.planning.choose import budgets_by_account
+from dpsql.planning.choose import budgets_by_account, price_charged
 from dpsql.planning.explain import Explanation
 from dpsql.planning.program import priced
 from dpsql.questions.identity import digest
@@ -112,7 +112,8 @@ class OpeningStatement(Charged[OnlineModel]):
             measurements=(measurement(plan.stages[0], plan.name, plan.method, plan.allotted, plan.stages[1:]),),
             expected=(plan.expected,),
             groups=f"{len(domain.columns)} columns of {domain.cells(domain.columns):,} combinations of listed values",
-            cost=str(plan.terms.options.price), left=tuple(left_in_budget(session)), notes=plan.notes)
+            cost=str(price_charged(plan.terms.options.price, plan.allotted)),
+            left=tuple(left_in_budget(session)), notes=plan.notes)
 
     def answer(self) -> OnlineModel:
         with located(self.text), named_once(self.plan.name, self, self.span):

@@ -28,7 +28,7 @@ from dpsql.errors import ProgrammingError, SqlError, Unsupported
 from dpsql.frozen import replace
 from dpsql.models.table_domain import most_numbers
 from dpsql.planning.bounded_view import limited_view
-from dpsql.planning.choose import budgets_by_account
+from dpsql.planning.choose import budgets_by_account, price_charged
 from dpsql.planning.explain import Explanation, Step, steps
 from dpsql.planning.left_out import ownerless, rows_kept, undeclared
 from dpsql.planning.options import Options
@@ -232,7 +232,8 @@ class SynthesisStatement(Charged[SyntheticTable]):
             entity=entity, steps=shortened(view, session), rewrites=(), stages=(),
             measurements=plan.measurements, expected=plan.expected,
             groups=f"{len(domain.columns)} columns of {domain.cells(domain.columns):,} combinations of listed values",
-            cost=str(plan.terms.options.price), left=tuple(left_in_budget(session)), notes=(*plan.notes, *plan.used))
+            cost=str(price_charged(plan.terms.options.price, plan.task.price)),
+            left=tuple(left_in_budget(session)), notes=(*plan.notes, *plan.used))
 
     def answer(self) -> SyntheticTable:
         with located(self.text), named_once(self.plan.name, self, self.span):

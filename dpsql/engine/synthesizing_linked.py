@@ -31,6 +31,7 @@ from dpsql.engine.synthesizing import (
 from dpsql.errors import OptionError, ProgrammingError, Unsupported
 from dpsql.frozen import Frozen, replace
 from dpsql.models.table_domain import Columns, TableDomain
+from dpsql.planning.choose import price_charged
 from dpsql.planning.explain import Expected, Explanation
 from dpsql.questions.identity import digest
 from dpsql.questions.question import Question
@@ -179,7 +180,7 @@ class LinkedStatement(Charged[ReleasedDatabase]):
             groups="; ".join(f"{of}: {len(view.table.columns)} columns of "
                              f"{view.table.domain.cells(view.table.domain.columns):,} combinations of listed values"
                              for of, view in plan.views),
-            cost=str(plan.terms.options.price), left=tuple(left_in_budget(session)), notes=plan.notes)
+            cost=str(price_charged(plan.terms.options.price, plan.price)), left=tuple(left_in_budget(session)), notes=plan.notes)
 
     def answer(self) -> ReleasedDatabase:
         with located(self.text), contextlib.ExitStack() as names:

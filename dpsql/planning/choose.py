@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from dpsql.budgets.convert import FOR_FAILURES, FOR_RHO, rho_of
 from dpsql.catalog.price import Price
-from dpsql.frozen import Frozen
+from dpsql.frozen import Frozen, replace
 from dpsql.mechanisms.all_mechanisms import MECHANISMS
 from dpsql.mechanisms.mechanism import Accepted, Mechanism, Ordered, SharedRanks, Task, Verdict
 from dpsql.trusted.accounting.cost import ATTO, NANO, Cost, pure
@@ -97,6 +97,14 @@ def allotted_budget(price: Price, *, concentrated: bool) -> Cost:
     if concentrated:
         return Cost(epsilon=None, rho=_down(rho_of(price.epsilon, price.delta * FOR_RHO), NANO), delta=delta)
     return pure(_down(price.epsilon, NANO), delta)
+
+
+def price_charged(price: Price | None, cost: Cost) -> Price | None:
+    """The price of a statement as far as its cost charges it: without a delta that nothing uses. Where an (epsilon, delta) is
+    spent as rho, its delta is a part of what is promised and stays."""
+    if price is None or (price.epsilon is not None and cost.epsilon is None):
+        return price
+    return replace(price, delta=cost.delta)
 
 
 def budgets_by_account(price: Price) -> list[Cost]:

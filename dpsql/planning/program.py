@@ -12,7 +12,7 @@ from dpsql.errors import OptionError
 from dpsql.frozen import replace
 from dpsql.mechanisms.select.undeclared_keys import RULES, KeyChoice
 from dpsql.planning.all_part_kinds import KINDS
-from dpsql.planning.choose import Choice
+from dpsql.planning.choose import Choice, price_charged
 from dpsql.planning.contribution_bound import BoundedQuestion
 from dpsql.planning.degree_questions import DegreeQuestion
 from dpsql.planning.groups import cells_declared
@@ -170,10 +170,8 @@ class Program(BoundedQuestion):
 
     @property
     def price_charged(self) -> Price | None:
-        """The price without a delta that nothing uses. Where an (epsilon, delta) is spent as rho, its delta is a part of what is
-        promised and stays."""
-        price = self.options.price
-        return price if price is None or self.cost.epsilon is None else replace(price, delta=self.cost.delta)
+        """The price as far as it is charged; see `choose`."""
+        return price_charged(self.options.price, self.cost)
 
 
 def questions(program: Program) -> tuple[Program, ...]:

@@ -22,6 +22,7 @@ from dpsql.answers.simulation import Simulation
 from dpsql.frozen import Frozen, replace
 from dpsql.models.conditional_draws import Allowed
 from dpsql.models.sampling import Places
+from dpsql.planning.choose import price_charged
 from dpsql.synthesis.linked_plan import LinkedModels, LinkedPlan, LinkedView
 from dpsql.synthesis.linked_views import LinkedTable, LowerTable
 from dpsql.synthesis.method import Measured
@@ -184,7 +185,8 @@ class LinkedDraws(Frozen, eq=False):
             above = plan.tables.by_place[table.parent].name
             parent = ForeignKey(columns=(table.link,), table=above, references=(table.reference,))
         return SyntheticTable(
-            name=table.name, method=plan.choice.method.name, price=str(plan.terms.options.price), notes=plan.notes,
+            name=table.name, method=plan.choice.method.name,
+            price=str(price_charged(plan.terms.options.price, plan.price)), notes=plan.notes,
             statement=plan.statement, columns=tuple(columns[name] for name in table.names), marginals=told, key=key,
             parent=parent,
             total=self.models.whole.model.total * rows.number / drawn[plan.tables.top.at].number)

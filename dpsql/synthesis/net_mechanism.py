@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from dpsql.frozen import Frozen
+from dpsql.planning.choose import price_charged
 from dpsql.planning.explain import Expected
 from dpsql.synthesis.column_forms import Form
 from dpsql.synthesis.method import CodedTable
@@ -114,7 +115,8 @@ class NetPlan(Frozen):
             scale=self._scale)
         counts = shares[chosen.place] * (total / self.rows)
         return OnlineModel(
-            name=self.name, price=str(self.terms.options.price), columns=shown_columns(self.table, self.forms),
+            name=self.name, price=str(price_charged(self.terms.options.price, self.allotted)),
+            columns=shown_columns(self.table, self.forms),
             total=float(total),
             limit=math.ceil(self.reach(total)), singles=(), cells=tuple(counts.tolist()), shared=0.0, gaussian=True, scale=0.0,
             updates=0, queries=self.terms.queries, identity=identity, notes=self.notes, statement=self.statement)

@@ -20,6 +20,7 @@ from dpsql.frozen import Frozen, field
 from dpsql.mechanisms.additive_noise import bought, error_of, scale_of
 from dpsql.models.joint_histogram import JointHistogram, of_columns
 from dpsql.models.table_domain import TableDomain
+from dpsql.planning.choose import price_charged
 from dpsql.planning.explain import Expected
 from dpsql.synthesis.column_forms import Form
 from dpsql.synthesis.method import CodedTable, SynthesisTask
@@ -217,7 +218,8 @@ class OnlinePlan(Frozen):
             table=self.table, price=self.allotted.part(START), workload=()))
         model, domain = measured.model, self.table.domain
         return OnlineModel(
-            name=self.name, price=str(self.terms.options.price), columns=shown_columns(self.table, self.forms),
+            name=self.name, price=str(price_charged(self.terms.options.price, self.allotted)),
+            columns=shown_columns(self.table, self.forms),
             total=max(model.total, 1.0), limit=self.limit,
             singles=tuple(tuple(model.marginal((column,)).tolist()) for column in domain.columns),
             shared=self.opening.scale_limit, gaussian=type(self.noise) is DiscreteGaussian, scale=spread_of(self.noise),

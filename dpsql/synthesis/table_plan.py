@@ -17,6 +17,7 @@ from dpsql.frozen import Frozen, replace
 from dpsql.models.noisy_marginals import MarginalMeasurement
 from dpsql.models.sampling import Places
 from dpsql.models.table_domain import TableDomain
+from dpsql.planning.choose import price_charged
 from dpsql.planning.explain import Expected, Measurement
 from dpsql.progress import tell
 from dpsql.questions.question import Combinations
@@ -88,7 +89,8 @@ class TablePlan(Frozen):
             form.values(coded.values, places[:, at], draws.random(rows))))
             for at, (form, coded) in enumerate(zip(self.forms, coded_columns, strict=True))]
         return SyntheticTable(
-            name=self.name, method=self.choice.method.name, price=str(self.terms.options.price), total=model.total,
+            name=self.name, method=self.choice.method.name, price=str(price_charged(self.terms.options.price, self.task.price)),
+            total=model.total,
             columns=self._with_following(columns),
             marginals=released_marginals(self.task.table.domain, (*measured.marginals, *self.task.known), places, model.total),
             known=len(self.task.known), notes=(*self.notes, *measured.notes, *self.used), statement=self.statement)

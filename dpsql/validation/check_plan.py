@@ -11,7 +11,7 @@ from dpsql.catalog.model import Budget
 from dpsql.catalog.price import Price
 from dpsql.errors import OptionError, Unsupported
 from dpsql.frozen import Frozen, replace
-from dpsql.planning.choose import budgets_by_account
+from dpsql.planning.choose import budgets_by_account, price_charged
 from dpsql.planning.program import priced
 from dpsql.sql.text.places import span_of
 from dpsql.trusted.accounting.cost import Cost
@@ -39,8 +39,9 @@ class CheckPlan(Frozen):
 
     @property
     def price(self) -> Price:
-        assert self.terms.options.price is not None
-        return self.terms.options.price
+        price = price_charged(self.terms.options.price, self.allotted)
+        assert price is not None
+        return price
 
     @property
     def identity(self) -> tuple[object, ...]:
