@@ -31,7 +31,7 @@ def main() -> None:
                 print(refusal, "\n")
                 print(refusal.as_dict()["try"], "\n")
 
-            print(con.budget().accounts[-1].left(), "is left for ada")
+            print("left for ada:", con.budget().accounts[-1].left())
 
 
 if __name__ == "__main__":

@@ -77,7 +77,7 @@ def test_an_account_is_closed_by_incidents_and_opened_by_the_owner(declared: str
         assert other.execute(f"{COUNT}50").fetchall() == first, "stored answers stay free"
         assert other.explain(f"{COUNT}99") and other.execute("SELECT city, COUNT(*) FROM clinics GROUP BY city").rowcount
         assert other.execute("SHOW BUDGET").fetchall()[-1] == (
-            "ada", f"{incidents} incidents", str(incidents), "0", "", "")
+            "ada", f"{incidents} incidents", str(incidents), "0", "")
     connect(folder, "eve").execute(f"{COUNT}99")
     code, told = run(capsys, folder, "query", f"{COUNT}99", "--analyst", "ada", "--epsilon", "1")
     assert code == 3 and "account is closed" in told

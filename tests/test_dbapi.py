@@ -310,8 +310,8 @@ def test_notebooks_show_a_budget_and_what_may_be_asked(connection: Connection, p
     connection.execute("SELECT COUNT(*) FROM people WHERE age > 12")
     budget = connection.budget()
     for shown in (repr(budget), budget._repr_html_(), connection._repr_html_()):
-        assert "Fraction" not in shown and "protects each person" in shown and "all analysts" in shown and "of 1000" in shown
-        assert "spent" in shown and "more like the last one" in shown
+        assert "Fraction" not in shown and "protects each person" in shown and "all analysts" in shown
+        assert "spent" in shown and "more statements like the last (ε = 1)" in shown
     shown = connection._repr_html_()
     assert "names a row of people" in shown and "at most 3 rows of each person count" in shown and "public, free" in shown
     assert "secret" not in shown and "unlisted" not in shown and "A statement costs ε = 1" in shown
@@ -344,8 +344,8 @@ def test_explanations_and_listings_are_rows_too(connection: Connection) -> None:
     assert connection.execute("DESCRIBE people").rowcount == 9
     (account,) = connection.budget().accounts
     total, incidents = connection.execute("SHOW BUDGET").fetchall()
-    assert total[:2] == ("all", "ε = 1000, δ = 0.01") and total[-1] == account.left_exactly()
-    assert incidents == ("ada", "3 incidents", "0", "3", "", "")
+    assert total[:2] == ("all", "ε = 1000, δ = 0.01") and ", ".join(total[-2:]) == account.left()
+    assert incidents == ("ada", "3 incidents", "0", "3", "")
 
 
 @pytest.mark.parametrize("sql", [

@@ -13,7 +13,8 @@ from dpsql.answers.html_page import fragment, paragraph
 from dpsql.answers.listing import Listing
 from dpsql.budgets.convert import limit
 from dpsql.budgets.reports import tight_epsilon
-from dpsql.budgets.room_left import epsilon_left, rho_left, share_spent, times_left
+from dpsql.budgets.room_left import epsilon_left, left_in_words, rho_left, share_left, share_spent, times_left
+from dpsql.budgets.room_left import percent as percent
 from dpsql.catalog.price import LEAST, Price, short
 from dpsql.errors import BudgetExhausted
 from dpsql.frozen import Frozen
@@ -43,7 +44,7 @@ class BudgetLine(Frozen):
     @property
     def share_left(self) -> Fraction:
         """The part of the budget that is left, rounded down to a thousandth."""
-        return Fraction(math.floor((1 - share_spent(self.limit, self.spent)) * 1000), 1000)
+        return share_left(self.limit, self.spent)
 
     @property
     def more(self) -> int | None:
@@ -56,12 +57,20 @@ class BudgetLine(Frozen):
         return (after - before) / (1 - before) if before < 1 and self.limit.allows(self.spent + due) else None
 
     def left(self) -> str:
+        """How much is left, in percent, and for how many more statements that may be enough."""
+        return left_in_words(self.limit, self.spent, self.last)
+
+    def part_left(self) -> str:
+        """How much is left, in percent."""
+        return left_in_words(self.limit, self.spent)
+
+    def left_in_full(self) -> str:
         """What can still be spent, in the budget's own terms."""
         return self._told(f" ({percent(self.share_left)} of the budget)" if self.limit.renyi else "")
 
     def left_exactly(self) -> str:
-        """What is left of each sum; where statements of both kinds share a budget, the fraction of the budget is more
-        informative."""
+        """What is left of each sum, for EXPLAIN and the like: where statements of both kinds share a budget, the fraction of the
+        budget says more."""
         return self._told("")
 
     def _told(self, share: str) -> str:
@@ -80,13 +89,13 @@ class BudgetLine(Frozen):
 
     def words(self) -> str:
         """How much is spent, how much is left, and for how many more statements that may be enough."""
-        more = "" if self.more is None else f"; about {self.more} more like the last one"
-        return f"{percent(1 - self.share_left)} spent, {percent(self.share_left)} left: {self.left_exactly()}{more}"
+        share, comma, more = self.left().partition(",")
+        return f"{percent(1 - self.share_left)} spent, {share} left{comma}{more}"
 
     def as_dict(self) -> dict[str, object]:
         most = self.limit
         return {
-            "analyst": self.whose, "total": str(self.total), "left": self.left(),
+            "analyst": self.whose, "total": str(self.total), "left": self.left(), "left_exactly": self.left_exactly(),
             "share_spent": float(1 - self.share_left), "share_left": float(self.share_left), "more_like_the_last": self.more,
             "spent": {"epsilon": None if self.spent.epsilon is None else self.spent.epsilon / NANO, "rho": self.spent.rho / NANO,
                       "delta": self.spent.delta / ATTO},
@@ -101,13 +110,9 @@ def share_of_rest(accounts: Iterable[BudgetLine], due: Charge) -> Fraction | Non
     return None if None in shares else max([share for share in shares if share is not None], default=Fraction(0))
 
 
-def left_in_words(accounts: Iterable[BudgetLine], everybody: str = ALL) -> str:
+def accounts_in_words(accounts: Iterable[BudgetLine], everybody: str = ALL) -> str:
     """What is left in each account, by its owner's name."""
     return "; ".join(f"{account.whose or everybody}: {account.left()}" for account in accounts)
-
-
-def percent(share: Fraction) -> str:
-    return f"{float(100 * share):g} %"
 
 
 def counted(statements: int) -> str:
@@ -135,10 +140,12 @@ class Spending(Frozen):
     def as_table(self) -> Listing:
         """The accounts as a table: the fraction spent, the fraction left, and how many more answers like the last one can be paid
         for."""
-        rows = [(account.whose or "all", str(account.total), percent(1 - account.share_left), percent(account.share_left),
-                 "" if account.more is None else f"about {account.more}", account.left_exactly()) for account in self.accounts]
-        rows.append((self.analyst, f"{self.incidents} incidents", str(self.failed), str(self.incidents_left), "", ""))
-        titles = "analyst", "budget", "spent", "left", "more like the last", "left exactly"
+        rows = []
+        for account in self.accounts:
+            share, _, more = account.left().partition(", ")
+            rows.append((account.whose or "all", str(account.total), percent(1 - account.share_left), share, more))
+        rows.append((self.analyst, f"{self.incidents} incidents", str(self.failed), str(self.incidents_left), ""))
+        titles = "analyst", "budget", "spent", "left", "enough for"
         return Listing(columns=tuple((title, Type.VARCHAR) for title in titles), rows=tuple(rows))
 
     @property
@@ -193,7 +200,7 @@ def exhausted(account: BudgetLine, price: Price | None, span: Span | None = None
     `others` are accounts that would have to pay for it too.
     """
     whose = f"the budget of {account.whose}" if account.whose is not None else "the budget"
-    return BudgetExhausted(f"the statement costs {price}, and {whose} has left: {account.left()}", span=span,
+    return BudgetExhausted(f"the statement costs {price}, and {whose} has left: {account.part_left()}", span=span,
                            subject=account.whose or "all", try_=affordable((account, *others), price)
                            + "a statement that was answered before, which is free")
 

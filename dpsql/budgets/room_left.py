@@ -3,9 +3,11 @@ decisions."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 
+from dpsql.catalog.price import short
 from dpsql.trusted.accounting.cost import NANO, Charge, concentrated, pure
 from dpsql.trusted.accounting.privacy_filter import Limit
 
@@ -16,6 +18,28 @@ def share_spent(limit: Limit, spent: Charge) -> Fraction:
     """The spent fraction of a budget in its least used account, as one account within its limit is enough."""
     shares = [Fraction(of, most) for of, most in limit.accounts(spent) if most > 0]
     return min([*shares, Fraction(1)])
+
+
+def share_left(limit: Limit, spent: Charge) -> Fraction:
+    """The part of a budget that is left, rounded down to a thousandth: in the unit of which most is left, as one is enough."""
+    return Fraction(math.floor((1 - share_spent(limit, spent)) * 1000), 1000)
+
+
+def left_in_words(limit: Limit, spent: Charge, last: Charge | None = None) -> str:
+    """How much of a budget is left, as all faces say it: in percent of the whole, and for about how many more statements that
+    cost as much as the `last` one."""
+    share = share_left(limit, spent)
+    told = "less than 0.1 %" if not share and share_spent(limit, spent) < 1 else percent(share)
+    if last is None:
+        return told
+    more = times_left(last, [(limit, spent)])
+    price = f" (ε = {short(Fraction(last.epsilon, NANO))})" if last.epsilon is not None else ""
+    return f"{told}, about {more:,} more statement{'' if more == 1 else 's'} like the last{price}"
+
+
+def percent(share: Fraction) -> str:
+    """A part of a whole as text for people."""
+    return f"{float(100 * share):g} %"
 
 
 def epsilon_left(limit: Limit, spent: Charge) -> Fraction:

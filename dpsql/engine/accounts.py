@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dpsql.answers.asked import Asked
-from dpsql.answers.spending import ALL, REPORT_DELTA, BudgetLine, Spending, left_in_words
+from dpsql.answers.spending import ALL, REPORT_DELTA, BudgetLine, Spending, accounts_in_words
 from dpsql.engine.session import Session
 from dpsql.ledgers.ledger_reports import Entry
 
@@ -38,7 +38,7 @@ def left_if_known(session: Session, everybody: str = ALL) -> str:
     """What is left in each account, in words; "" if it cannot be determined now: a failure must not spoil an answer that is
     already paid for."""
     with contextlib.suppress(Exception):
-        return left_in_words(accounts_of(session), everybody)
+        return accounts_in_words(accounts_of(session), everybody)
     return ""
 
 
@@ -52,7 +52,7 @@ def asked_of(session: Session, statements: Sequence[str], told: Explanation | No
 
 def left_in_budget(session: Session) -> list[str]:
     """What is left of the total and of this analyst's share, as text."""
-    return [f"{account.left()} ({account.whose or 'all'})" for account in accounts_of(session)]
+    return [f"{account.left_in_full()} ({account.whose or 'all'})" for account in accounts_of(session)]
 
 
 def releases_of(session: Session) -> list[Entry]:

@@ -89,7 +89,7 @@ def test_a_statement_goes_over_lines_and_the_prompt_tells_what_is_left(typist: T
 def test_commands_of_the_shell(typist: Typist) -> None:
     assert "person_years" in typist.ask("\\d")
     assert "0 .. 500" in typist.ask("\\d person_years") or "[0, 500]" in typist.ask("\\d person_years")
-    assert "left exactly" in typist.ask("\\budget")
+    assert "enough for" in typist.ask("\\budget")
     assert "expected standard errors" in typist.ask("\\explain SELECT COUNT(*) FROM people")
     assert "timing is on" in typist.ask("\\timing")
     assert re.search(r"time \d+\.\d{3} s", typist.ask("\\d plans"))
