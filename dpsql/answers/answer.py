@@ -60,6 +60,7 @@ class Answer(Frozen):
     notes       what was done that a reader should know: limits learned, groups left out, rows and values that do not count
     cost        what the statement was charged, as a price; None for a free one
     stored      it was answered before, and cost nothing this time
+    shared      it was answered before for another analyst of the budget, and this one is told it for the first time
     """
 
     columns: tuple[AnswerColumn, ...]
@@ -68,6 +69,7 @@ class Answer(Frozen):
     cost: str = ""
     notes: tuple[str, ...] = ()
     stored: bool = False
+    shared: bool = False
 
     @property
     def size(self) -> int:
@@ -106,6 +108,10 @@ class Answer(Frozen):
         """The same answer with only the rows at these positions."""
         return replace(self, data=tuple(column.at(rows) for column in self.data))
 
+    def as_shared(self) -> Answer:
+        """The same answer, as it is told to another analyst for the first time."""
+        return replace(self, shared=True)
+
     def as_json(self) -> str:
         """The answer as text, for the ledger; `of_json` reads it back."""
         return json.dumps({
@@ -121,7 +127,7 @@ def together(answers: Sequence[Answer]) -> Answer:
         answers[-1], data=tuple(map(joined, zip(*(answer.data for answer in answers), strict=True))),
         cost=", ".join(cost if times == 1 else f"{times} times {cost}" for cost, times in costs.items()),
         notes=tuple(dict.fromkeys(note for answer in answers for note in answer.notes)),
-        stored=all(answer.stored for answer in answers))
+        stored=all(answer.stored for answer in answers), shared=any(answer.shared for answer in answers))
 
 
 def of_json(text: str) -> Answer:

@@ -114,9 +114,14 @@ def meaning(answer: Answer, names: Sequence[str] | None = None) -> list[str]:
     return parts
 
 
+def told_before(*, shared: bool) -> str:
+    """The words for an answer that cost nothing; `shared` if another analyst was told it, and this one is for the first time."""
+    return "free: answered before for another analyst of this budget" if shared else "answered before, no cost"
+
+
 def charged(answer: Answer) -> str:
     """What the answer cost this time."""
-    return "answered before, no cost" if answer.stored else f"cost {answer.cost}" if answer.cost else "no cost" if any(
+    return told_before(shared=answer.shared) if answer.stored else f"cost {answer.cost}" if answer.cost else "no cost" if any(
         not column.exact for column in answer.columns) else "public, no cost"
 
 

@@ -71,11 +71,16 @@ def bounds_of(column: Column) -> str:
 
 
 def listed_releases(entries: Sequence[Entry]) -> Listing:
-    """The statements that were charged, oldest first."""
-    rows = tuple((entry.seq, entry.at, entry.account.analyst, price_in_words(entry.charge),
-                  entry.outcome, entry.sql) for entry in entries)
+    """The statements that were charged, and those whose answers were shared, oldest first."""
+    rows = tuple((entry.seq, entry.at, entry.account.analyst, price_of_entry(entry), entry.outcome, entry.sql)
+                 for entry in entries)
     return Listing(columns=(("number", Type.BIGINT), ("at", Type.VARCHAR), ("analyst", Type.VARCHAR), ("charge", Type.VARCHAR),
                             ("outcome", Type.VARCHAR), ("statement", Type.VARCHAR)), rows=rows)
+
+
+def price_of_entry(entry: Entry) -> str:
+    """What a statement was charged, as text for people."""
+    return "free" if entry.told is not None else price_in_words(entry.charge)
 
 
 def price_in_words(charge: Charge) -> str:

@@ -19,11 +19,11 @@ from dpsql.answers.display import number
 from dpsql.answers.html_page import bullets, document, facts, figures, folded, heading, paragraph
 from dpsql.answers.listing import Listing
 from dpsql.answers.listings import listed_failures, listed_releases, slowed_in_words
-from dpsql.answers.spending import REPORT_DELTA, BudgetLine, percent
+from dpsql.answers.spending import REPORT_DELTA, BudgetLine
 from dpsql.audit.policy_on_rows import PolicyOnRows
 from dpsql.budgets.convert import limit
 from dpsql.budgets.reports import tight_epsilon
-from dpsql.budgets.room_left import share_spent
+from dpsql.budgets.room_left import percent, share_spent
 from dpsql.catalog.model import Budget
 from dpsql.engine.promises import history
 from dpsql.frozen import Frozen
@@ -126,8 +126,10 @@ def _budget(book: BudgetBook) -> Iterator[str]:
                       (_analyst(book, name) for name in book.analysts), texts=(0, 1))
     yield from _failed(book)
     if book.entries:
-        yield folded(f"Every statement that was charged ({len(book.entries):,})", _listing(listed_releases(book.entries)))
-    yield paragraph("What was refused before a charge, and what was answered a second time for free, is not recorded.", "dim")
+        charged = sum(entry.told is None for entry in book.entries)
+        shared = f" and every answer that was shared ({len(book.entries) - charged:,})" if charged < len(book.entries) else ""
+        yield folded(f"Every statement that was charged ({charged:,}){shared}", _listing(listed_releases(book.entries)))
+    yield paragraph("What was refused before a charge, and what an analyst was told a second time, is not recorded.", "dim")
 
 
 def _over_time(book: BudgetBook) -> Chart:
@@ -154,7 +156,8 @@ def _line(book: BudgetBook, name: str, entries: Sequence[Entry]) -> Series:
 def _analyst(book: BudgetBook, name: str) -> tuple[str, ...]:
     own, entries = book.own(name), book.asked.get(name, ())
     failed = sum(failure.account.analyst == name for failure in book.failures)
-    return (name, _state(book, name), f"{len(entries):,}", str(failed), f"{100 * book.share(name):.3g} %",
+    charged = sum(entry.told is None for entry in entries)
+    return (name, _state(book, name), f"{charged:,}", str(failed), f"{100 * book.share(name):.3g} %",
             "" if own is None else percent(own.share_left),
             entries[-1].at[:16].replace("T", " ") if entries else "never")
 

@@ -2,7 +2,8 @@
 
 A record holds the queries that were asked of which cells, with which noise, and the noisy integers that resulted: all of this was
 released to the account with whose answer it is stored. It is identified by the canonical digest of the rows, of what is summed,
-and of the columns with their values; only records of the same version of the data are used.
+and of the columns with their values; only records of the same version of the data are used. Where answers are
+shared, those of other accounts are used under the policy under which they were measured.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.batch.measured import in_line, widened, widened_compactly
-from dpsql.frozen import Frozen, replace
+from dpsql.frozen import Frozen, field, replace
 from dpsql.questions.identity import digest
 from dpsql.strategies.optimality_gap import Noise
 from dpsql.strategies.strategy import Block
@@ -48,10 +49,16 @@ class MeasuredQueries(Frozen):
 
 
 class Record(Frozen):
-    """What was asked and what was answered: for each block its noisy integers."""
+    """What was asked and what was answered: for each block its noisy integers.
+
+    Where answers are shared, `policy` is the policy under which this was measured. `charge` is the charge of another account
+    that it was paid with, 0 for what the account was told.
+    """
 
     asked: MeasuredQueries
     answers: tuple[tuple[int, ...], ...]
+    policy: str = ""
+    charge: int = field(default=0, compare=False)
 
 
 def about(view: Node, axes: Sequence[Axis], summand: Count | GridSum) -> tuple[str, tuple[str, ...]]:
@@ -148,7 +155,8 @@ def _told(record: Record) -> dict[str, Any]:
     return {"sums": asked.sums, "columns": asked.columns, "sizes": asked.sizes, "noise": asked.noise, "line": asked.line,
             "blocks": [{"axes": block.axes, "scale": block.scale.hex(), "factors": [_factor_told(f) for f in block.factors]}
                        for block in asked.blocks],
-            "answers": [_packed(answers) for answers in record.answers]}
+            "answers": [_packed(answers) for answers in record.answers],
+            **({"policy": record.policy} if record.policy else {})}
 
 
 def _packed(numbers: Any) -> Any:
@@ -207,7 +215,7 @@ def _record(told: Any) -> Record:
         and [sizes[axis] for axis in block.axes] == [factor.n for factor in block.factors] for block in blocks)
     if not fits or [len(each) for each in answers] != [block.rows for block in blocks]:
         raise ValueError("its parts do not fit together")
-    return Record(asked=asked, answers=answers)
+    return Record(asked=asked, answers=answers, policy=str(told.get("policy", "")))
 
 
 def _factor(told: Any) -> Factor:

@@ -10,6 +10,7 @@ from dpsql.answers.answer import Answer
 from dpsql.answers.answer import of_json as answer_of
 from dpsql.answers.answer_page import workload_page
 from dpsql.answers.asked import Asked
+from dpsql.answers.display import told_before
 from dpsql.answers.drawing import Drawing, drawing_together
 from dpsql.answers.new_files import save
 from dpsql.batch.records import Record, encoded
@@ -28,6 +29,7 @@ class Answers(Frozen):
     cost: str
     notes: tuple[str, ...] = ()
     stored: bool = False
+    shared: bool = False
     records: tuple[Record, ...] = field(default=(), repr=False, compare=False)
     asked: Callable[[], Asked] | None = field(default=None, repr=False, compare=False)
 
@@ -44,6 +46,10 @@ class Answers(Frozen):
         """The same answers under other column names."""
         answers = tuple(answer.named(each) for answer, each in zip(self.answers, names, strict=True))
         return replace(self, answers=answers)
+
+    def as_shared(self) -> Answers:
+        """The same answers, as they are told to another analyst for the first time."""
+        return replace(self, answers=tuple(answer.as_shared() for answer in self.answers), shared=True)
 
     def report(self, target: str | Path) -> None:
         """Write a page for people to a new HTML file: statements, answers, errors and charts.
@@ -63,7 +69,7 @@ class Answers(Frozen):
     @property
     def charged(self) -> str:
         """What the answers cost this time, in words."""
-        return "answered before, no cost" if self.stored else self.cost
+        return told_before(shared=self.shared) if self.stored else self.cost
 
     def as_json(self) -> str:
         """A form for the ledger, which `of_json` reads."""

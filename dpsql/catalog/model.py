@@ -125,6 +125,8 @@ class Budget(Frozen):
     Names of analysts are in their normal form (`declarations.names`). `listed` holds those who may ask; None if everybody may.
     Up to `incidents` statements of each analyst may fail after their charge. After `late` outcomes that left a server late, each
     further one has all later ones of that analyst wait twice as long.
+
+    With `share_answers`, what one analyst was told is told to the others at no charge (`kernel.chain`, *Told*).
     """
 
     name: str
@@ -136,6 +138,7 @@ class Budget(Frozen):
     listed: tuple[str, ...] | None = None
     incidents: int = INCIDENTS
     late: int = LATE
+    share_answers: bool = False
 
     def of(self, analyst: str) -> Price | None:
         """The limit of one analyst, or None if only the total binds."""

@@ -512,6 +512,7 @@ def _budget(name: str, part: Section, entities: Mapping[str, Entity]) -> Budget:
         section.finish()
     incidents = _number(part, "incidents", 1, MOST_INCIDENTS, INCIDENTS)
     late = _number(part, "late", 0, MOST_LATE, LATE)
+    share_answers = bool(part.take("share_answers", bool))
     part.finish()
     for limit in (prices["per_analyst"], *analysts.values()):
         if limit is not None and (limit.rho is None) != (total.rho is None):
@@ -522,7 +523,7 @@ def _budget(name: str, part: Section, entities: Mapping[str, Entity]) -> Budget:
     for section, amount in zip(named, analysts.values(), strict=True):
         _check_fits(section, amount, total)
     return Budget(name=name, entity=entity, total=total, analysts=analysts, listed=listed,
-                  incidents=incidents, late=late, **prices)
+                  incidents=incidents, late=late, share_answers=share_answers, **prices)
 
 
 def _number(part: Section, key: str, least: int, most: int, usual: int) -> int:

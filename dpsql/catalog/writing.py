@@ -110,4 +110,5 @@ def budget(entity: str, *, name: str = "main", epsilon: str = EPSILON, per_state
         note(f"per_statement = {{ epsilon = {per_statement}, delta = 1e-8 }}", "the default price of a statement", at=52),
         note("# per_analyst = { epsilon = 0.5, delta = 1e-6 }", "the limit of each analyst", at=52),
         note("# analysts.alice = { epsilon = 1.0, delta = 1e-6 }", "the limit of one analyst", at=52),
+        note("# share_answers = true", "what one analyst was told is free for the others", at=52),
     ]

@@ -24,7 +24,7 @@ def add(commands: Commands) -> None:
         made.add_argument("--json", action="store_true", help="print JSON")
         if name == "budget":
             made.add_argument("--tight", action="store_true", help="also show the smallest ε known for all charges together, "
-                              "from the library dp-accounting; this takes some seconds")
+                              "from the library dp-accounting, and what is left of each sum; this takes some seconds")
             made.add_argument("--create", action="store_true", help="start a new, empty ledger (the owner does this once)")
             made.add_argument("--accept-change", action="store_true", help="explain how the policy changes what earlier "
                               "charges protect, and accept it if you confirm (default: in all budgets)")
@@ -84,6 +84,8 @@ def _budget(options: argparse.Namespace) -> None:
         so_far = f"; together they are ε = {state.tight:.4g} at δ = {state.at:.3g}" if (
             options.tight and state.tight is not None) else ""
         print(f"all analysts: {state.statements} statement{'s were' if state.statements != 1 else ' was'} charged{so_far}")
+        for account in state.accounts if options.tight else ():
+            print_wrapped(f"left exactly ({account.whose or 'all'}): {account.left_exactly()}")
         for told in promised if len(promised) > 1 else ():
             print_wrapped(told)
         for what, words in (("failed", "statements that failed after their charge:"),
@@ -174,9 +176,9 @@ def _ledger(options: argparse.Namespace) -> None:
 
     place = find_ledger(read_policy(find_policy(options.database, options.policy)), options.ledger)
     with waiting("verifying ..."), contextlib.closing(ReportingLedger(*place, whole=True)) as ledger:
-        path, events = ledger.place, ledger.events
+        path, events, shared = ledger.place, ledger.events, ledger.shared()
     if options.json:
-        print(json.dumps({"ledger": path, "events": events, "whole": True}))
+        print(json.dumps({"ledger": path, "events": events, "shared": shared, "whole": True}))
     else:
         print(f"{path} is intact: {events:,} events, each linked to the one before it, including all that its anchor has "
-              "recorded")
+              "recorded" + (f"; {shared:,} times an answer was shared with another analyst" if shared else ""))

@@ -9,7 +9,15 @@ from fractions import Fraction
 
 from dpsql.answers.answer import Answer
 from dpsql.answers.described_columns import DescribedColumn, of_question
-from dpsql.batch.accuracy_plan import AccuracyPlan, accuracy_plan, check_cap, price_of, reachable_accuracy
+from dpsql.batch.accuracy_plan import (
+    AccuracyPlan,
+    AnsweredFromKept,
+    MeasuredAnew,
+    accuracy_plan,
+    check_cap,
+    price_of,
+    reachable_accuracy,
+)
 from dpsql.batch.explain_workload import explained_batch
 from dpsql.batch.goals import Goals, goals_of, with_minimum_goal
 from dpsql.batch.linear_queries import LinearStatement
@@ -21,7 +29,7 @@ from dpsql.catalog.price import Price
 from dpsql.engine.accounts import left_in_budget
 from dpsql.engine.batches import all_linear, answers_read, batch_steps, which
 from dpsql.engine.charging import Charged, ChargeRequest, located, refusal
-from dpsql.engine.kept_measurements import kept_records
+from dpsql.engine.kept_measurements import all_records
 from dpsql.engine.session import Session
 from dpsql.errors import BudgetExhausted, OptionError
 from dpsql.frozen import replace
@@ -83,6 +91,10 @@ class Accurate(Charged[Answers]):
             found: Answers = without_requests(steps)
             return found
         return Dear(steps=steps, cost=made.allotted, views=[group.view for group in made.groups], options=options, made=made)
+
+    def uses(self) -> tuple[int, ...]:
+        used = [plan.basis for plan in self.cheapest().chosen if isinstance(plan, AnsweredFromKept | MeasuredAnew)]
+        return tuple(sorted({record.charge for basis in used if basis is not None for record in basis.records if record.charge}))
 
     def too_dear(self, refused: Refused, due: ChargeRequest) -> BudgetExhausted:
         """The error, stating which accuracy the remaining budget can buy."""
@@ -153,7 +165,7 @@ def cheapest(queries: Sequence[Query], asked: Sequence[LinearStatement], goals: 
     account = account_price(given, session)
     unit = pure(Fraction(1)) if account.epsilon is not None and not account.delta else concentrated(Fraction(1))
     with located(queries[0].text), time_for(options):
-        made = accuracy_plan(batch(asked, unit, session.kernel, session.scratch), goals, kept_records(session))
+        made = accuracy_plan(batch(asked, unit, session.kernel, session.scratch), goals, all_records(session))
         max_frequencies = [option for option in given if option.name in ("epsilon", "rho")]
         check_cap(made, account if max_frequencies else None, max_frequencies[0].span if max_frequencies else None)
         for _, plan, price in made.shares:

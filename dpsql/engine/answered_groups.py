@@ -1,5 +1,6 @@
-"""Counts by GROUP BY that an account was given before, as marginals: a statement is bound again from the text of its charge, and
-used only if the ledger has an answer to just this question, of the same version of the data."""
+"""Counts by GROUP BY that an account was told before, or may be told as answers are shared, as marginals: a statement is bound
+again from the text of its charge, and used only if the ledger has an answer to just this question, of the same version of the
+data."""
 
 from __future__ import annotations
 
@@ -27,20 +28,26 @@ MOST_BOUND = 100  # statements, the newest ones
 
 
 class AnsweredGroups(Frozen):
-    """A question that counts rows by keys, and its answer."""
+    """A question that counts rows by keys, and its answer. `identity` identifies the statement, and `charge` is as in
+    `records.Record`."""
 
     question: Question
     keys: CountedKeys
     answer: Answer
+    identity: str
+    charge: int
 
 
-def group_marginals(counted: CountedKeys, names: Mapping[str, str], session: Session) -> Iterator[MarginalMeasurement]:
-    """The marginals of these keys, under these names, from earlier counts by groups of the same rows."""
-    for text in session.ledger.texts(session.account, "GROUP", MOST_BOUND):
+def group_marginals(counted: CountedKeys, names: Mapping[str, str], session: Session) -> Iterator[tuple[
+        MarginalMeasurement, int]]:
+    """The marginals of these keys, under these names, from earlier counts by groups of the same rows, and the charge of each."""
+    used: set[str] = set()  # accounts may ask the same in other words
+    for text in session.ledger.texts(session.account, "GROUP", MOST_BOUND, of_others=session.budget.share_answers):
         found = _answered(text, session)
         marginal = _marginal(found, counted, names) if found is not None and found.keys.rows == counted.rows else None
-        if marginal is not None:
-            yield marginal
+        if marginal is not None and found is not None and found.identity not in used:
+            used.add(found.identity)
+            yield marginal, found.charge
 
 
 def _answered(text: str, session: Session) -> AnsweredGroups | None:
@@ -57,9 +64,14 @@ def _answered(text: str, session: Session) -> AnsweredGroups | None:
                                text=text, session=session)
     except Error:  # such as a table that is not there any more
         return None
-    stored = session.ledger.stored(session.account, made.identity, session.kernel.version)
+    identity, version, charge = made.identity, session.kernel.version, 0
+    stored = session.ledger.stored(session.account, identity, version)
+    if stored is None and session.budget.share_answers:
+        other = session.ledger.of_another(session.account, identity, version)
+        stored, charge = (other.body, other.charge) if other is not None else (None, 0)
     keys = counted_keys(view, question.keys, session.kernel, session.scratch) if stored is not None else None
-    return AnsweredGroups(question=question, keys=keys, answer=made.read(stored)) if stored is not None and keys else None
+    return AnsweredGroups(question=question, keys=keys, answer=made.read(stored), identity=identity,
+                          charge=charge) if stored is not None and keys else None
 
 
 def _whole(question: Question) -> bool:

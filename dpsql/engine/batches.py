@@ -17,6 +17,7 @@ from dpsql.batch.workload_answers import Answers, of_json
 from dpsql.batch.workload_plan import Batch, check_fitting, identity_of, least, left_out_of, notes_of
 from dpsql.engine.accounts import left_in_budget
 from dpsql.engine.charging import Charged, ChargeRequest, compose_answer, located, with_minimum_frequency
+from dpsql.engine.kept_measurements import policy_of_records
 from dpsql.engine.parameters import Parameters, shared_out
 from dpsql.engine.session import Session
 from dpsql.engine.single import fits, strategies
@@ -188,4 +189,5 @@ def _steps(made: Batch, options: Options, session: Session, left_out: tuple[str,
         Released(cells=cells, aggregates=_open(one, aggregates), notes=told), session, price=price)
         for one, (cells, aggregates) in zip(made.asked, found.statements, strict=True))
     cost = str(price) if price is not None else ""
-    return Answers(answers=answers, cost=cost, notes=notes, records=tuple(records))
+    return Answers(answers=answers, cost=cost, notes=notes,
+                   records=tuple(replace(record, policy=policy_of_records(session)) for record in records))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 import contextlib
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from operator import methodcaller
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -66,7 +66,12 @@ class ChargeRequest(Frozen):
 
 
 class Charged(AbstractFrozen, Generic[Made]):
-    """A statement that is charged once: the same statement, of the same account on the same data, gets the stored answer."""
+    """A statement that is charged once: the same statement, of the same account on the same data, gets the stored answer. Where
+    the budget has its analysts share answers, this also holds for the same statement of another account.
+
+    The same statement has the same `identity`: a digest of the policy, the bound question, its values and its options, and of the
+    content of released or uploaded tables that it names. The ledger adds the budget and the version of the data.
+    """
 
     text: str
     session: Session
@@ -99,28 +104,48 @@ class Charged(AbstractFrozen, Generic[Made]):
 
     @property
     def is_stored(self) -> bool:
-        return self.stored_form is not None
+        """Whether the statement is free, as it was answered before."""
+        session, identity = self.session, self.identity
+        return self._stored(identity) is not None or (
+            session.budget.share_answers and session.ledger.is_told(session.budget.name, identity, session.kernel.version))
 
     @property
     def stored_form(self) -> str | None:
-        """The stored answer as the ledger keeps it, if there is one."""
+        """The stored answer that the account was told, as the ledger keeps it, if there is one."""
         return self._stored(self.identity)
+
+    def uses(self) -> Sequence[int]:
+        """The charges of other accounts whose measurements the answer uses."""
+        return ()
 
     def stored_or_paid(self) -> Made:
         """The stored answer, or a new one, which is charged first."""
-        identity = self.identity
+        identity, session = self.identity, self.session
         stored = self._stored(identity)
         if stored is not None:
             return self.read(stored)
+        if session.budget.share_answers and (
+                told := session.ledger.tell(session.account, identity, session.kernel.version, self.text)) is not None:
+            return _shared(self.read(told))
         due = self.bill()
-        return self._paid(due, identity) if isinstance(due, ChargeRequest) else due
+        if used := self.uses():
+            session.ledger.tell_of(session.account, used, session.kernel.version, self.text)
+        if not isinstance(due, ChargeRequest):
+            return due
+        try:
+            return self._paid(due, identity)
+        except AnsweredBefore as found:  # meanwhile, for another account
+            return self._read_now(found)
 
     def stored_or_paid_at_once(self, due: ChargeRequest) -> Made:
         """The same for a small bill: the kernel itself looks for a stored answer, so that a server needs only one round trip."""
         try:
             return self._paid(due, self.identity, unless_stored=True)
         except AnsweredBefore as found:
-            return self.read(found.body)
+            return self._read_now(found)
+
+    def _read_now(self, found: AnsweredBefore) -> Made:
+        return _shared(self.read(found.body)) if found.shared else self.read(found.body)
 
     def _stored(self, identity: str) -> str | None:
         return self.session.ledger.stored(self.session.account, identity, self.session.kernel.version)
@@ -141,6 +166,12 @@ class Charged(AbstractFrozen, Generic[Made]):
     def too_dear(self, refused: Refused, due: ChargeRequest) -> BudgetExhausted:
         """The error for a charge that would exceed a limit."""
         return refusal(refused, due.options, self.session)
+
+
+def _shared(made: Made) -> Made:
+    """A stored answer of another account, as this one is told it for the first time."""
+    as_shared: Callable[[], Made] | None = getattr(made, "as_shared", None)  # of answers that say so
+    return as_shared() if as_shared is not None else made
 
 
 def _check_size(due: object, text: str) -> None:

@@ -136,6 +136,16 @@ def find_ledger(policy: Policy, ledger: str | Path | None = None) -> tuple[Path,
     return path, anchor, None
 
 
+def open_ledger(policy: Policy, budget: Budget, ledger: str | Path | None) -> ReportingLedger:
+    """The ledger for a session under a budget."""
+    place = find_ledger(policy, ledger)
+    if not budget.share_answers:
+        return ReportingLedger(*place)
+    from dpsql.ledgers.shared_answers import SharingLedger
+
+    return SharingLedger(*place)
+
+
 def open_session(database: str | Path | None, policy: str | Path | None, ledger: str | Path | None, terms: ConnectionTerms, *,
                  make_store: MakeStore | None = None, places: bool = True) -> Session:
     """Open the policy, the database and the ledger. `make_store` is called if the data are large and no store of them is in
@@ -146,7 +156,7 @@ def open_session(database: str | Path | None, policy: str | Path | None, ledger:
     budget = choose_budget(declared, terms.budget)
     price_of_statements = terms.price_under(budget)
     analyst = analyst_of(terms.analyst, budget)
-    book = ReportingLedger(*find_ledger(declared, ledger))
+    book = open_ledger(declared, budget, ledger)
     check_promise(declared, budget, book)
     reader = open_data(declared, database, budget, book, make_store)
     catalog = fitted(declared, budget.name, reader)

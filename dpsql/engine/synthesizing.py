@@ -18,7 +18,7 @@ from dpsql.catalog.model import Catalog
 from dpsql.catalog.name_faults import fault_of
 from dpsql.engine.accounts import left_in_budget
 from dpsql.engine.charging import Charged, ChargeRequest, located
-from dpsql.engine.kept_measurements import known_marginals
+from dpsql.engine.kept_measurements import KnownMarginals, known_marginals, policy_of_records
 from dpsql.engine.kept_tables import content_of, keep_again, standing
 from dpsql.engine.parameters import Parameters, named
 from dpsql.engine.public_support import public_places
@@ -86,11 +86,11 @@ def synthesis(statement: Synthesize, session: Session, parameters: Parameters = 
             for key, form in zip(question.keys, forms, strict=True)))
         workload = read_workload(terms.workload, statement.name, table.domain)
         counted = counted_keys(view, question.keys, session.kernel, session.scratch)
-        known = () if counted is None else known_marginals(counted, {
+        known = KnownMarginals() if counted is None else known_marginals(counted, {
             key.column: form.name for key, form in zip(question.keys, forms, strict=True)}, table.domain, session)
         public = None if terms.public is None else public_places(
             terms.public, with_synthetic_tables(session), forms, table.columns)
-        task = SynthesisTask(table=table, price=accounts[-1], workload=workload, known=known, public=public,
+        task = SynthesisTask(table=table, price=accounts[-1], workload=workload, known=known.marginals, public=public,
                              single=terms.single)
         choice = chosen(task, terms.method, methods_for(terms))
         task = in_best_account(task, choice.method, accounts)
@@ -100,7 +100,7 @@ def synthesis(statement: Synthesize, session: Session, parameters: Parameters = 
                          following=following, combinations=question.combinations,
                          notes=(*notes, *rows_left_out(question, view, session)))
         made = SynthesisStatement(plan=plan, question=replace(question, view=view), counted=counted, text=statement.text,
-                                  session=session, span=statement.span)
+                                  session=session, span=statement.span, charges=known.charges)
         check_name(statement.name, made, statement.span)
         return made
 
@@ -207,12 +207,13 @@ def shortened(view: Node, session: Session) -> tuple[Step, ...]:
 
 class SynthesisStatement(Charged[SyntheticTable]):
     """The statement: what it will do, and the table, new or as it was made before. `counted` are the columns whose counts are
-    kept for later statements."""
+    kept for later statements, and `charges` those of other accounts whose counts are reused."""
 
     plan: TablePlan
     question: Question
     counted: CountedKeys | None
     span: Span | None = None
+    charges: tuple[int, ...] = ()
 
     @property
     def identity(self) -> str:
@@ -253,7 +254,11 @@ class SynthesisStatement(Charged[SyntheticTable]):
         found: list[Record] = []
         steps = self.plan.steps(self.identity)
         made = yield from steps if self.counted is None else recording_counts(steps, self.counted, found)
-        return replace(made, records=tuple(encoded(found)))
+        policy = policy_of_records(self.session)
+        return replace(made, records=tuple(encoded([replace(record, policy=policy) for record in found])))
+
+    def uses(self) -> tuple[int, ...]:
+        return self.charges
 
 
 def check_name(name: str, made: Charged[Any], span: Span | None, part: Callable[[str], str] = str) -> None:

@@ -9,17 +9,21 @@ import contextlib
 import hashlib
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from dpsql.frozen import Frozen
 from dpsql.trusted.accounting.cost import Account, Charge
-from dpsql.trusted.kernel.chain import Chain
+from dpsql.trusted.kernel.chain import Chain, Event
 from dpsql.trusted.kernel.event_store import LISTS, StoreFault
 from dpsql.trusted.kernel.ledger import Ledger, Promised
 
 
 class Entry(Frozen):
-    """One statement that was charged. `body` is its stored answer; None if it failed after the charge, or is running."""
+    """One statement that was charged. `body` is its stored answer; None if it failed after the charge, or is running.
+
+    Where answers are shared, also one that was not charged, as the account was told the answer to a charge of another one, of
+    which `told` is the number.
+    """
 
     seq: int
     at: str
@@ -28,9 +32,12 @@ class Entry(Frozen):
     charge: Charge
     body: str | None
     running: bool
+    told: int | None = None
 
     @property
     def outcome(self) -> str:
+        if self.told is not None:
+            return f"shared, as {self.told}"
         return "running" if self.running else "failed" if self.body is None else "answered"
 
 
@@ -44,8 +51,15 @@ class Failure(Frozen):
     forgiven: bool
 
 
+class SharedAnswer(Frozen):
+    """The stored answer to a charge of another account."""
+
+    charge: int
+    body: str
+
+
 class ReportingLedger(Ledger):
-    """A ledger with its reports."""
+    """A ledger with its reports. Here no account is told answers of others; see `shared_answers`."""
 
     @property
     def budgets(self) -> list[str]:
@@ -94,7 +108,8 @@ class ReportingLedger(Ledger):
                 for event in charged]
 
     def entries(self, budget: str, analyst: str | None = None) -> list[Entry]:
-        """Every charged statement of a budget, or of one analyst, oldest first."""
+        """Every charged statement of a budget, or of one analyst, and every answer of another account that was told, oldest
+        first."""
         account = None if analyst is None else Account(budget=budget, analyst=analyst)
         whose, *names = ("budget = $1",) if account is None else (self._store.whose("$1", "$2"), account.named.analyst)
         with self._unchanging() as chain:
@@ -104,30 +119,69 @@ class ReportingLedger(Ledger):
             with self._asking():
                 over = {event.answers for event in found if event.kind == "answer"}
                 over |= _all_failed(chain, budget) | chain.sums.forgiven
-        bodies = {event.answers: event.body for event in found if event.kind == "answer"}
+        bodies = {event.answers: event.body for event in found if event.kind == "answer" and event.body is not None}
         return [Entry(seq=event.seq, at=event.at, account=event.account.named, sql=event.sql, charge=event.cost,
-                      body=bodies.get(event.seq), running=event.seq not in over) for event in found if event.kind == "charge"]
+                      body=bodies.get(event.seq) if event.kind == "charge" else "", told=event.answers,
+                      running=event.kind == "charge" and event.seq not in over)
+                for event in found if event.kind == "charge" or event.body is None]
 
-    def texts(self, account: Account, word: str, most: int) -> list[str]:
-        """The distinct statements that an account was charged for and that contain a word, ignoring case: the newest `most` of
-        them, oldest first."""
-        whose, contains = self._store.whose("$1", "$2"), self._store.contains("upper(sql)", "upper($3)")
-        found = self._events(f"seq IN (SELECT MAX(seq) FROM events WHERE {LISTS} AND kind = 'charge' AND {whose} AND {contains} "
-                             "GROUP BY sql ORDER BY 1 DESC LIMIT $4) ORDER BY seq",
-                             account.budget, account.named.analyst, word, most)
+    def texts(self, account: Account, word: str, most: int, *, of_others: bool = False) -> list[str]:
+        """The distinct statements that an account was charged for, or told of, and that contain a word, ignoring case: the newest
+        `most` of them, oldest first. With `of_others`, those of all accounts of the budget."""
+        contains = self._store.contains("upper(sql)", "upper($2)")
+        whose, *names = ("budget = $1",) if of_others else (self._store.whose("$1", "$4"), account.named.analyst)
+        asked = "(kind = 'charge' OR body IS NULL)"
+        found = self._events(f"seq IN (SELECT MAX(seq) FROM events WHERE {LISTS} AND {asked} AND {whose} "
+                             f"AND {contains} GROUP BY sql ORDER BY 1 DESC LIMIT $3) ORDER BY seq",
+                             account.budget, word, most, *names)
         return [event.sql for event in found]
 
     def holding(self, account: Account, data: str, mark: str) -> list[str]:
-        """The stored answers of an account, on the same data, whose text contains `mark`, oldest first."""
-        told = mark.replace("'", "''")  # no parameter, which would fit no index
-        whose, contains = self._store.whose("$1", "$2"), self._store.contains("body", f"'{told}'")
-        return self._bodies(f"kind = 'answer' AND {whose} AND data = $3 AND {contains} ORDER BY seq",
-                            account.budget, account.named.analyst, data)
+        """The stored answers that an account was told, on the same data, whose text contains `mark`, in the order in which it was
+        told them."""
+        own = f"kind = 'answer' AND {self._store.whose('$1', '$2')} AND data = $3"
+        whose = account.budget, account.named.analyst, data
+        found = [(event.seq, event.body or "") for event in self._events(f"{own} AND {self._marked(mark)}", *whose)]
+        found += [(event.seq, body) for event in self._events(f"{own} AND body IS NULL", *whose)
+                  if mark in (body := self._told(event).body or "")]
+        return [body for _, body in sorted(found)]
+
+    def is_told(self, budget: str, digest: str, data: str) -> bool:
+        """Whether any account of a budget was told an answer to this statement, on the same data."""
+        return False
+
+    def tell(self, account: Account, digest: str, data: str, sql: str) -> str | None:
+        """The answer of another account to a statement that this one asks as `sql`, after recording that it is told."""
+        return None
+
+    def tell_of(self, account: Account, charges: Sequence[int], data: str, sql: str) -> None:
+        """Record that an account, which asked `sql`, is told the answers of some charges."""
+
+    def of_others(self, account: Account, data: str, mark: str) -> list[SharedAnswer]:
+        """The answers of other accounts whose text contains `mark`, and which this one was not told."""
+        return []
+
+    def of_another(self, account: Account, digest: str, data: str) -> SharedAnswer | None:
+        """The answer of another account to a statement, which this one was not told."""
+        return None
+
+    def shared(self) -> int:
+        """How many answers were told to accounts that were not charged for them, after checking that each of them is in the
+        ledger. Raises LedgerError if one is not."""
+        self.refresh()
+        told, known = self._store.rows(
+            "SELECT COUNT(*), COUNT(original.seq) FROM events AS told LEFT JOIN events AS original ON original.kind = 'answer' "
+            "AND original.digest = told.digest AND original.budget = told.budget AND original.data = told.data AND "
+            "original.answers = told.answers AND original.body IS NOT NULL AND original.seq < told.seq "
+            "WHERE told.kind = 'answer' AND told.body IS NULL")[0]
+        if told != known:
+            raise self._damaged()
+        return int(told)
 
     def answers(self, digest: str) -> list[str]:
         """The stored answers of all charges with this digest, oldest first."""
-        return self._bodies("seq IN (SELECT seq FROM events WHERE kind = 'answer' AND digest = $1) AND digest = $1 ORDER BY seq",
-                            digest)
+        return self._bodies("seq IN (SELECT seq FROM events WHERE kind = 'answer' AND digest = $1) AND digest = $1 AND "
+                            "body IS NOT NULL ORDER BY seq", digest)
 
     def promised_before(self, promise: Promised) -> Promised | None:
         """The earlier promise of a budget, if any."""
@@ -137,6 +191,21 @@ class ReportingLedger(Ledger):
         """A context in which no other process gives this name to something of the account; see `alone`."""
         told = f"{account.named.budget}\n{account.named.analyst}\n{name.lower()}"
         return self.alone(f"name-{hashlib.sha256(told.encode()).hexdigest()}", seconds)
+
+    def _told(self, answer: Event) -> Event:
+        """The same answer with its text, which may be in the event of another account."""
+        if answer.body is not None:
+            return answer
+        found = self._events("kind = 'answer' AND digest = $1 AND answers = $2 AND body IS NOT NULL", answer.digest,
+                             answer.answers or 0)
+        if not found or (found[0].budget, found[0].data) != (answer.budget, answer.data):
+            raise self._damaged(f" at event {answer.seq}")
+        return found[0]
+
+    def _marked(self, mark: str) -> str:
+        """The condition that the text of an answer contains a mark: no parameter, which would fit no index."""
+        told = mark.replace("'", "''")
+        return self._store.contains("body", f"'{told}'")
 
     @contextlib.contextmanager
     def _unchanging(self) -> Iterator[Chain]:

@@ -58,6 +58,7 @@ TABLES = (
     "CREATE INDEX asked ON events (digest, budget, analyst, data) WHERE kind = 'answer'",
     f"CREATE INDEX listed ON events (budget, analyst) WHERE {LISTS}",
     "CREATE INDEX checkpoints ON events (seq) WHERE kind = 'checkpoint'",
+    "CREATE INDEX told ON events (budget, analyst, data) WHERE kind = 'answer' AND body IS NULL",
     *(f"CREATE INDEX marked_{name} ON events (budget, analyst, data) WHERE kind = 'answer' AND strpos(body, '{mark}') > 0"
       for name, mark in MARKS.items()))
 REACHED = {  # how soon a connection that was cut off is noticed here, unless the URI says otherwise

@@ -219,7 +219,7 @@ def test_each_mark_of_several_queries_is_a_parameter(ada: HttpClient) -> None:
 def test_what_takes_much_of_what_is_left_is_said_to(ada: HttpClient) -> None:
     """In the price: `costly` beyond a fifth of what is left of one account, as in the shell."""
     left = ada.get("/api/budget").body["accounts"]
-    room = min(float(re.search(r"ε = ([\d.]+) of", account["left"])[1]) for account in left)
+    room = min(float(re.search(r"ε = ([\d.]+) of", account["exactly"])[1]) for account in left)
     for part, is_costly in ((0.19, False), (0.21, True), (0.6, True)):
         sql = f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = {part * room:.4f}) COUNT(*) FROM people WHERE age > 21"
         price = ada.post("/api/price", {"sql": sql}).body

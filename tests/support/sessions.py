@@ -23,6 +23,7 @@ from dpsql.catalog.schema import fit
 from dpsql.engine.opening import public_values
 from dpsql.engine.session import Session
 from dpsql.ledgers.ledger_reports import ReportingLedger
+from dpsql.ledgers.shared_answers import SharingLedger
 from dpsql.solvers.usual import USUAL
 from dpsql.trusted.extensions.ask_solvers import Solvers
 from dpsql.trusted.kernel.run import Kernel
@@ -89,12 +90,13 @@ def session_of(folder: Path, world: worlds.World | None = None, *, reader: Any =
         below, catalog = cursor_of(shared(pickled)), shared_catalog(pickled, policy, budget)
     else:
         below, catalog = reader, catalog_of(reader, declared, budget)
-    book = ledger if ledger is not None else open_ledger(folder)
+    book = ledger if ledger is not None else open_ledger(folder, share=declared.budgets[budget].share_answers)
     made = Repeating if around is Remembering else Kernel
-    return Session(catalog=catalog, budget=declared.budgets[budget], analyst=analyst, kernel=made(around(below), book, noise, solvers=solvers),
+    return Session(catalog=catalog, budget=declared.budgets[budget], analyst=analyst, kernel=made(
+        around(below), book, noise, solvers=solvers),
                    ledger=book, scratch=scratch(), price=price(**(PRICE if at is None else at)), policy=digest)
 
 
-def open_ledger(folder: Path) -> ReportingLedger:
-    path = folder / "test.ledger"
-    return ReportingLedger(path) if path.exists() else ReportingLedger.create(path)
+def open_ledger(folder: Path, *, share: bool = False) -> ReportingLedger:
+    path, kind = folder / "test.ledger", SharingLedger if share else ReportingLedger
+    return kind(path) if path.exists() else kind.create(path)

@@ -19,7 +19,7 @@ from dpsql.catalog.model import LONGEST_PACE, Budget, Catalog
 from dpsql.catalog.price import Price
 from dpsql.errors import Error, OperationalError
 from dpsql.frozen import Frozen
-from dpsql.ledgers.ledger_reports import Entry
+from dpsql.ledgers.ledger_reports import Entry, SharedAnswer
 from dpsql.trusted.accounting.cost import Charge, Cost
 from dpsql.trusted.kernel.claims import Disagreement
 from dpsql.trusted.kernel.ledger import Busy, Closed, Refused
@@ -127,6 +127,7 @@ class VaultCall(Frozen, Generic[Told], kw_only=False):
                these first, and what is read afterwards is used only if they still are
     exact      public tables are read, and nothing else; the front says which of their columns it reads
     oversees   it tells what others asked and spent
+    shares     it tells answers of others, where the budget has its analysts share them
     between    it is answered while a script runs
     """
 
@@ -136,6 +137,7 @@ class VaultCall(Frozen, Generic[Told], kw_only=False):
     checked: bool = False
     exact: bool = False
     oversees: bool = False
+    shares: bool = False
     between: bool = True
 
     def read(self, given: Any) -> tuple[Any, ...]:
@@ -174,6 +176,11 @@ def is_tuple(value: Any) -> bool:
 
 def is_flag(value: Any) -> bool:
     return type(value) is bool
+
+
+def are_charges(value: Any) -> bool:
+    """Whether a value is a tuple of numbers of charges."""
+    return type(value) is tuple and len(value) <= MOST_HELD and all(type(each) is int and 0 < each < 2**63 for each in value)
 
 
 def is_relation(value: Any) -> bool:
@@ -215,7 +222,12 @@ STORED: VaultCall[tuple[str, str | None]] = VaultCall("stored", (is_statement,),
 ANSWERED: VaultCall[tuple[int, str | None] | None] = VaultCall("answered", (is_statement,), checked=True)
 ANSWERS: VaultCall[list[str]] = VaultCall("answers", (is_short,), checked=True)
 HOLDING: VaultCall[list[str]] = VaultCall("holding", (is_mark,), checked=True)
-TEXTS: VaultCall[list[str]] = VaultCall("texts", (is_short, is_number_of_texts))
+IS_TOLD: VaultCall[bool] = VaultCall("is_told", (is_statement,), checked=True)
+TELL: VaultCall[tuple[str, str | None]] = VaultCall("tell", (is_statement, is_text), checked=True, shares=True)
+TELL_OF: VaultCall[None] = VaultCall("tell_of", (are_charges, is_text), checked=True, shares=True)
+OF_OTHERS: VaultCall[list[SharedAnswer]] = VaultCall("of_others", (is_mark,), checked=True)
+OF_ANOTHER: VaultCall[SharedAnswer | None] = VaultCall("of_another", (is_statement,), checked=True)
+TEXTS: VaultCall[list[str]] = VaultCall("texts", (is_short, is_number_of_texts, is_flag))
 ENTRIES: VaultCall[list[Entry]] = VaultCall("entries")
 SPENT: VaultCall[Spent] = VaultCall("spent")
 PRICES: VaultCall[tuple[tuple[int | None, int], ...]] = VaultCall("prices")
@@ -226,13 +238,13 @@ LEAVE: VaultCall[None] = VaultCall("leave", (is_short,))
 EVERYTHING: VaultCall[list[Entry]] = VaultCall("everything", oversees=True)
 ACCOUNTS: VaultCall[list[AccountState]] = VaultCall("accounts", oversees=True)
 CALLS: Mapping[str, VaultCall[Any]] = {call.name: call for call in (
-    CHECK, PUBLIC_ROWS, FANOUT, HOLD, RUN, COMPARE, STORED, ANSWERED, ANSWERS, HOLDING, TEXTS, ENTRIES, SPENT, PRICES, FAILED,
-    REFRESH, ENTER, LEAVE, EVERYTHING, ACCOUNTS)}
+    CHECK, PUBLIC_ROWS, FANOUT, HOLD, RUN, COMPARE, STORED, ANSWERED, ANSWERS, HOLDING, IS_TOLD, TELL, TELL_OF, OF_OTHERS,
+    OF_ANOTHER, TEXTS, ENTRIES, SPENT, PRICES, FAILED, REFRESH, ENTER, LEAVE, EVERYTHING, ACCOUNTS)}
 
 
 def may_call(role: str, call: VaultCall[Any]) -> bool:
     """Whether a user of this role may make a call: some roles may spend, some may see what others asked and spent."""
-    return {"analyst": not call.oversees, "auditor": not call.statement, "owner": True}[role]
+    return {"analyst": not call.oversees, "auditor": not (call.statement or call.shares), "owner": True}[role]
 
 
 # -- frames
@@ -319,7 +331,7 @@ def fault_for_front(fault: BaseException) -> Fault:
         case Busy():
             return Fault(name, (fault.running,))
         case AnsweredBefore():
-            return Fault(name, (fault.body, fault.data))
+            return Fault(name, (fault.body, fault.data, fault.shared))
         case InvalidPlan() | Unbounded():
             return Fault("InvalidPlan", (str(fault),))
         case _ if name in CONSTANT and type(fault) in CONSTANT.values():
@@ -343,8 +355,8 @@ def raised(fault: Fault) -> BaseException:
             return Closed(failed)
         case "Busy", (int(running),):
             return Busy(running)
-        case "AnsweredBefore", (str(body), str(data)):
-            return AnsweredBefore(body, data)
+        case "AnsweredBefore", (str(body), str(data), bool(shared)):
+            return AnsweredBefore(body, data, shared=shared)
         case "InvalidPlan", (str(text),):
             return InvalidPlan(text)
         case kind, () if kind in CONSTANT:

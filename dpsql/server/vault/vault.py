@@ -3,7 +3,9 @@
 A channel is bound to one account when it is opened, by a check of a password that is made here; from then on nothing that the
 front says names an account, a limit, a price or a file. Plans come as plain values and are handed to the kernel, which copies
 them, derives every claim again, charges, reads and adds noise, exactly as for a caller in its own process. So whatever becomes of
-the front, an analyst gets no more than their budget allows: it is trusted only to show each analyst their own answers.
+the front, an analyst gets no more than their budget allows: it is trusted only to show each analyst their own answers. Whether
+analysts share answers is decided here, by the policy. The vault records what it tells of a statement; that measurements of others
+are used in a statement of its own, the front says.
 
 Each channel has a thread, and a session of its own. What a login or a statement comes to leaves at a step of a public grid of
 times (`departure`), whatever it is; other calls read nothing private, and are answered at once.
@@ -25,7 +27,7 @@ from typing import Any, TypeAlias
 from dpsql.engine.session import Session
 from dpsql.errors import Error, Incident, Interrupted, OperationalError
 from dpsql.frozen import Frozen, replace
-from dpsql.ledgers.ledger_reports import Entry
+from dpsql.ledgers.ledger_reports import Entry, SharedAnswer
 from dpsql.server.link.plain_values import MOST_BYTES, decoded, encoded
 from dpsql.server.link.vault_calls import (
     CALLS,
@@ -33,6 +35,7 @@ from dpsql.server.link.vault_calls import (
     MOST_NAME,
     OTHER,
     RUN,
+    TELL,
     WITHHELD,
     AccountState,
     Fault,
@@ -443,8 +446,8 @@ class ServedAccount:
     def _holding(self, mark: str) -> list[str]:
         return self._session.ledger.holding(self._session.account, self._session.kernel.version, mark)
 
-    def _texts(self, word: str, most: int) -> list[str]:
-        return self._session.ledger.texts(self._session.account, word, most)
+    def _texts(self, word: str, most: int, of_others: bool = False) -> list[str]:
+        return self._session.ledger.texts(self._session.account, word, most, of_others=of_others and self._shares)
 
     def _entries(self) -> list[Entry]:
         """The statements that the account was charged for, without their answers, which may be large."""
@@ -468,6 +471,34 @@ class ServedAccount:
         self._session.ledger.refresh()
         return self._spent()
 
+    # -- the answers of other accounts, as far as the policy here has analysts share them
+
+    @property
+    def _shares(self) -> bool:
+        """Whether the user may be told answers of other accounts: not an auditor, from whom answers are withheld."""
+        return self._session.budget.share_answers and may_call(self._role(), TELL)
+
+    def _is_told(self, digest: str) -> bool:
+        session = self._session
+        return session.budget.share_answers and session.ledger.is_told(session.budget.name, digest, session.kernel.version)
+
+    def _tell(self, digest: str, sql: str) -> tuple[str, str | None]:
+        """The version of the content, and the answer of another account on it, after recording that this one is told it."""
+        session, version = self._session, self._session.kernel.version
+        return version, session.ledger.tell(session.account, digest, version, sql) if self._shares else None
+
+    def _tell_of(self, charges: tuple[int, ...], sql: str) -> None:
+        if self._shares:
+            self._session.ledger.tell_of(self._session.account, charges, self._session.kernel.version, sql)
+
+    def _of_others(self, mark: str) -> list[SharedAnswer]:
+        session = self._session
+        return session.ledger.of_others(session.account, session.kernel.version, mark) if self._shares else []
+
+    def _of_another(self, digest: str) -> SharedAnswer | None:
+        session = self._session
+        return session.ledger.of_another(session.account, digest, session.kernel.version) if self._shares else None
+
     # -- the ledger, of everybody who spends from this budget
 
     def _everything(self) -> list[Entry]:
@@ -479,7 +510,7 @@ class ServedAccount:
     def _accounts(self) -> list[AccountState]:
         """The whole budget, under None, and the accounts of all who were charged or have a limit of their own."""
         ledger, budget = self._session.ledger, self._session.budget
-        asked = Counter(entry.account.analyst for entry in self._everything())
+        asked = Counter(entry.account.analyst for entry in self._everything() if entry.told is None)
         made = [AccountState(analyst=None, statements=asked.total(), spent=ledger.spent(budget.name), total=budget.total)]
         for name in sorted({*asked, *budget.analysts}):
             account = Account(budget=budget.name, analyst=name)

@@ -62,6 +62,21 @@ budget (`catalog.promise` decides its text; here it is only kept). Its `data` na
 include the newest one, and the newest one that *changed* a promise and did not only extend it: a charge that relies on an
 earlier change is refused.
 
+*Told.* Where the owner has the analysts of a budget share their answers, an `answer` event without a text says that its account
+was told the answer to a charge of another account of the budget: `answers` is that charge. It charges nothing.
+
+Claim: the total bounds what is revealed about one entity to everybody together, with such events or without. Proof: what is told
+is a text that the ledger already has, as an answer that the total was charged for; no row is read for it.
+
+Claim: what one analyst knows is bounded by the charges of their account and those that their account was told of, each once.
+So the limit of an analyst bounds what they ask, and no longer what they know; the total bounds that. (Analysts who pool what they
+know were never bounded by anything but the total.) Proof: an answer is read for an account only if the account has an `answer`
+event of that charge, which is on disk by then.
+
+Claim: of the statements whose answers are shared, no two with equal `digest` and `data` are charged to a budget, unless the first
+one failed. Proof: both are looked up in the turn that writes the charge. If the other one is running, the statement waits
+(`Underway`); if it is answered, it is told (`AnsweredBefore`); so it is charged only if the other one has failed.
+
 *Names.* An account is identified by the normal form of its analyst's name (`declarations.names`), whatever form an event holds.
 """
 

@@ -72,6 +72,10 @@ PUT_BACK = "the newest copy of the ledger and of its anchor; a new ledger forget
 UNWRITABLE = "permission to write to it, space on its disk, and no other program that locks it"
 
 
+class Underway(Exception):
+    """A statement has to wait for another one before it is charged."""
+
+
 class Promised(Frozen):
     """A recorded promise of charges, from some event on. `changed`: it did not merely extend the promise in event `before` (0 for
     none)."""
@@ -160,12 +164,16 @@ class Ledger:
         self._ready()
         self._running.end_all()  # a ledger object serves one statement at a time, so the previous one is over
         try:
-            return self._in_turn(lambda: self._charge(lambda chain: chain.charge(
+            return self._in_turn(lambda: self._charge(lambda leader: leader._chain.charge(
                 account, charge, digest=digest, data=data, sql=sql, allows=allows, incidents=incidents, body=body,
-                promise=self._promises.get(account.budget))))
+                promise=self._promises.get(account.budget)), self._waits_for(account, charge, digest, data)))
         except Outdated:
             raise OperationalError(f"the owner changed what the budget {account.budget} protects, so nothing is charged",
                                    code="promise-outdated", subject=account.budget, try_="connecting again") from None
+
+    def _waits_for(self, account: Account, charge: Charge, digest: str, data: str) -> Callable[[Any], None]:
+        """What is done before a charge, in its turn, by the ledger that has the turn: here nothing. Underway makes it wait."""
+        return lambda leader: None
 
     def rely_on(self, budget: str, decide: Callable[[Mapping[str, Promised]], Mapping[str, tuple[str, bool]]]) -> None:
         """Rely on the promise of a budget from now on, after recording what `decide` returns: by budget, a text, and whether it
@@ -231,9 +239,15 @@ class Ledger:
         return found.body if found else None
 
     def answered(self, account: Account, digest: str, data: str) -> tuple[int, str | None] | None:
-        """The number of the newest answered charge of a statement, and the data that the kernel keeps with it."""
+        """The number of the newest charge of a statement whose answer the account was told, and the data that the kernel keeps
+        with it."""
         found = self._newest("answers", account, digest, data)
-        return (found.seq, found.body) if found else None
+        if found is None:
+            return None
+        for event in self._events("seq = $1 AND kind = 'charge'", found.answers or 0):
+            if (event.budget, event.digest, event.data) == (account.budget, digest, data):
+                return event.seq, event.body
+        raise self._damaged(f" at event {found.seq}")
 
     def newest(self, digest: str) -> tuple[str | None, str | None]:
         """The data that the kernel stored with the newest charge of this name, and its answer; each is None if there is none."""
@@ -245,7 +259,7 @@ class Ledger:
         kept = self._bodies("seq = $1 AND kind = 'charge'", seq)
         if not kept:
             raise self._damaged(f" at event {seq}")
-        answers = self._bodies("kind = 'answer' AND digest = $1 AND answers = $2", digest, seq)
+        answers = self._bodies("kind = 'answer' AND digest = $1 AND answers = $2 AND body IS NOT NULL", digest, seq)
         return kept[0], answers[0] if answers else None
 
     @contextlib.contextmanager
@@ -437,8 +451,8 @@ class Ledger:
             store.rollback()
 
     def _in_turn(self, attempt: Callable[[], int]) -> int:
-        """Retry until the running statements of the account leave room, or until this statement must stop; no lock is held
-        between attempts."""
+        """Retry until the running statements of the account leave room, and nothing is underway that this statement waits for, or
+        until it must stop; no lock is held between attempts."""
         deadline, pause = time.monotonic() + PATIENCE, 0.005
         while True:
             go_on()
@@ -447,15 +461,18 @@ class Ledger:
             except Busy:
                 if time.monotonic() > deadline:
                     raise
+            except Underway:
+                deadline = time.monotonic() + PATIENCE
             time.sleep(random.uniform(pause / 2, pause))  # noqa: S311 - a pause, not a secret
             pause = min(1.5 * pause, 0.25)
 
-    def _charge(self, allowed: Callable[[Chain], Event]) -> int:
+    def _charge(self, allowed: Callable[[Ledger], Event], first: Callable[[Ledger], None]) -> int:
         begun = 0
 
         def step(leader: Ledger) -> int:
             nonlocal begun
-            event = allowed(leader._chain)
+            first(leader)
+            event = allowed(leader)
             self._begin(event.seq)
             begun = event.seq
             try:
@@ -510,7 +527,7 @@ class Ledger:
     def _own_faults(self, one: Waiting, store: EventStore) -> Iterator[None]:
         """A context in which an error concerns only one step, as long as the transaction continues. Each step writes one event,
         or none; or it first writes a late event, which may stay without the other one: then more outcomes are counted as late
-        than were."""
+        than were; or several that say what an account is told, some of which may stay: it then counts as told more."""
         try:
             yield
         except Exception as fault:
@@ -567,11 +584,11 @@ class Ledger:
         self._settle(charged)
 
     def _newest(self, column: str, account: Account, digest: str, data: str) -> Event | None:
-        """The event with the largest number in a column of a statement's answers. The row is found through an index, which may be
-        damaged, so the row itself is checked again."""
+        """The answer with the largest number in a column, of those to a statement that an account was told. The row is found
+        through an index, which may be damaged, so the row itself is checked again."""
         whose = self._store.whose("$1", "$2", found=True)
-        found = self._events(f"seq = (SELECT MAX({column}) FROM events WHERE kind = 'answer' AND digest = $3 AND {whose} AND "
-                             "data = $4)", account.budget, account.named.analyst, digest, data)
+        found = self._events(f"seq = (SELECT seq FROM events WHERE kind = 'answer' AND digest = $3 AND {whose} AND data = $4 "
+                             f"ORDER BY {column} DESC LIMIT 1)", account.budget, account.named.analyst, digest, data)
         if found and (found[0].account.named, found[0].digest, found[0].data) != (account.named, digest, data):
             raise self._damaged(f" at event {found[0].seq}")
         return found[0] if found else None

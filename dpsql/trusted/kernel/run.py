@@ -41,11 +41,12 @@ from dpsql.trusted.reader import Reader
 
 
 class AnsweredBefore(Exception):
-    """The same statement was answered before, on the same `data`, for the same account; `body` is the stored answer."""
+    """The same statement was answered before, on the same `data`, for the same account or, where answers are `shared`, for
+    another one; `body` is the stored answer."""
 
-    def __init__(self, body: str, data: str) -> None:
+    def __init__(self, body: str, data: str, *, shared: bool = False) -> None:
         super().__init__("answered before")
-        self.body, self.data = body, data
+        self.body, self.data, self.shared = body, data, shared
 
 
 class Leave:
@@ -112,7 +113,8 @@ class Kernel:
 
         The relations queried (the script's `views`) and the first request are known, and so checked, before the charge.
 
-        Raises, before anything is read or recorded, AnsweredBefore where that is wanted and an answer is stored, chain.Refused
+        Raises, before anything is read or charged, AnsweredBefore where that is wanted and an answer is stored, or where the
+        ledger shares answers and another account has one (`ledgers.shared_answers`), chain.Refused
         where a limit would be exceeded, Closed and Busy where too many statements of the account failed or are running,
         claims.Disagreement where a claim is not confirmed, TypeError or ValueError where the first request is invalid or costs
         more than `cost`, or `digest` names comparisons with an online model, which would forget how many updates it made, and

@@ -35,7 +35,7 @@ CREATE INDEX asked ON events (digest, budget, analyst, data) WHERE kind = 'answe
 """
 INDEXES = {"listed": f"(budget, analyst) WHERE {LISTS}", **{
     f"marked_{name}": f"(budget, analyst, data) WHERE kind = 'answer' AND instr(body, '{mark}') > 0"
-    for name, mark in MARKS.items()}}
+    for name, mark in MARKS.items()}, "told": "(budget, analyst, data) WHERE kind = 'answer' AND body IS NULL"}
 """Those that a ledger of an earlier version does not have. Without them the same is found, by reading all events."""
 SCHEMA = f"CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT; {EVENTS}"
 NAMES = """WITH RECURSIVE names (name) AS (

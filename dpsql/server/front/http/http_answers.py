@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from dpsql.answers.answer import Answer
 from dpsql.answers.confirming import takes_much
-from dpsql.answers.listings import described_column, limit_of_rows, price_in_words
+from dpsql.answers.listings import described_column, limit_of_rows, price_in_words, price_of_entry
 from dpsql.answers.spending import ALL, BudgetLine, Spending, share_of_rest
 from dpsql.catalog.model import Catalog
 from dpsql.dbapi import Connection, Cursor
@@ -92,20 +92,20 @@ def budget_of_analyst(connection: Connection) -> dict[str, Any]:
     entries = releases_of(connection.session)[-MOST_TOLD:]
     words = " ".join((spending.about, *(f"{told[0].upper()}{told[1:]}." for told in waits_of(connection.session))))
     return {"budget": spending.budget, "words": words, "accounts": [_line(account) for account in spending.accounts],
-            "history": [{"at": entry.at, "sql": entry.sql, "cost": price_in_words(entry.charge),
+            "history": [{"at": entry.at, "sql": entry.sql, "cost": price_of_entry(entry),
                          "outcome": entry.outcome} for entry in entries]}
 
 
 def _line(account: BudgetLine) -> dict[str, Any]:
     return {"whose": account.whose or ALL, "limit": str(account.total), "spent": price_in_words(account.spent),
-            "left": account.left_exactly(), "share": float(1 - account.share_left)}
+            "left": account.left(), "exactly": account.left_exactly(), "share": float(1 - account.share_left)}
 
 
 def releases(connection: Connection) -> dict[str, Any]:
     session = connection.session
     entries = [entry for entry in releases_of(session) if entry.body is not None][-MOST_TOLD:]
     own = with_synthetic_tables(session).catalog.tables
-    return {"answers": [{"number": entry.seq, "at": entry.at, "sql": entry.sql, "cost": price_in_words(entry.charge)}
+    return {"answers": [{"number": entry.seq, "at": entry.at, "sql": entry.sql, "cost": price_of_entry(entry)}
                         for entry in entries],
             "tables": [{"name": name, "columns": [*table.columns]} for name, table in own.items()
                        if name not in session.catalog.tables]}

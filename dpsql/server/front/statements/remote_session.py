@@ -16,7 +16,7 @@ from typing import Any, cast
 from dpsql.backends.scratch import DuckScratch
 from dpsql.engine.session import Session
 from dpsql.errors import Error
-from dpsql.ledgers.ledger_reports import Entry, ReportingLedger
+from dpsql.ledgers.ledger_reports import Entry, ReportingLedger, SharedAnswer
 from dpsql.server.link.plain_values import encoded
 from dpsql.server.link.vault_calls import (
     ACCOUNTS,
@@ -32,13 +32,18 @@ from dpsql.server.link.vault_calls import (
     FANOUT,
     HOLD,
     HOLDING,
+    IS_TOLD,
     LEAVE,
+    OF_ANOTHER,
+    OF_OTHERS,
     PRICES,
     PUBLIC_ROWS,
     REFRESH,
     RUN,
     SPENT,
     STORED,
+    TELL,
+    TELL_OF,
     TEXTS,
     AccountState,
     Fault,
@@ -288,8 +293,25 @@ class RemoteLedger:
     def holding(self, account: Account, data: str, mark: str) -> list[str]:
         return self._channel.ask(HOLDING, mark)
 
-    def texts(self, account: Account, word: str, most: int) -> list[str]:
-        return self._channel.ask(TEXTS, word, most)
+    def tell(self, account: Account, digest: str, data: str, sql: str) -> str | None:
+        version, found = self._channel.ask(TELL, digest, sql)
+        self._channel.take(version)
+        return found
+
+    def tell_of(self, account: Account, charges: Sequence[int], data: str, sql: str) -> None:
+        self._channel.ask(TELL_OF, tuple(charges), sql)
+
+    def is_told(self, budget: str, digest: str, data: str) -> bool:
+        return self._channel.ask(IS_TOLD, digest)
+
+    def of_others(self, account: Account, data: str, mark: str) -> list[SharedAnswer]:
+        return self._channel.ask(OF_OTHERS, mark)
+
+    def of_another(self, account: Account, digest: str, data: str) -> SharedAnswer | None:
+        return self._channel.ask(OF_ANOTHER, digest)
+
+    def texts(self, account: Account, word: str, most: int, *, of_others: bool = False) -> list[str]:
+        return self._channel.ask(TEXTS, word, most, of_others)
 
     def entries(self, budget: str, analyst: str | None = None) -> list[Entry]:
         """Entries without their answers: the body only says that there is one."""

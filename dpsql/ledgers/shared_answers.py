@@ -1,0 +1,131 @@
+"""Answers that the accounts of a budget share, where the owner wants it (`share_answers`).
+
+An account that is told an answer of another one gets an `answer` event without a text, which names the charge that paid
+(`kernel.chain`, *Told*). Nothing is charged and no row is read for it, so nothing here is trusted for privacy: the total bounds
+what is revealed, whoever is told. What is right or wrong here is whether all are told the same, pay once, and are recorded.
+
+Only answers of one budget, with one digest and one version of the data are the same: the digest has the policy, the statement,
+its values, its options and the content of released tables (`engine.charging`). Only what was charged is shared; comparisons with
+a model, and notes about tables, are of their account.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from dpsql.ledgers.ledger_reports import ReportingLedger, SharedAnswer
+from dpsql.trusted.accounting.cost import NOTHING, Account, Charge
+from dpsql.trusted.kernel.chain import Event
+from dpsql.trusted.kernel.ledger import Underway
+from dpsql.trusted.kernel.run import AnsweredBefore
+
+
+class SharingLedger(ReportingLedger):
+    """A ledger for a session whose budget shares answers."""
+
+    def charge(self, account: Account, charge: Charge, *, digest: str, data: str, sql: str, **terms: Any) -> int:
+        """See `Ledger.charge`. A statement that costs something is charged once to the budget: it waits while another account
+        runs it. Raises AnsweredBefore, after recording that this account is told, if another one has the answer."""
+        try:
+            return super().charge(account, charge, digest=digest, data=data, sql=sql, **terms)
+        except AnsweredBefore:
+            self.tell(account, digest, data, sql)
+            raise
+
+    def _waits_for(self, account: Account, charge: Charge, digest: str, data: str) -> Callable[[SharingLedger], None]:
+        """Decided in the turn that would write the charge, so that no two accounts can be charged."""
+        def check(leader: SharingLedger) -> None:
+            found = leader._first_answer(account.budget, digest, data)
+            if found is not None:
+                raise AnsweredBefore(found.body or "", data, shared=True)
+            if leader._is_running(account.budget, digest, data):
+                raise Underway
+
+        return check if charge != NOTHING else lambda leader: None
+
+    def stored(self, account: Account, digest: str, data: str) -> str | None:
+        """The stored answer to the same statement, on the same data, that the account was told; None if there is none."""
+        found = self._newest("seq", account, digest, data)
+        return self._told(found).body if found else None
+
+    def is_told(self, budget: str, digest: str, data: str) -> bool:
+        """Whether any account of a budget was told an answer to this statement, on the same data."""
+        self.refresh()
+        return self._first_answer(budget, digest, data) is not None
+
+    def tell(self, account: Account, digest: str, data: str, sql: str) -> str | None:
+        """The stored answer of another account of the budget to the same statement, on the same data; None if there is none. It
+        is recorded first that the account, which asked `sql`, is told it."""
+        self.refresh()
+        found = self._first_answer(account.budget, digest, data)
+        if found is None:
+            return None
+        self.tell_of(account, [found.answers or 0], data, sql)
+        return found.body
+
+    def tell_of(self, account: Account, charges: Sequence[int], data: str, sql: str) -> None:
+        """Record that an account, which asked `sql`, is told the answers of some charges, unless it was told them before. Raises
+        ValueError if a charge has no answer on the same data, or is of another budget."""
+        def step(leader: SharingLedger) -> int:
+            found = [leader._shareable(account.budget, charge, data) for charge in charges]
+            added = [answer for answer in found if not leader._was_told(account, answer)]
+            if added:
+                leader._store.make_room()
+            for answer in added:
+                charged = answer._replace(seq=answer.answers or 0, analyst=account.analyst, sql=sql)
+                leader._insert(leader._chain.following(charged, "answer", None))
+            return len(added)
+
+        self._check_anchor()
+        self._take(step)
+
+    def of_others(self, account: Account, data: str, mark: str) -> list[SharedAnswer]:
+        """The stored answers of other accounts of the budget that this one was not told, on the same data, whose text contains
+        `mark`, oldest first."""
+        own = self._events(f"kind = 'answer' AND {self._store.whose('$1', '$2')} AND data = $3", account.budget,
+                           account.named.analyst, data)
+        told = {event.answers for event in own}
+        found = self._events(f"kind = 'answer' AND budget = $1 AND data = $2 AND {self._marked(mark)} ORDER BY seq",
+                             account.budget, data)
+        return [SharedAnswer(charge=event.answers or 0, body=event.body or "") for event in found if event.answers not in told]
+
+    def of_another(self, account: Account, digest: str, data: str) -> SharedAnswer | None:
+        """The first stored answer to a statement, on the same data, if this account was not told it."""
+        if self._newest("seq", account, digest, data) is not None:
+            return None
+        found = self._first_answer(account.budget, digest, data)
+        return SharedAnswer(charge=found.answers or 0, body=found.body or "") if found else None
+
+    # -- in the state that was read last, as in a turn
+
+    def _first_answer(self, budget: str, digest: str, data: str) -> Event | None:
+        """The first answer to a statement for any account of a budget."""
+        found = self._verified("seq = (SELECT MIN(seq) FROM events WHERE kind = 'answer' AND digest = $1 AND budget = $2 AND "
+                               "data = $3 AND body IS NOT NULL)", digest, budget, data)
+        if found and (found[0].budget, found[0].digest, found[0].data) != (budget, digest, data):
+            raise self._damaged(f" at event {found[0].seq}")
+        return found[0] if found else None
+
+    def _is_running(self, budget: str, digest: str, data: str) -> bool:
+        """Whether a statement is running for any account of a budget."""
+        sums = self._chain.sums
+        open_ = {seq for account, pending in sums.pending.items() if account.budget == budget
+                 for seq in pending.difference(self._chain.failed(account))}
+        seqs = ", ".join(map(str, sorted(open_)))
+        return bool(seqs) and any((event.digest, event.data) == (digest, data) for event in self._verified(
+            f"seq IN ({seqs}) AND kind = 'charge'"))
+
+    def _shareable(self, budget: str, charge: int, data: str) -> Event:
+        """The answer to a charge of a budget. Raises ValueError if it cannot be shared."""
+        charged = self._verified("seq = $1 AND kind = 'charge' AND budget = $2", charge, budget)
+        found = [answer for event in charged if event.cost != NOTHING for answer in self._verified(
+            "kind = 'answer' AND digest = $1 AND answers = $2 AND body IS NOT NULL", event.digest, charge)]
+        if not found or found[0].data != data:
+            raise ValueError("this is no answer that can be shared")
+        return found[0]
+
+    def _was_told(self, account: Account, answer: Event) -> bool:
+        whose = self._store.whose("$3", "$4", found=True)
+        return bool(self._verified(f"kind = 'answer' AND digest = $1 AND answers = $2 AND {whose}", answer.digest,
+                                   answer.answers or 0, account.budget, account.named.analyst))
