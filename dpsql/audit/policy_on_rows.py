@@ -227,8 +227,8 @@ class _Count:
         rows = {name: self._one(f"SELECT COUNT(*) FROM {quote(name)}")[0] for name in self._private}
         self._errors += [f"{name} has no rows" for name, number in rows.items() if not number]
         keys = [found for name, table in self._private.items() for found in self._keys(table, rows[name])]
-        for name, table in self._private.items():
-            self._limited(table, rows[name])
+        for name, declared in self._private.items():
+            self._limited(declared, rows[name])
         entities = [self._owned(table, catalog.entity, rows[name]) for catalog in self._catalogs
                     for name, table in catalog.tables.items() if not table.public]
         for table, reason in self._catalogs[0].outside.items():

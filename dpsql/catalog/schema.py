@@ -309,9 +309,9 @@ def _column(policy: Policy, path: tuple[str, ...], declared: ColumnPolicy, name:
             physical: Interval, schema: TableSchema, values: Values) -> Column:
     domain = None
     if declared.values is not None:
-        listed = tuple(_convert(policy, (*path, "values"), value, kind, sql_type) for value in declared.values)
-        ordered = tuple(sorted(listed))
-        domain = Domain(ordered, listed=listed if listed != ordered else ())
+        written = tuple(_convert(policy, (*path, "values"), value, kind, sql_type) for value in declared.values)
+        ordered = tuple(sorted(written))
+        domain = Domain(ordered, listed=written if written != ordered else ())
     elif declared.values_from is not None:
         try:
             table, column = declared.values_from
