@@ -48,6 +48,9 @@ class Public(Frozen):
             return compose_answer(self.question, self.options, Released(cells=cells, aggregates=aggregates), self.session)
 
 
+ALL_DECLARED = "these are all groups that the policy declares, with rows or without; COUNT(*) tells how many rows each has"
+
+
 class DeclaredGroups(Frozen):
     """A statement that shows declared groups and no aggregate, so that it reads no private rows.
 
@@ -70,7 +73,8 @@ class DeclaredGroups(Frozen):
 
     def answer(self) -> Answer:
         with located(self.text):
-            return compose_answer(self.question, self.options, Released(cells=self.cells, aggregates={}), self.session)
+            return compose_answer(self.question, self.options, Released(cells=self.cells, aggregates={}, notes=(ALL_DECLARED,)),
+                                  self.session)
 
 
 class Explaining(Frozen):
