@@ -165,3 +165,11 @@ def test_a_value_that_the_policy_excludes_is_in_no_cell(tmp_path: Path) -> None:
     policy = POLICY.replace('values = ["good", "fair", "poor"]', 'values = ["fair", "poor"], others = false')
     found = asked("SELECT health, COUNT(*) FROM people GROUP BY ROLLUP (health)", tmp_path, policy, price="epsilon = 900")
     assert sorted(row[1] for row in found.rows) == [40, 80, 120]  # type: ignore[type-var]
+
+
+def test_ranks_are_judged_over_rows_that_are_not_shown(tmp_path: Path) -> None:
+    """Of a workload, too, whose LIMIT is a part of the statement."""
+    text = "SELECT health, COUNT(*) AS n FROM people WHERE id < 12 GROUP BY health ORDER BY n DESC LIMIT 1"
+    for at, more in enumerate(("", ", strategy = 'identity'")):
+        found = asked(text, tmp_path / str(at), price=f"epsilon = 0.1{more}")
+        assert len(found.rows) == 1 and any("no rank is sure" in note for note in found.notes)

@@ -184,7 +184,7 @@ def single(awaited: Placeholder, question: Question, cells: Cells, aggregates: M
         question = _over_columns(question)
         table = _ValueTable(question, cells, aggregates, scratch, singles)
         made = table.output(question.outputs[0].expr)
-        kept = _chosen_rows(question, table, [made], len(cells))
+        kept = _ordered_rows(question, table, [made], len(cells))[rows_shown(question.limit, question.offset)]
         value = clamped_value(awaited, made.values[kept[0]] if kept else None)
         estimate = None if made.estimate is None else replace(made.estimate, values=_floats([value]))
     return Single(type=awaited.type, value=value, noisy=made.noisy, estimate=estimate)
@@ -199,8 +199,8 @@ def compose(question: Question, cells: Cells, aggregates: Mapping[str, Estimate]
         notes = [*notes, *told_withheld(question, made.withheld, len(cells))]
         data = tuple(_data(made, kept, confidence) for made in outputs)
         possible = possible_of(question, aggregates)
-        notes += nothing_told([*possible.values()], kept, confidence, price)
-        notes += _ranked(question, outputs, kept, confidence)
+        notes += nothing_told([*possible.values()], made.ordered, confidence, price)
+        notes += _ranked(question, outputs, made.ordered, confidence)
     shown = tuple(AnswerColumn(name=output.name, type=output.expr.type, exact=not made.noisy,
                                approximate=made.estimate is not None and made.estimate.approximate,
                                range=(possible[i].low, possible[i].high) if i in possible else None)
@@ -233,9 +233,11 @@ def _ranked(question: Question, outputs: Sequence[NoisyColumn], kept: Sequence[i
 
 
 class NoisyRows(Frozen):
-    """The outputs of a question over all its cells, those cells that are shown, in their order, and how many are withheld."""
+    """The outputs of a question over all its cells, the cells in their order, those of them that LIMIT and OFFSET show, and how
+    many are withheld."""
 
     outputs: Sequence[NoisyColumn]
+    ordered: Sequence[int]
     kept: Sequence[int]
     withheld: int
 
@@ -246,7 +248,9 @@ def noisy_rows(question: Question, cells: Cells, aggregates: Mapping[str, Estima
     question = _over_columns(question) if singles else question
     table = _ValueTable(question, cells, aggregates, scratch, singles)
     outputs = [table.output(output.expr) for output in question.outputs]
-    return NoisyRows(outputs=outputs, kept=_chosen_rows(question, table, outputs, len(cells)), withheld=len(table.withheld))
+    ordered = _ordered_rows(question, table, outputs, len(cells))
+    return NoisyRows(outputs=outputs, ordered=ordered, kept=ordered[rows_shown(question.limit, question.offset)],
+                     withheld=len(table.withheld))
 
 
 def _over_columns(question: Question) -> Question:
@@ -488,8 +492,8 @@ def without_limit(question: Question) -> Question:
     return question if rows_shown(question.limit, question.offset) == ALL_ROWS else replace(question, limit=None, offset=0)
 
 
-def _chosen_rows(question: Question, table: _ValueTable, outputs: Sequence[NoisyColumn], size: int) -> Sequence[int]:
-    """The cells that are shown, in order."""
+def _ordered_rows(question: Question, table: _ValueTable, outputs: Sequence[NoisyColumn], size: int) -> Sequence[int]:
+    """The cells that the answer has without LIMIT and OFFSET, in order."""
     kept: Sequence[int] = [i for i in range(size) if i not in table.withheld] if table.withheld else range(size)
     if question.having is not None:
         (true,) = table.values([question.having])
@@ -501,9 +505,8 @@ def _chosen_rows(question: Question, table: _ValueTable, outputs: Sequence[Noisy
     if not question.ordering and question.sets is None:
         kept = _as_listed(kept, question, table)
     terms = table.values([term.expr for term in question.ordering])
-    kept = kept if not terms else sorted_by(kept, [(values, term.descending, term.nulls_first)
+    return kept if not terms else sorted_by(kept, [(values, term.descending, term.nulls_first)
                             for term, values in reversed(list(zip(question.ordering, terms, strict=True)))])
-    return kept[rows_shown(question.limit, question.offset)]
 
 
 def _as_listed(rows: Sequence[int], question: Question, table: _ValueTable) -> Sequence[int]:
