@@ -281,6 +281,20 @@ def test_with_fewer_rows_than_stated_the_interval_is_wider_and_a_note_says_so(tm
     assert not any("is wider" in note for note in right.notes)
 
 
+def test_another_size_is_another_statement(tmp_path: Path) -> None:
+    connection = connected(tmp_path)
+    for number, options in enumerate([{"rows": 1500}, {"rows": 1400}, {"rows": 1500, "spread": 5}], 1):
+        for _ in range(2):
+            connection.execute(asked("STDDEV(age) FROM riders ERROR WITHIN 20", **options))
+        assert len(charged(connection)) == number
+
+
+def test_small_groups_are_withheld(tmp_path: Path) -> None:
+    rule = POLICY.replace('key = "rider"\n[tables.riders]', 'key = "rider"\nminimum_frequency = 900\n[tables.riders]')
+    cursor = connected(tmp_path, policy=rule).execute(asked("town, AVG(age) FROM riders GROUP BY town ERROR WITHIN 2", rows=700))
+    assert cursor.fetchall() == [] and any("withheld" in note for note in cursor.notes)
+
+
 # -- caps and budgets
 
 

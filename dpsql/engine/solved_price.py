@@ -87,8 +87,8 @@ class Solved(Charged[Answer]):
     @property
     def identity(self) -> str:
         options = replace(self.options, price=None)
-        return digest(self.session.policy, "solved", without_limit(self.question), dict(self.goals), options.stated_rows,
-                      options.stated_spread, account_price(self.given, self.session), options)
+        return digest(self.session.policy, "solved", without_limit(self.question), dict(self.goals),
+                      account_price(self.given, self.session), options)
 
     @property
     def columns(self) -> tuple[DescribedColumn, ...]:
@@ -232,9 +232,10 @@ def _answered(text: str, session: Session) -> EarlierAnswer | None:
         view, known = limited_view(question, options, session.kernel, span_of(query.tree))
         if known.public or question.scalars or question.together:
             return None
-        made: Charged[Answer]
+        made: Solved | SingleStatement
         if query.goals:
             made = solved(query, question, options, known, session)  # those of workloads are kept as records
+            question = made.question
         else:
             question = with_minimum_frequency(question, known, session)
             made = SingleStatement(program=compiled(without_limit(question), options, view, known, session), shown=ALL_ROWS,
