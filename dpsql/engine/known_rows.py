@@ -1,4 +1,8 @@
-"""How many rows an account already knows that there are, at least: from its earlier counts of the same rows on the same data."""
+"""How many rows an account already knows that there are, at least: from its earlier counts of the same rows on the same data.
+
+Only what the account was told itself is used, even where analysts share answers: prices are told before a charge, and they depend
+on these numbers.
+"""
 
 from __future__ import annotations
 
