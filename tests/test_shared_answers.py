@@ -356,29 +356,6 @@ def test_a_forged_telling_is_found(change: str, folder: Path) -> None:
         ReportingLedger(folder / "dpsql.ledger", whole=True)
 
 
-def test_only_answers_of_the_budget_that_were_paid_for_can_be_told(tmp_path: Path) -> None:
-    with contextlib.closing(open_ledger(tmp_path, share=True)) as ledger:
-        terms: dict[str, Any] = {"data": "v1", "sql": COUNT, "allows": {}}
-        paid, free, failed, other, old = (
-            ledger.charge(Account(budget=budget, analyst="ada"), charge, **{**terms, "digest": digest, "data": data})
-            for budget, charge, digest, data in [
-                ("person", Charge(epsilon=1, rho=1, delta=0), "a", "v1"), ("person", NOTHING, "b", "v1"),
-                ("person", Charge(epsilon=1, rho=1, delta=0), "c", "v1"), ("pure", Charge(epsilon=1, rho=1, delta=0), "a", "v1"),
-                ("person", Charge(epsilon=1, rho=1, delta=0), "a", "v0")])
-        # each charge ends the one before it, so only the last one is open
-        for number in (free, failed, other, old, 99):
-            with pytest.raises(ValueError, match="can be shared"):
-                ledger.tell_of(BOB, [number], "v1", COUNT)
-        assert ledger.tell(BOB, "a", "v1", COUNT) is None and not ledger.entries("person", "bob")
-        ledger.answer(old, "told")
-        with pytest.raises(ValueError, match="can be shared"):
-            ledger.tell_of(BOB, [old], "v1", COUNT)
-        ledger.tell_of(BOB, [old], "v0", COUNT)
-        ledger.tell_of(BOB, [old], "v0", COUNT)
-        assert [entry.told for entry in ledger.entries("person", "bob")] == [old] and ledger.stored(BOB, "a", "v0") == "told"
-        assert ledger.shared() == 1 and ledger.spent("person", "bob") == NOTHING and paid
-
-
 # -- the policy
 
 

@@ -68,7 +68,7 @@ class SharingLedger(ReportingLedger):
         """Record that an account, which asked `sql`, is told the answers of some charges, unless it was told them before. Raises
         ValueError if a charge has no answer on the same data, or is of another budget."""
         def step(leader: SharingLedger) -> int:
-            found = [leader._shareable(account.budget, charge, data) for charge in charges]
+            found = [leader._shareable(account.budget, charge, data) for charge in dict.fromkeys(charges)]
             added = [answer for answer in found if not leader._was_told(account, answer)]
             if added:
                 leader._store.make_room()

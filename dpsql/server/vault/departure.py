@@ -17,10 +17,9 @@ but for traces in its caches and in the accounts of its scheduler.
 The first step is looked up when the statement is charged, never when it is over: another statement of the account may raise it
 in between, at a time that its analyst knows, and which of the two came first would be told by when the outcome leaves.
 
-A statement may have to wait, before its charge, for others of its account, or for the same one of another account with which it
-shares answers. These leave at steps, so it is told already when it
-finds room; where that takes longer than a step, the grid begins anew, a whole number of paces after the call, so that nobody is
-late because others were.
+A statement may have to wait, before its charge, for others of its account, or for the same one of an account with which it shares
+answers. These leave at steps, so it is told already when the wait is over; where that takes longer than a step, the grid begins
+anew, a whole number of paces after the call, so that nobody is late because others were.
 
 Intermediate releases of a script are not held: the front sees when they come, and its analyst sees only what follows from the
 outcome. What a machine shows of its load, a grid does not hide; the guide to the promise says what remains.

@@ -70,8 +70,9 @@ is a text that the ledger already has, as an answer that the total was charged f
 
 Claim: what one analyst knows is bounded by the charges of their account and those that their account was told of, each once.
 So the limit of an analyst bounds what they ask, and no longer what they know; the total bounds that. (Analysts who pool what they
-know were never bounded by anything but the total.) Proof: an answer is read for an account only if the account has an `answer`
-event of that charge, which is on disk by then.
+know were never bounded by anything but the total.) Proof: nothing that depends on an answer of another account is shown before
+the account has an `answer` event of that charge on disk. Until then a plan may depend on what was measured, and with which noise,
+but not on what came out (`engine.kept_measurements`).
 
 Claim: of the statements whose answers are shared, no two with equal `digest` and `data` are charged to a budget, unless the first
 one failed. Proof: both are looked up in the turn that writes the charge. If the other one is running, the statement waits
