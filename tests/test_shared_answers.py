@@ -22,10 +22,12 @@ import dpsql
 from dpsql import cli
 from dpsql.answers.display import charged
 from dpsql.backends.duckdb import DuckReader
+from dpsql.dbapi import Connection
 from dpsql.engine.answering import answer, explain
 from dpsql.engine.session import Session
 from dpsql.errors import BudgetExhausted, LedgerError, OperationalError, PolicyError, SqlError
 from dpsql.ledgers.ledger_reports import ReportingLedger
+from dpsql.server.front.statements.seat import ConnectionSeat
 from dpsql.sql.text.parse import parse
 from dpsql.trusted.accounting.cost import NOTHING, Account, Charge
 from dpsql.trusted.kernel.marks import MEASURED
@@ -453,3 +455,11 @@ def test_two_connections_of_a_server_pay_once(two: Callable[[str], Session], tmp
         thread.join()
     with contextlib.closing(open_ledger(tmp_path)) as ledger:
         assert found[0].rows == found[1].rows and [entry.told is None for entry in ledger.entries("person")] == [True, False]
+
+
+def test_clients_of_a_server_are_told_why_it_is_free(two: Callable[[str], Session]) -> None:
+    answer(COUNT, two("ada"))
+    seat = ConnectionSeat(Connection(two("bob")), user="bob", database="d", startup={})
+    told = [[notice.text for notice in seat.execute(COUNT, ()).notices] for _ in range(2)]
+    assert told[0][0] == "cost: nothing, as this was answered before for another analyst of this budget"
+    assert told[1][0] == "cost: nothing, as this was answered before" and "ada" not in str(told)

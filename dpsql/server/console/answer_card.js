@@ -16,8 +16,9 @@ let count = 0;
 /**
  * @typedef {import("./numbers.js").Column} Column
  * @typedef {import("./numbers.js").Told} Told
- * @typedef {{columns: Column[], rows: unknown[][], errors: Told[][], cost: string, stored: boolean, notes: string[],
- *   left: string, confidence: number | null, charts: import("./chart_panel.js").Chart[], undrawn: string | null}} Answer
+ * @typedef {{columns: Column[], rows: unknown[][], errors: Told[][], cost: string, stored: boolean,
+ *   shared?: boolean, notes: string[], left: string, confidence: number | null,
+ *   charts: import("./chart_panel.js").Chart[], undrawn: string | null}} Answer
  */
 
 /**
@@ -75,8 +76,9 @@ function cardOf(sql, {words}, edit) {
   return card;
 }
 
-function spentOf({cost, stored}) {
-  const what = stored ? "Answered before: no cost" : cost ? `Cost ${cost}` : "No cost: only public tables were read";
+function spentOf({cost, stored, shared}) {
+  const told = shared ? "Answered before for another analyst: no cost" : "Answered before: no cost";
+  const what = stored ? told : cost ? `Cost ${cost}` : "No cost: only public tables were read";
   return [element("strong", {}, what)];
 }
 

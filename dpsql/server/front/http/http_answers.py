@@ -247,6 +247,7 @@ def _about(cursor: Cursor, sql: str) -> dict[str, Any]:
     """What an answer cost, what is left, and what a reader should know."""
     made = cursor.made
     return {"cost": "" if made is None else cursor.cost, "stored": made is not None and made.stored,
+            **({"shared": True} if cursor.answer is not None and cursor.answer.shared else {}),
             "left": left_if_known(cursor.connection.session),
             "notes": [*(() if made is None else made.notes), *waits_told(cursor, sql)],
             "confidence": cursor.answer.confidence if cursor.answer is not None else None}

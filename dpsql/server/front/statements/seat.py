@@ -43,6 +43,7 @@ OF_ROWS = ("star", "no-aggregate", "group-by")  # why rows of a private table ar
 VERSION = "15.0"  # of PostgreSQL, whose catalogue clients will ask for
 MOST, LEAST = 2**63 - 1, -(2**63)
 STORED = "cost: nothing, as this was answered before"
+SHARED = f"{STORED} for another analyst of this budget"
 STOPPED = ("interrupted", "cancelled")  # codes of a statement that was interrupted before its charge
 Made = TypeVar("Made")
 _AGAIN = 0.02  # seconds between two attempts to interrupt: one that comes before a statement has begun is lost
@@ -203,7 +204,7 @@ class ConnectionSeat:
         """What it cost and what is left."""
         made = cursor.made
         if made is not None and made.stored:
-            yield STORED
+            yield SHARED if cursor.answer is not None and cursor.answer.shared else STORED
         elif made is not None and made.cost:
             left = left_if_known(self._connection.session, "all")
             yield f"cost: {made.cost}" + (f"; left: {left}" if left else "")
