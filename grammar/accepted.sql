@@ -27,6 +27,7 @@ SELECT COUNT(*) FROM (WITH t AS (SELECT * FROM people) (SELECT * FROM t)) AS u;
 
 SELECT 'all' AS who, COUNT(*) AS n FROM people UNION ALL SELECT 'women', COUNT(*) FROM people WHERE sex = 'f' ORDER BY n;
 SELECT COUNT(*) AS n FROM people UNION ALL SELECT COUNT(*) AS n FROM visits LIMIT 1;
+SELECT 'people' AS what, COUNT(*) AS n FROM people UNION ALL SELECT 'clinics', COUNT(*) FROM clinics;
 WITH c AS (SELECT year, COUNT(*) AS n FROM visits GROUP BY year) SELECT a.n - b.n AS change FROM c AS a JOIN c AS b ON a.year = b.year + 1;
 SELECT sex, COUNT(*) AS n, RANK() OVER (ORDER BY COUNT(*) DESC) AS place FROM people GROUP BY sex;
 SELECT sex, COUNT(*) AS n FROM people GROUP BY sex QUALIFY ROW_NUMBER() OVER (ORDER BY n) = 1;
@@ -148,6 +149,9 @@ SELECT CORR(cost, year) FILTER (WHERE clinic = 'a'), ROUND(COVAR_SAMP(cost, LEAS
 SELECT MIN(age), MAX(age) FROM people;
 SELECT MIN(born), MAX(born) FROM people;
 SELECT MEDIAN(income) FROM people;
+SELECT SUM(DISTINCT age), AVG(DISTINCT age), COUNT(DISTINCT age) FROM people;
+SELECT sex, SUM(DISTINCT age) FROM people GROUP BY sex;
+SELECT MIN(DISTINCT age), MAX(DISTINCT born) FROM people;
 SELECT QUANTILE_CONT(age, 0.25), QUANTILE_DISC(age, 0.75), QUANTILE(age, 0.5) FROM people;
 SELECT APPROX_QUANTILE(age, 0.25), APPROX_QUANTILE(cost, 0.5) FROM people JOIN visits USING (person_id);
 SELECT PERCENTILE_CONT(0.9) WITHIN GROUP (ORDER BY cost) FROM visits;
@@ -225,6 +229,9 @@ SELECT age > 40 AS older, COUNT(*) FROM people GROUP BY older;
 SELECT upper(sex), COUNT(*) FROM people GROUP BY upper(sex);
 SELECT year(born), COUNT(*) FROM people GROUP BY year(born);
 SELECT date_trunc('year', born) AS y, COUNT(*) FROM people GROUP BY y;
+SELECT date_trunc('hour', seen) AS h, COUNT(*) FROM visits WHERE seen >= '2019-01-01' AND seen < '2019-01-08' GROUP BY h;
+SELECT time_bucket(INTERVAL 15 MINUTE, seen) AS b, COUNT(*) FROM visits WHERE seen >= '2019-01-01' AND seen < '2019-01-02' GROUP BY b;
+SELECT EXTRACT(YEAR FROM age(DATE '2020-12-31', born)) AS years, COUNT(*) FROM people GROUP BY years;
 SELECT clinic, year, COUNT(*), SUM(cost), AVG(cost) FROM visits GROUP BY clinic, year;
 SELECT note, COUNT(*) FROM visits GROUP BY note;
 SELECT nickname, COUNT(*) FROM people GROUP BY nickname;
@@ -292,6 +299,12 @@ SELECT COUNT(*) FROM visits, (VALUES (2019), (2020)) AS years(y) WHERE year = y;
 SELECT COUNT(*), MAX(beds) FROM clinics;
 SELECT city, COUNT(*) FROM clinics GROUP BY city;
 SELECT COUNT(*);
+SELECT COUNT(*) FROM (people JOIN visits USING (person_id)) AS j WHERE j.cost > 100;
+SELECT x, COUNT(*) FROM people JOIN UNNEST([20, 30, 40]) AS u(x) ON age > x GROUP BY x;
+SELECT s, i, COUNT(p.person_id) FROM UNNEST(['f', 'm']) WITH ORDINALITY AS u(s, i) LEFT JOIN people p ON p.sex = u.s GROUP BY s, i;
+SELECT x, COUNT(*) FROM people, (SELECT UNNEST([20, 30]) AS x) AS u WHERE age > x GROUP BY x;
+SELECT x, COUNT(*) FROM people JOIN generate_series(20, 100, 9) AS u(x) ON age > x GROUP BY x;
+SELECT SUM(range) FROM range(10);
 
 -- # from: what one entity has, first summed up
 
@@ -306,6 +319,11 @@ WITH last AS (SELECT person_id, MAX(year) AS year FROM visits GROUP BY ALL) SELE
 SELECT AVG(LEAST(n, 20)) FROM (SELECT clinic, year, COUNT(*) AS n FROM visits GROUP BY clinic, year HAVING COUNT(*) > 1) AS t;
 SELECT COUNT(*) FROM (SELECT age, AVG(income) AS mean FROM people GROUP BY age) AS t WHERE mean > 30000;
 SELECT AVG(kinds) FROM (SELECT person_id, COUNT(DISTINCT clinic) AS kinds, MIN(note) AS note FROM visits GROUP BY 1) AS t;
+SELECT AVG(m) FROM (SELECT person_id, MEDIAN(CAST(cost AS DOUBLE)) AS m FROM visits GROUP BY person_id) AS t;
+SELECT AVG(q) FROM (SELECT person_id, QUANTILE_CONT(CAST(cost AS DOUBLE), 0.9) AS q FROM visits GROUP BY person_id HAVING COUNT(*) > 1) AS t;
+SELECT last, COUNT(*) FROM (SELECT person_id, ARG_MAX(clinic, visit_id) AS last FROM visits GROUP BY person_id) AS t GROUP BY last;
+SELECT AVG(c) FROM (SELECT person_id, MIN_BY(cost, seen) FILTER (WHERE year > 2018) AS c FROM visits GROUP BY person_id) AS t;
+SELECT sex, AVG(n) FROM (SELECT person_id, ANY_VALUE(sex) AS sex, COUNT(*) AS n FROM people JOIN visits USING (person_id) GROUP BY person_id) AS t GROUP BY sex;
 
 -- # window, qualify
 
@@ -332,6 +350,9 @@ SELECT AVG(change) FROM (SELECT year - LAG(year) OVER (ORDER BY visit_id) AS cha
 SELECT clinic, COUNT(*) FROM (SELECT * FROM visits QUALIFY ROW_NUMBER() OVER (PARTITION BY clinic ORDER BY cost DESC, visit_id) <= 5) AS t
 GROUP BY clinic;
 SELECT SUM(beds) FROM (SELECT beds FROM clinics QUALIFY RANK() OVER (ORDER BY beds DESC) = 1) AS largest;
+SELECT AVG(r) FROM (SELECT PERCENT_RANK() OVER (PARTITION BY person_id ORDER BY cost) AS r FROM visits) AS t;
+SELECT COUNT(*) FROM (SELECT CUME_DIST() OVER w AS r FROM visits WINDOW w AS (PARTITION BY person_id ORDER BY cost)) AS t WHERE r > 0.5;
+SELECT AVG(second) FROM (SELECT NTH_VALUE(cost, 2) OVER (PARTITION BY person_id ORDER BY visit_id) AS second FROM visits) AS t;
 
 -- # join
 
@@ -402,6 +423,9 @@ SELECT COUNT(*) FROM people p WHERE EXISTS (SELECT 1 FROM clinics WHERE p.age > 
 SELECT COUNT(*) FROM clinics c WHERE EXISTS (SELECT 1 FROM visits v WHERE v.clinic = c.clinic);
 SELECT COUNT(city) FROM clinics WHERE clinic IN (SELECT clinic FROM visits WHERE cost > 100) OR beds > 10;
 SELECT COUNT(*) FROM clinics WHERE clinic IS NOT NULL AND clinic NOT IN (SELECT clinic FROM visits WHERE clinic IS NOT NULL);
+SELECT COUNT(*) FROM people WHERE age > ANY (SELECT beds FROM clinics) AND age >= ALL ([18, 20]);
+SELECT COUNT(*) FROM people WHERE NOT age <= ALL (SELECT beds FROM clinics);
+SELECT COUNT(*) FROM people p WHERE p.age > ALL (SELECT v.cost FROM visits v WHERE v.person_id = p.person_id);
 
 -- # subquery: released first
 
@@ -418,6 +442,9 @@ WITH f AS (SELECT * FROM people WHERE sex = 'f') SELECT COUNT(*) FROM people WHE
 SELECT COUNT(*) FROM people JOIN visits ON people.person_id = visits.person_id AND cost > (SELECT AVG(cost) FROM visits);
 SELECT (SELECT COUNT(*) FROM visits) * 1.0 / (SELECT COUNT(*) FROM people) AS each;
 SELECT COUNT(*) FROM clinics WHERE beds < (SELECT AVG(age) FROM people);
+WITH m AS (SELECT AVG(age) AS p, STDDEV(age) AS s FROM people) SELECT COUNT(*) FROM people WHERE age > (SELECT p + s FROM m);
+WITH m(p) AS (SELECT AVG(cost) FROM visits) SELECT COUNT(*) FROM visits JOIN m ON cost > m.p;
+SELECT COUNT(*) FROM people CROSS JOIN (SELECT AVG(age) AS p FROM people) AS m WHERE age > m.p;
 
 -- # subquery: a constant of public tables
 
@@ -435,6 +462,8 @@ SELECT COUNT(*) FROM people p WHERE (SELECT MAX(cost) - MIN(cost) FROM visits v 
 SELECT COUNT(*) FROM visits v WHERE (SELECT SUM(c.beds) FROM clinics c WHERE c.clinic = v.clinic) > 5;
 SELECT COUNT(*) FROM visits v WHERE (SELECT p.age FROM people p WHERE p.person_id = v.person_id) > 40;
 SELECT (SELECT c.city FROM clinics c WHERE c.clinic = v.clinic) IS NULL AS lost, COUNT(*) FROM visits v GROUP BY lost;
+SELECT AVG(n) FROM people p, (SELECT COUNT(*) AS n FROM visits v WHERE v.person_id = p.person_id) AS t;
+SELECT COUNT(*) FROM people p WHERE (SELECT MEDIAN(cost) FROM visits v WHERE v.person_id = p.person_id) > 100;
 
 -- # expr: numbers
 
@@ -460,6 +489,7 @@ SELECT COUNT(*) FROM people WHERE starts_with(nickname, 'a') OR prefix(nickname,
 SELECT COUNT(*) FROM people WHERE strpos(nickname, 'o') > 0 OR position('o' IN nickname) > 0 OR instr(nickname, 'o') > 0;
 SELECT COUNT(*) FROM people WHERE sex || nickname = 'fal' OR concat(sex, '-', nickname, age) = 'f-al3';
 SELECT COUNT(*) FROM people WHERE regexp_matches(nickname, '[aeiou]');
+SELECT split_part(nickname, '-', 1) AS part, COUNT(*) FROM people GROUP BY part;
 
 -- # expr: times
 
@@ -475,6 +505,8 @@ SELECT COUNT(*) FROM visits WHERE date_trunc('month', seen) = TIMESTAMP '2020-01
 SELECT AVG(date_diff('year', born, DATE '2020-01-01')), AVG(datediff('day', born, '2020-01-01')) FROM people;
 SELECT COUNT(*) FROM people WHERE born + 30 > '2000-01-01' AND born - 7 < '2000-01-01' AND born - DATE '2000-01-01' > 5;
 SELECT COUNT(*) FROM visits WHERE seen + INTERVAL 3 DAY > '2020-01-01' AND seen - INTERVAL '2' MONTH < '2020-01-01' AND seen > DATE '2019-01-01' + INTERVAL 1 YEAR;
+SELECT AVG(date_part('year', age(DATE '2020-12-31', born))), COUNT(*) FILTER (WHERE year(age(seen::DATE, born)) > 30) FROM people JOIN visits USING (person_id);
+SELECT seen::DATE AS d, COUNT(*) FROM visits WHERE seen < '2018-02-01' GROUP BY d;
 
 -- # expr: CASE and casts
 

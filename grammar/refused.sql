@@ -263,6 +263,21 @@ SELECT age, COUNT(*) FROM people GROUP BY age OPTIONS (epsilon = 0.1)
 -- SqlError options: DIFERENTIAL_PRIVACY is not expected here
 SELECT WITH DIFERENTIAL_PRIVACY COUNT(*) FROM people
 
+-- SqlError options: options belong to the outermost SELECT: a statement has one price
+SELECT COUNT(*) FROM people WHERE age > (SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) AVG(age) FROM people)
+
+-- Unsupported options: contribution_bounds_per_row is not an argument here: bounds are declared in the policy, or written
+SELECT SUM(age, contribution_bounds_per_row => (0, 50)) FROM people
+
+-- Unsupported options: contribution_bounds_per_group is not an argument here: bounds are declared in the policy, or written
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) SUM(age, contribution_bounds_per_group => (0, 50)) FROM people
+
+-- SqlError options: the option max_groups_contributed is called max_groups
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1, max_groups_contributed = 2) SUM(cost) FROM visits
+
+-- SqlError options: the policy determines who is protected
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1, privacy_unit_column = person_id) SUM(cost) FROM visits
+
 -- # rows are never shown
 
 -- Unsupported star: rows are never shown, only aggregates over them
@@ -389,8 +404,8 @@ SELECT COUNT(*) FROM (SELECT age FROM people UNION ALL SELECT year FROM visits L
 -- Unsupported inner-limit: OFFSET inside a subquery
 SELECT COUNT(*) FROM (SELECT age FROM people UNION ALL SELECT year FROM visits OFFSET 3) AS t
 
--- Unsupported inner-aggregate: quantile inside a query is not answered
-SELECT AVG(m) FROM (SELECT person_id, MEDIAN(cost) AS m FROM visits GROUP BY person_id) AS t
+-- Unsupported inner-aggregate: mode inside a query is not answered
+SELECT AVG(m) FROM (SELECT person_id, MODE(year) AS m FROM visits GROUP BY person_id) AS t
 
 -- Unsupported no-bounds: the values that SUM adds up have no declared bounds
 SELECT AVG(s) FROM (SELECT person_id, SUM(weight) AS s FROM people GROUP BY person_id) AS t
@@ -409,6 +424,9 @@ SELECT COUNT(*) FROM visits WHERE ROW_NUMBER() OVER (PARTITION BY person_id ORDE
 
 -- Unsupported window-here: a window function is answered in the SELECT list of a subquery of rows only
 SELECT AVG(n) FROM (SELECT note, COUNT(*) AS n, RANK() OVER (ORDER BY COUNT(*)) AS r FROM visits GROUP BY note) AS t
+
+-- Unsupported inner-aggregate: inside a query this is answered for the rows of one entity only
+SELECT AVG(LEAST(m, 9)) FROM (SELECT note, MEDIAN(cost) AS m FROM visits GROUP BY note HAVING COUNT(*) > 3) AS t WHERE note IN (SELECT note FROM visits)
 
 -- Unsupported window-here: WINDOW is answered only in a subquery of rows
 SELECT COUNT(*) FROM visits WINDOW w AS (ORDER BY seen)
@@ -433,12 +451,6 @@ SELECT COUNT(*) FROM (SELECT ROW_NUMBER() AS n FROM visits) AS t
 
 -- Unsupported window-function: this is not answered as a window function
 SELECT COUNT(*) FROM (SELECT upper(clinic) OVER (PARTITION BY person_id) AS n FROM visits) AS t
-
--- Unsupported inner-aggregate: quantile inside a query is not answered
-SELECT COUNT(*) FROM (SELECT MEDIAN(cost) OVER (PARTITION BY person_id) AS n FROM visits) AS t
-
--- Unsupported not-accepted: relative ranks are not answered
-SELECT COUNT(*) FROM (SELECT PERCENT_RANK() OVER (PARTITION BY person_id ORDER BY cost) AS n FROM visits) AS t
 
 -- SqlError window-number: NTILE takes a number of parts
 SELECT COUNT(*) FROM (SELECT NTILE(0) OVER (PARTITION BY person_id ORDER BY cost) AS n FROM visits) AS t
@@ -470,8 +482,14 @@ SELECT COUNT(*) FROM (SELECT LAG(cost IGNORE NULLS) OVER (PARTITION BY person_id
 -- Unsupported shared-window: these windows contain rows of many entities, so one entity could change the result for all others
 SELECT COUNT(*) FROM (SELECT RANK() OVER (ORDER BY cost DESC) AS r FROM visits) AS t WHERE r <= 10
 
--- Unsupported not-accepted: relative ranks are not answered
+-- Unsupported shared-window: these windows contain rows of many entities, so one entity could change the result for all others
 SELECT COUNT(*) FROM (SELECT PERCENT_RANK() OVER (ORDER BY cost DESC) AS r FROM visits) AS t WHERE r <= 0.1
+
+-- Unsupported window-frame: NTH_VALUE is answered in frames that begin with UNBOUNDED PRECEDING
+SELECT COUNT(n) FROM (SELECT NTH_VALUE(cost, 2) OVER (PARTITION BY person_id ORDER BY seen ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) AS n FROM visits) AS t
+
+-- SqlError window-number: NTH_VALUE takes the number of a row
+SELECT COUNT(n) FROM (SELECT NTH_VALUE(cost, 0) OVER (PARTITION BY person_id ORDER BY seen) AS n FROM visits) AS t
 
 -- Unsupported shared-window: these windows contain rows of many entities, so one entity could change the result for all others
 SELECT COUNT(*) FROM (SELECT cost / SUM(cost) OVER (PARTITION BY clinic) AS share FROM visits) AS t WHERE share > 0.1
@@ -550,8 +568,14 @@ SELECT COUNT(*) FROM read_csv('people.csv')
 -- Unsupported not-accepted: functions in FROM are not answered
 SELECT COUNT(*) FROM read_parquet('people.parquet')
 
--- Unsupported not-accepted: functions in FROM are not answered
-SELECT COUNT(*) FROM range(10)
+-- Unsupported not-accepted: in FROM, only UNNEST of a list of constants and generate_series or range of up to 1000 constants are answered
+SELECT COUNT(*) FROM range(10000)
+
+-- Unsupported not-accepted: in FROM, only UNNEST of a list of constants and generate_series or range of up to 1000 constants are answered
+SELECT COUNT(*) FROM people, UNNEST([age, 1]) AS u(x)
+
+-- Unsupported values: VALUES takes constants, and so does UNNEST
+SELECT COUNT(*) FROM UNNEST([1 + 1, 3]) AS u(x)
 
 -- Unsupported table-function: functions in FROM are not answered
 SELECT COUNT(*) FROM query('SELECT 1')
@@ -570,9 +594,6 @@ SELECT SUM(x) FROM people p, LATERAL (SELECT p.age AS x WHERE p.active) AS t
 
 -- Unsupported lateral: LATERAL needs a table before it
 SELECT SUM(x) FROM LATERAL (SELECT 1 AS x) AS t
-
--- Unsupported not-accepted: functions in FROM are not answered
-SELECT COUNT(*) FROM people, UNNEST([1, 2]) AS t
 
 -- Unsupported not-accepted: IN takes a list or a subquery
 SELECT COUNT(*) FROM people WHERE age IN UNNEST([30, 40])
@@ -624,9 +645,6 @@ SELECT COUNT(*) FROM people p JOIN visits v ON p.person_id IN (SELECT beds FROM 
 
 -- SqlError alias: p has 9 columns, and 11 names are given
 SELECT COUNT(*) FROM people AS p(a, b, c, d, e, f, g, h, i, j, k)
-
--- Unsupported not-accepted: a join in brackets has no name
-SELECT COUNT(*) FROM (people JOIN visits USING (person_id)) AS t
 
 -- SqlError values: the rows of VALUES differ in length
 SELECT COUNT(*) FROM (VALUES (1), (2, 3)) AS t
@@ -831,8 +849,14 @@ SELECT COUNT(DISTINCT age, sex) FROM people
 -- Unsupported distinct-aggregate: COUNT(DISTINCT ...) takes one expression
 SELECT COUNT(DISTINCT *) FROM people
 
--- Unsupported distinct-aggregate: SUM(DISTINCT ...) is not answered
-SELECT SUM(DISTINCT age) FROM people
+-- Unsupported distinct-aggregate: SUM(DISTINCT x) is answered beside other DISTINCT aggregates of x only
+SELECT SUM(DISTINCT age), COUNT(*) FROM people
+
+-- Unsupported distinct-aggregate: SUM(DISTINCT ...) is not answered inside a query
+SELECT AVG(s) FROM (SELECT person_id, SUM(DISTINCT year) AS s FROM visits GROUP BY person_id) AS t
+
+-- Unsupported distinct-aggregate: STDDEV_SAMP(DISTINCT ...) is not answered
+SELECT STDDEV(DISTINCT age) FROM people
 
 -- Unsupported not-accepted: ORDER BY inside an aggregate is not answered
 SELECT SUM(age ORDER BY income) FROM people
@@ -870,13 +894,13 @@ SELECT MODE() FROM people
 -- Unsupported inner-aggregate: mode inside a query is not answered
 SELECT COUNT(*) FROM (SELECT person_id, MODE(clinic) AS c FROM visits GROUP BY person_id) AS t
 
--- Unsupported not-accepted: an aggregate that shows the value of a single row is not answered
+-- Unsupported aggregate-here: an aggregate that shows the value of a single row is not answered
 SELECT ANY_VALUE(age) FROM people
 
 -- Unsupported not-accepted: an aggregate that shows the value of a single row is not answered
 SELECT FIRST(age) FROM people
 
--- Unsupported not-accepted: an aggregate that shows the value of a single row is not answered
+-- Unsupported aggregate-here: ARG_MAX shows the value of a single row, so it is answered for the rows of one entity only
 SELECT ARG_MAX(sex, age) FROM people
 
 -- Unsupported not-accepted: lists of values are not answered
@@ -954,6 +978,18 @@ SELECT COUNT(*) FROM people WHERE uuid() = 'x'
 
 -- Unsupported unknown-function: the current time is not available in a query
 SELECT COUNT(*) FROM people WHERE born < now()
+
+-- Unsupported unknown-function: age() of one date depends on the current time, which is not available in a query
+SELECT AVG(EXTRACT(YEAR FROM age(born))) FROM people
+
+-- Unsupported interval: of the interval that age() returns, only the full years are answered
+SELECT COUNT(*) FROM people WHERE age(DATE '2020-12-31', born) > INTERVAL 30 YEAR
+
+-- Unsupported interval: of the interval that age() returns, only the full years are answered
+SELECT AVG(EXTRACT(MONTH FROM age(DATE '2020-12-31', born))) FROM people
+
+-- Unsupported interval: age() of two timestamps is answered if one is a constant other than February 28 or 29
+SELECT AVG(EXTRACT(YEAR FROM age(seen, born))) FROM people JOIN visits USING (person_id)
 
 -- Unsupported not-accepted: the current time is not available in a query
 SELECT COUNT(*) FROM people WHERE born < current_date
@@ -1081,9 +1117,6 @@ SELECT COUNT(*) FROM people WHERE substring(nickname, 'a') = 'b'
 -- SqlError syntax: ) is not expected here
 SELECT COUNT(*) FROM people WHERE abs(age, 2) = 3
 
--- Unsupported not-accepted: ALL must be between <> and a list of constants or a subquery
-SELECT COUNT(*) FROM people WHERE age > ALL (SELECT beds FROM clinics)
-
 -- Unsupported not-accepted: BETWEEN SYMMETRIC is not answered
 SELECT COUNT(*) FROM people WHERE age BETWEEN SYMMETRIC 30 AND 20
 
@@ -1191,9 +1224,6 @@ SELECT COUNT(*) FROM people p WHERE (SELECT cost FROM visits v WHERE v.person_id
 -- Unsupported group-by: a subquery over groups is not answered
 SELECT sex, (SELECT COUNT(*) FROM visits v WHERE v.person_id = p.person_id) FROM people p GROUP BY sex
 
--- Unsupported lateral: a subquery in FROM cannot refer to the tables next to it
-SELECT COUNT(*) FROM people p, (SELECT COUNT(*) AS n FROM visits v WHERE v.person_id = p.person_id) AS t
-
 -- Unsupported private-list: this list depends on private rows, so one of them could change the answer for all others
 SELECT COUNT(*) FROM visits WHERE clinic IN (SELECT clinic FROM visits)
 
@@ -1221,8 +1251,14 @@ SELECT COUNT(DISTINCT (clinic, year)) FROM visits
 -- Unsupported tuple: rows of values in parentheses are answered only with = and IN
 SELECT COUNT(*) FROM visits WHERE (clinic, year) > ('a', 2020)
 
--- Unsupported not-accepted: ANY must be between = and a list of constants, a parameter or a subquery
-SELECT COUNT(*) FROM people WHERE age > ANY (SELECT beds FROM clinics)
+-- Unsupported private-list: this list depends on private rows, so one of them could change the answer for all others
+SELECT COUNT(*) FROM people WHERE age > ALL (SELECT cost FROM visits)
+
+-- SqlError in-list: a subquery after ANY or ALL has one column
+SELECT COUNT(*) FROM people WHERE age > ANY (SELECT beds, clinic FROM clinics)
+
+-- Unsupported not-accepted: ANY and ALL must be between a comparison and a list of constants, a parameter or a subquery
+SELECT COUNT(*) FROM people WHERE age > ANY (income)
 
 -- SqlError type: BIGINT and VARCHAR cannot be combined
 SELECT COUNT(*) FROM visits WHERE clinic IN (SELECT beds FROM clinics)

@@ -14,7 +14,7 @@ from dpsql.questions.rules.recognise_degrees import NearlyDegrees, degrees_of
 from dpsql.sql.text.refusals import RELEASED_RANK
 from dpsql.trusted.plan.certificate import first_unbounded, stabilities, stability
 from dpsql.trusted.plan.decompose_join import MOST_RELATIONS, NotDecomposable, decompose_join
-from dpsql.trusted.plan.node import Node, PublicFacts, Stability
+from dpsql.trusted.plan.node import Node, PublicFacts, Stability, bottom_up
 from dpsql.trusted.plan.operators.groupby import GroupBy
 from dpsql.trusted.plan.operators.join import Join
 from dpsql.trusted.plan.operators.lookup import Lookup
@@ -166,9 +166,12 @@ def _unbounded(view: Node, known: dict[int, Stability], span: Span | None) -> Un
     if unlimited:
         told = " and ".join(unlimited)
         code = "inner-group" if isinstance(node, GroupBy) else "no-limit"
+        lists = (above.listed for above in bottom_up(view) if isinstance(above, Lookup))
+        listed = any(below is node for rows in lists for below in bottom_up(rows))
+        more = "bound = 'frequency', max_frequency = 10, " if listed else ""  # which a list of private rows needs, too
         return Unsupported(f"each row here depends on the rows of many entities, and the number of rows of {told} that one "
                            "of them has is not limited", code=code, span=where, subject=told,
-                           try_=f"OPTIONS (max_rows = 10), or rows_per_entity for {told} in the policy"
+                           try_=f"OPTIONS ({more}max_rows = 10), or rows_per_entity for {told} in the policy"
                            + ("; or GROUP BY the entity's key too" if isinstance(node, GroupBy) else ""))
     return Unsupported(f"no bound is known on what one entity changes here: {lost.because}", code="unbounded", span=where,
                        subject=keys, try_="the entity's key among the columns of the subquery")
@@ -178,7 +181,7 @@ def _in_place_of(node: Window) -> str:
     """What to write instead of a window over rows of many entities."""
     if node.partition:
         return FREQUENCY
-    ranked = any(part.function in RANKS for part in node.functions)  # which have no frame
+    ranked = any(part.function in RANKS or part.function == "count" for part in node.functions)  # a count is a rank, too
     return f"{RELEASED_RANK}, a quantile that is released first" if ranked else "ROWS BETWEEN 6 PRECEDING AND CURRENT ROW"
 
 

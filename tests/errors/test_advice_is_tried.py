@@ -18,10 +18,10 @@ PEOPLE, VISITS = "SELECT COUNT(*) FROM people WHERE ", "SELECT COUNT(*) FROM vis
 
 # (refused, what of the advice is followed, the statement that follows it)
 SAME = [
-    (PEOPLE + "age > ANY (SELECT beds FROM clinics)", "EXISTS (SELECT 1", PEOPLE + "EXISTS (SELECT 1 FROM clinics WHERE age > beds)"),
-    (PEOPLE + "age > ALL (SELECT beds FROM clinics WHERE beds < 50)", "NOT EXISTS",
-     PEOPLE + "NOT EXISTS (SELECT 1 FROM clinics WHERE beds < 50 AND (age <= beds) IS NOT FALSE)"),
-    ("SELECT SUM(DISTINCT age) FROM people", "SELECT DISTINCT x", "SELECT SUM(age) FROM (SELECT DISTINCT age FROM people) AS d"),
+    ("SELECT SUM(DISTINCT age), COUNT(*) FROM people", "(SELECT SUM(DISTINCT x) FROM t)",
+     "SELECT (SELECT SUM(DISTINCT age) FROM people) AS s, COUNT(*) FROM people"),
+    ("SELECT SUM(s) FROM (SELECT person_id, SUM(DISTINCT year) AS s FROM visits GROUP BY person_id) AS t", "SELECT DISTINCT k, x",
+     "SELECT SUM(s) FROM (SELECT person_id, SUM(year) AS s FROM (SELECT DISTINCT person_id, year FROM visits) AS d GROUP BY person_id) AS t"),
     ("SELECT SUM(a.cost - b.cost) FROM visits a ASOF JOIN visits b ON a.person_id = b.person_id AND a.visit_id >= b.visit_id",
      "QUALIFY ROW_NUMBER()", "SELECT SUM(d) FROM (SELECT a.cost - b.cost AS d FROM visits a JOIN visits b ON a.person_id = b.person_id AND "
      "a.visit_id >= b.visit_id QUALIFY ROW_NUMBER() OVER (PARTITION BY a.visit_id ORDER BY b.visit_id DESC) = 1) AS t"),
@@ -35,7 +35,7 @@ SAME = [
     ("SELECT SUM(n) FROM people p, LATERAL (SELECT COUNT(*) AS n FROM visits v WHERE v.person_id = p.person_id HAVING TRUE) AS t",
      "the subquery as a value", "SELECT SUM(n) FROM (SELECT (SELECT COUNT(*) FROM visits v WHERE v.person_id = p.person_id) AS n FROM "
      "people p) AS t"),
-    ("SELECT SUM(c) FROM (SELECT arg_max(cost, visit_id) AS c FROM visits WHERE cost > 0 GROUP BY person_id) AS t", "QUALIFY",
+    ("SELECT SUM(c) FROM (SELECT first(cost ORDER BY visit_id DESC) AS c FROM visits WHERE cost > 0 GROUP BY person_id) AS t", "QUALIFY",
      "SELECT SUM(cost) FROM (SELECT cost FROM visits WHERE cost > 0 QUALIFY ROW_NUMBER() OVER (PARTITION BY person_id ORDER BY visit_id "
      "DESC) = 1) AS t"),
     ("SELECT AVG(cost) FROM (SELECT DISTINCT ON (person_id) cost FROM visits WHERE cost > 0 QUALIFY ROW_NUMBER() OVER (PARTITION BY "

@@ -222,3 +222,32 @@ SELECT visit_id FROM visits v WHERE visit_id IN (SELECT visit_id FROM visits QUA
 WITH firsts AS (SELECT * FROM visits QUALIFY ROW_NUMBER() OVER (PARTITION BY person_id ORDER BY visit_id) = 1) SELECT p.sex, f.cost FROM people p JOIN firsts f ON f.person_id = p.person_id
 SELECT weight, ROW_NUMBER() OVER (PARTITION BY person_id ORDER BY income) AS n, LAST_VALUE(income) OVER (PARTITION BY person_id ORDER BY weight) FROM people
 SELECT visit_id, SUM(cost) OVER (w ORDER BY visit_id) AS s, COUNT(*) OVER W AS n FROM visits WINDOW w AS (PARTITION BY person_id), x AS (w ORDER BY cost)
+SELECT person_id, MEDIAN(age) AS m FROM people GROUP BY person_id
+SELECT person_id, MEDIAN(CAST(cost AS DOUBLE)) AS m, MEDIAN(year), COUNT(*) FROM visits GROUP BY person_id
+SELECT person_id, year, MEDIAN(visit_id) FILTER (WHERE cost > 100) AS m FROM visits GROUP BY person_id, year HAVING MEDIAN(visit_id) > 2
+SELECT person_id, QUANTILE_CONT(LEAST(GREATEST(CAST(cost AS DOUBLE), 0), 500), 0.3) AS a, QUANTILE_CONT(visit_id % 5, 0.9) AS b FROM visits GROUP BY person_id
+SELECT person_id, QUANTILE_DISC(cost, 0.3) AS a, QUANTILE_DISC(cost, 0) AS b, QUANTILE_DISC(cost, 1) AS c, QUANTILE_DISC(year, 0.5) AS d FROM visits GROUP BY person_id
+SELECT person_id, ARG_MAX(clinic, visit_id) AS a, MIN_BY(clinic, visit_id) AS b, ARG_MIN(cost, visit_id) FILTER (WHERE year > 2018) AS c FROM visits GROUP BY person_id
+SELECT person_id, ARG_MAX(cost > 100, visit_id) AS a, MAX_BY(visit_id, visit_id) AS b FROM visits GROUP BY person_id, clinic
+SELECT p.person_id, ANY_VALUE(p.sex) AS s, MEDIAN(v.visit_id) AS m, ARG_MAX(v.note, v.visit_id) AS n FROM people p LEFT JOIN visits v ON v.person_id = p.person_id GROUP BY p.person_id
+SELECT person_id FROM people p WHERE (SELECT MEDIAN(v.visit_id) FROM visits v WHERE v.person_id = p.person_id) > 5
+SELECT city, MEDIAN(beds) AS m, ARG_MAX(clinic, beds) AS c FROM clinics GROUP BY city
+SELECT visit_id, PERCENT_RANK() OVER (PARTITION BY person_id ORDER BY year) AS a, CUME_DIST() OVER (PARTITION BY person_id ORDER BY year DESC) AS b FROM visits
+SELECT visit_id, PERCENT_RANK() OVER w AS a, CUME_DIST() OVER w AS b FROM visits WINDOW w AS (PARTITION BY person_id)
+SELECT visit_id, NTH_VALUE(cost, 2) OVER (PARTITION BY person_id ORDER BY visit_id) AS a, NTH_VALUE(clinic, 9) OVER (PARTITION BY person_id ORDER BY visit_id) AS b FROM visits
+SELECT visit_id, NTH_VALUE(year, 2) OVER (w ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS a, NTH_VALUE(cost > 100, 1) OVER (w ROWS UNBOUNDED PRECEDING) AS b FROM visits WINDOW w AS (PARTITION BY person_id ORDER BY visit_id)
+SELECT clinic, PERCENT_RANK() OVER (ORDER BY beds) AS r, NTH_VALUE(clinic, 2) OVER (ORDER BY clinic) AS n FROM clinics
+SELECT person_id, age > ANY (SELECT beds FROM clinics) AS a, age > ALL (SELECT beds FROM clinics) AS b, age <> ANY (SELECT beds FROM clinics WHERE beds < 8) AS c FROM people
+SELECT person_id, age >= ALL (SELECT beds FROM clinics WHERE beds > 99) AS a, NOT income / 1000 < ANY (SELECT beds FROM clinics) AS b FROM people
+SELECT person_id, age < ANY ([20, NULL]) AS a, age <= ALL ([50, 60]) AS b, household_id = ALL ([1, NULL]) AS c, household_id <> ANY ([1, 2]) AS d FROM people
+SELECT person_id, p.age > ANY (SELECT v.cost FROM visits v WHERE v.person_id = p.person_id) AS a, p.age < ALL (SELECT v.cost FROM visits v WHERE v.person_id = p.person_id AND v.year > 2018) AS b FROM people p
+SELECT person_id FROM people WHERE age > ANY (SELECT MAX(beds) FROM clinics GROUP BY city)
+SELECT person_id, EXTRACT(YEAR FROM age(DATE '2020-12-31', born)) AS a, date_part('year', age(DATE '2020-02-28', born)) AS b, year(age(born, DATE '1999-02-28')) AS c, year(age(DATE '2000-02-29', born)) AS d FROM people
+SELECT visit_id, year(age(CAST(seen AS DATE), born)) AS a, year(age(TIMESTAMP '2021-06-30 12:00:00', seen)) AS b FROM people JOIN visits USING (person_id)
+SELECT person_id, split_part(nickname, 'y', 1) AS a, split_part(nickname, '''', -1) AS b, split_part(nickname, 'o', 7) AS c FROM people
+SELECT j.sex, j.cost, j.person_id FROM (people JOIN visits USING (person_id)) AS j WHERE j.age > 20
+SELECT a.person_id, x FROM people a JOIN UNNEST([20, 50, NULL]) AS u(x) ON age > x
+SELECT person_id, u.s, u.i FROM people JOIN UNNEST(['f', 'x', 'f']) WITH ORDINALITY AS u(s, i) ON sex = s
+SELECT person_id, x, y FROM people, generate_series(10, 90, 40) AS g(x), range(-1, 3) AS r(y) WHERE age > x + y
+SELECT visit_id, t FROM visits JOIN generate_series(TIMESTAMP '2018-01-01', TIMESTAMP '2021-12-01', INTERVAL 1 MONTH) AS g(t) ON date_trunc('month', seen) = t
+SELECT person_id FROM people WHERE age IN (SELECT UNNEST([20, 30, 40, 50])) OR sex IN (SELECT s FROM UNNEST(['f']) AS s)

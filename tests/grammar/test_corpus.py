@@ -31,7 +31,7 @@ LATER = {
     "in-list", "pattern", "bins", "union", "values", "no-aggregate", "parameter", "cast", "table-as-column", "time-part",
     "star", "quantile", "exists", "interval", "options", "join-condition", "limit", "no-limit", "outer-private", "null-list",
     "scalar-subquery", "linked", "linked-group", "lateral", "window-here", "window-base", "window-order", "window-frame", "window-number", "window-ends",
-    "unknown-window", "shared-window", "qualify", "accuracy", "outer-union", "undeclared-value",
+    "unknown-window", "shared-window", "qualify", "distinct-aggregate", "accuracy", "outer-union", "undeclared-value",
 }
 NAMES = ("current_date", "current_user")  # to the grammar they are columns like any other
 

@@ -72,5 +72,29 @@ def test_no_group_is_missing_that_there_can_be(seed: int, a_bench: Bench, moment
         assert len(listed) == len(key.domain.values) and (listed == there or not there), where
 
 
+WITHIN_DAYS = [f"date_trunc('{unit}', seen)" for unit in ("second", "minute", "hour")] + [
+    f"time_bucket(INTERVAL {steps}, seen)" for steps in ("1 HOUR", "7 HOUR", "36 HOUR", "25 MINUTE", "3 DAY", "1 WEEK", "2 MONTH")] + [
+    "CAST(seen AS DATE)"]
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_groups_within_days_are_those_that_there_can_be(seed: int, a_bench: Bench, moments: duckdb.DuckDBPyConnection) -> None:
+    dice = random.Random(seed)
+    key = dice.choice(WITHIN_DAYS)
+    low = dt.datetime(2018, 1, 1) + dt.timedelta(seconds=dice.randrange(3 * 365 * 86400))
+    high = low + dt.timedelta(minutes=dice.randrange(1, 120 if "second" in key else 5000))
+    signs = dice.choice([">", ">="]), dice.choice(["<", "<="])
+    where = f"seen {signs[0]} TIMESTAMP '{low}' AND seen {signs[1]} TIMESTAMP '{high}'"
+    there = {value for value, in moments.execute(
+        f"SELECT DISTINCT {key} FROM (SELECT unnest(generate_series(TIMESTAMP '{low}', TIMESTAMP '{high}', INTERVAL 1 SECOND)) AS seen) WHERE {where}").fetchall()}
+    found, = a_bench.bind(f"SELECT {key} AS k, COUNT(*) FROM visits WHERE {where} GROUP BY k").keys
+    assert found.domain is not None and {*found.domain.values} - {None} == there
+
+
+def test_hours_of_too_many_days_have_no_list(a_bench: Bench) -> None:
+    found, = a_bench.bind("SELECT date_trunc('hour', seen) AS k, COUNT(*) FROM visits GROUP BY k").keys
+    assert found.domain is None
+
+
 def _moment(value: object) -> object:
     return dt.datetime.combine(value, dt.time()) if isinstance(value, dt.date) and not isinstance(value, dt.datetime) else value

@@ -22,6 +22,20 @@ ALIKE = [
      f"SELECT COUNT(*) FROM people AS q WHERE q.age > {VALUE} AND {NUMBER} > 3"),
     (NAMED + "SELECT sex, COUNT(*) FROM people, m WHERE age BETWEEN p AND p + 20 GROUP BY sex",
      f"SELECT sex, COUNT(*) FROM people WHERE age BETWEEN {VALUE} AND {VALUE} + 20 GROUP BY sex"),
+    (NAMED + "SELECT COUNT(*) FROM people JOIN m ON age > p", f"SELECT COUNT(*) FROM people WHERE age > {VALUE}"),
+    (NAMED + "SELECT COUNT(*) FROM people JOIN m ON age > p WHERE sex = 'f' OR active",
+     f"SELECT COUNT(*) FROM people WHERE (sex = 'f' OR active) AND age > {VALUE}"),
+    (NAMED + "SELECT COUNT(*) FROM m, people AS q WHERE q.age > p", f"SELECT COUNT(*) FROM people WHERE age > {VALUE}"),
+    (NAMED + "SELECT COUNT(*) FROM people WHERE age > (SELECT p + 2 * n FROM m)",
+     "SELECT COUNT(*) FROM people WHERE age > (SELECT AVG(age) + 2 * COUNT(*) FROM people)"),
+    ("WITH m(p) AS (SELECT AVG(age) FROM people) SELECT COUNT(*) FROM people WHERE age > (SELECT * FROM m)",
+     f"SELECT COUNT(*) FROM people WHERE age > {VALUE}"),
+    ("SELECT COUNT(*) FROM people CROSS JOIN (SELECT AVG(age) AS p FROM people) AS m WHERE age > m.p",
+     f"SELECT COUNT(*) FROM people WHERE age > {VALUE}"),
+    ("WITH q AS (SELECT * FROM people WHERE active), m AS (SELECT AVG(age) AS p FROM q) SELECT COUNT(*) FROM q, m WHERE age > p",
+     "WITH q AS (SELECT * FROM people WHERE active) SELECT COUNT(*) FROM q WHERE age > (SELECT AVG(age) FROM q)"),
+    (NAMED + "SELECT COUNT(*) FROM people JOIN m ON age > p LEFT JOIN visits USING (person_id)",
+     f"SELECT COUNT(*) FROM people LEFT JOIN visits USING (person_id) WHERE age > {VALUE}"),
 ]
 AS_THEY_ARE = [
     NAMED + "SELECT p / n FROM m",
@@ -29,6 +43,8 @@ AS_THEY_ARE = [
     "WITH m AS (SELECT sex, AVG(age) AS p FROM people GROUP BY sex) SELECT p FROM m",
     "WITH m AS (SELECT age AS p FROM people) SELECT COUNT(*) FROM m WHERE p > 3",
     "WITH m AS (SELECT AVG(age) AS p FROM people HAVING COUNT(*) > 3) SELECT p FROM m",
+    NAMED + "SELECT COUNT(*) FROM people RIGHT JOIN visits USING (person_id) FULL JOIN m ON age > p",
+    NAMED + "SELECT COUNT(*) FROM m JOIN people ON age > p FULL JOIN visits USING (person_id)",
 ]
 REFUSED = [
     NAMED + "SELECT COUNT(*) FROM people CROSS JOIN m WHERE age > m.q",

@@ -47,7 +47,7 @@ KINDS: Mapping[str, Mapping[str, list[str]]] = {
 }
 COMMON = {
     "BLANK": [" "], "BITWISE": ["&", "|", "<<", ">>"], "SIGN": ["- ", "+"], "DAY": ["'2000-02-29'", "'1980-1-1'"], "MOMENT": ["'2020-01-01 10:00:00'"],
-    "LABEL": ["t", "x", "n"], "SIZE": ["1", "2", "10"], "DIGIT": ["0", "1"], "PLACE": ["0.5", "0.25"], "POSITION": ["1", "2"], "NUMBERED": ["1"],
+    "LABEL": ["t", "x", "n"], "SIZE": ["1", "2", "10"], "DIGIT": ["0", "1"], "SERIES": ["3", "20", "41"], "PLACE": ["0.5", "0.25"], "POSITION": ["1", "2"], "NUMBERED": ["1"],
     "QUANTILE": ["QUANTILE_CONT", "QUANTILE_DISC", "QUANTILE"], "PERCENTILE": ["PERCENTILE_CONT", "PERCENTILE_DISC"],
     "STEP": ["DAY", "WEEK", "MONTHS", "YEAR"], "OPTION": ["epsilon", "rho"], "OPTION_NUMBER": ["1"], "OPTION_TEXT": ["'laplace'"],
     "TOLERANCE": ["5", "200"], "SURE": ["0.9"],

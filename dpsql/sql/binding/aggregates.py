@@ -16,7 +16,7 @@ from dpsql.sql.binding.pairs import paired
 from dpsql.sql.binding.present_values import present, where
 from dpsql.sql.text.equivalents import WRITTEN
 from dpsql.sql.text.places import span_of
-from dpsql.sql.text.refusals import REASONS
+from dpsql.sql.text.refusals import BY_ORDER, REASONS
 from dpsql.sql.text.syntax import AGGREGATE_NODES, NAMED_AGGREGATES, OF_ONE
 from dpsql.sql.text.trees import has_aggregate, is_aggregate
 from dpsql.trusted.plan.expr.facts import facts
@@ -36,6 +36,7 @@ class Aggregated(Frozen):
     type: Type
     span: Span | None
     over: OverGroups | None = None
+    distinct: bool = False
 
     @property
     def aggregate(self) -> Aggregate:
@@ -43,8 +44,8 @@ class Aggregated(Frozen):
         return AGGREGATES[self.function]
 
     def same(self, other: Aggregated) -> bool:
-        return (self.function, self.args, self.when, self.fraction, self.discrete, self.over) == (
-            other.function, other.args, other.when, other.fraction, other.discrete, other.over)
+        return (self.function, self.args, self.when, self.fraction, self.discrete, self.over, self.distinct) == (
+            other.function, other.args, other.when, other.fraction, other.discrete, other.over, other.distinct)
 
 
 class AggregateReader:
@@ -67,6 +68,9 @@ class AggregateReader:
             raise SqlError("nested aggregates are not answered", code="aggregate-here", span=span_of(nested),
                            try_="a subquery that computes the inner aggregate for each entity")
         match node:
+            case exp.ArgMax() | exp.ArgMin():
+                reason, try_ = BY_ORDER[type(node)]
+                raise Unsupported(reason, code="aggregate-here", span=span, try_=try_)
             case exp.WithinGroup():
                 return self._within_group(node, when, span)
             case exp.Count():
@@ -92,7 +96,7 @@ class AggregateReader:
 
     def _of_two(self, node: exp.Expr, name: str, place: int | None, when: Expr | None, span: Span | None) -> Aggregated:
         """CORR, COVAR and REGR; `place` says of which of the two columns the aggregate is, if it is of one."""
-        y, x = (self._argument(part, _written(node), span) for part in (node.this, node.args.get("expression")))
+        y, x = (self._argument(part, _written(node), span, "y, x") for part in (node.this, node.args.get("expression")))
         for part in (y, x):
             self._check_number(part, _written(node), span)
         args = paired(y, x, self._rows.env, span)
@@ -106,10 +110,13 @@ class AggregateReader:
             raise Unsupported(reason, code="aggregate-here", span=span, try_=try_)
         if len(given) != 1:
             raise SqlError(f"{name.upper()} takes one argument", code="type", span=span, try_=f"{name.upper()}(x)")
-        if isinstance(given[0], exp.Distinct):
-            raise Unsupported(f"{name.upper()}(DISTINCT ...) is not answered", code="distinct-aggregate", span=span,
-                              try_=f"SELECT {name.upper()}(x) FROM (SELECT DISTINCT x FROM t) AS d")
-        expr = self._argument(given[0], name.upper(), span)
+        distinct = isinstance(given[0], exp.Distinct)
+        if distinct and (self._exact or name not in ("sum", "avg") or len(given[0].expressions) != 1):
+            within = "k, " if self._exact else ""
+            raise Unsupported(f"{name.upper()}(DISTINCT ...) is not answered" + " inside a query" * self._exact, span=span,
+                              code="distinct-aggregate", try_=f"SELECT {within}{name.upper()}(x) FROM (SELECT DISTINCT {within}x "
+                              "FROM t) AS d" + " GROUP BY k" * self._exact)
+        expr = self._argument(given[0].expressions[0] if distinct else given[0], name.upper(), span)
         if AGGREGATES[name].kind is Kind.RANK:
             if not (self._exact or expr.type.numeric or expr.type is Type.DATE):
                 raise Unsupported(f"{name.upper()} of {expr.type.value} is not answered", code="type", span=span,
@@ -117,6 +124,8 @@ class AggregateReader:
                                   "COUNT(*) with GROUP BY, which shows which values occur")
             return self._make(name, (expr,), when, span)
         self._check_number(expr, name.upper(), span)
+        if distinct:
+            return replace(self._make(name, (where([when], expr),), None, span), distinct=True)
         return self._make(name, (self._logarithm(expr, span) if AGGREGATES[name].logarithms else expr,), when, span)
 
     def _logarithm(self, expr: Expr, span: Span | None) -> Expr:
@@ -143,9 +152,9 @@ class AggregateReader:
         return Aggregated(id=self._id, function=function, args=args, when=when, fraction=fraction, discrete=discrete,
                           type=result or args[0].type, span=span)
 
-    def _argument(self, node: exp.Expr | None, name: str, span: Span | None) -> Expr:
+    def _argument(self, node: exp.Expr | None, name: str, span: Span | None, form: str = "x") -> Expr:
         if node is None or isinstance(node, exp.Star):
-            raise SqlError(f"{name} needs an argument", code="type", span=span, try_=f"{name}(x)")
+            raise SqlError(f"{name} needs an argument", code="type", span=span, try_=f"{name}({form})")
         expr = self._rows.bind(node)
         return Literal(value=None, type=Type.BIGINT, span=expr.span) if typing.is_null(expr) else expr
 

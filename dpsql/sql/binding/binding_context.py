@@ -377,5 +377,14 @@ class SelectHost(Binder):
     def where(self, clause: exp.Expr | None) -> list[Expr]: ...
 
     @abc.abstractmethod
+    def continue_with(self, node: Node) -> None:
+        """Take these as the rows: the same, with more columns."""
+
+    @abc.abstractmethod
+    def places(self, within: Sequence[Expr], value: Expr, span: Span | None, *, descending: bool) -> tuple[Expr, Expr]:
+        """Columns with the place of each row among those that agree on `within`, in the order of a value, NULL last; and with the
+        number of values there. Raises Unsupported unless these are rows of one entity."""
+
+    @abc.abstractmethod
     def inside(self, select: exp.Select, names: Names) -> SelectHost:
         """The binder of a subquery, which also sees the names of this SELECT."""

@@ -36,7 +36,8 @@ def total(host: SelectHost, select: exp.Select, names: Names, span: Span | None)
     inner = host.inside(select, names)
     links = _links(host, inner, select, span)
     _check_limit(select)
-    grouping = Grouping(inner, host.context.fresh, exact=True, around=host.node.env)
+    grouping = Grouping(inner, host.context.fresh, exact=True, around=host.node.env,
+                        within=[theirs for _, theirs in links])
     (expr,) = grouping.read_items(select)
     having = grouping.read_having(select)
     for found in grouping.aggregates:

@@ -6,14 +6,16 @@ all values that rows may have, undeclared ones included. There are four argument
  - Where conditions restrict every column of a key to a few values (x IN (...), x = 3, whole numbers BETWEEN two others), the key
    has one of the values that it takes at these.
  - Whole numbers in a range give keys in a range, by the rules that prove arithmetic safe.
- - The start of a day, week, month, quarter or year is never after what it is of, and later moments never have earlier ones. So
-   where conditions leave moments between two ends, keys are between the starts of the ends, and before an end that is left out.
+ - The start of a minute, hour, day, week, month, quarter, year or bucket is never after what it is of, and later moments never
+   have earlier ones. So where conditions leave moments between two ends, keys are between the starts of the ends, and before an
+   end that is left out.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from itertools import product
@@ -28,7 +30,7 @@ from dpsql.trusted.plan.cells import MOST_CELLS
 from dpsql.trusted.plan.disjoint import Ends, Said
 from dpsql.trusted.plan.disjoint import known as where_true
 from dpsql.trusted.plan.expr.facts import Facts, NotTotal, facts
-from dpsql.trusted.plan.expr.functions import MEMBERSHIP
+from dpsql.trusted.plan.expr.functions import LONGEST_DAYS, MEMBERSHIP, UNITS
 from dpsql.trusted.plan.expr.nodes import Call, Case, Cast, Expr, Literal, Ref, Value, children, columns, predicate, rewrite
 from dpsql.trusted.plan.expr.upper_limits import limit_of
 from dpsql.trusted.plan.node import Node, bottom_up
@@ -39,7 +41,10 @@ from dpsql.types import Interval, Type
 MOST_COMBINATIONS, MOST_NUMBERS = 100_000, 10_000
 KEY = "key"  # the column that stands for a key in conditions that read it alone
 AT_ONCE = 100  # conditions that are evaluated by one statement
-TRUNCATED = frozenset(f"date_trunc_{unit}" for unit in ("day", "week", "month", "quarter", "year"))
+DAY = dt.timedelta(days=1)
+OF_A_DAY = {"second": 86400, "minute": 1440, "hour": 24}  # how many there are in a day
+STARTS = frozenset((*(f"date_trunc_{unit}" for unit in UNITS), *(f"time_bucket_{unit}s" for unit in LONGEST_DAYS)))
+CLOCK = re.compile("%[HMSpI]")  # parts of a format of which the day says nothing
 TOTAL = ("+", "-", "*", "negate", "abs", "floor", "ceil", "trunc")  # NULL only where an argument is
 
 
@@ -137,24 +142,45 @@ def _rounded(expr: Call, env: Mapping[str, Facts]) -> Domain | None:
 
 
 def _truncated_column(expr: Expr) -> Ref | None:
-    """The date or time of which an expression is the start of the day, week and the like."""
-    if isinstance(expr, Call) and expr.function in TRUNCATED and isinstance(moment := expr.args[0], Ref):
-        return moment
+    """The date or time of which an expression is the day, or the start of the hour, week, bucket and the like."""
+    match expr:
+        case Call(function=name, args=(Ref() as moment, *_)) if name in STARTS:
+            return moment
+        case Cast(input=Ref(type=Type.TIMESTAMP) as moment, target="DATE"):
+            return moment
     return None
 
 
 def _truncated(expr: Expr, env: Mapping[str, Facts], scratch: Scratch) -> tuple[Domain, bool] | None:
-    """The days, weeks, months, quarters or years of a date or time between declared bounds, if these are not too many days."""
+    """The days, hours, weeks, buckets and the like of a date or time between declared bounds, or their days in a format, if these
+    are not too many."""
     moment = _truncated_column(expr)
+    if moment is None and isinstance(expr, Call) and expr.function == "strftime" and isinstance(expr.args[0], Ref) and (
+            isinstance(form := expr.args[1], Literal) and not CLOCK.search(str(form.value).replace("%%", ""))):
+        moment = expr.args[0]
     if moment is None:
         return None
     known = env[moment.column]
     ends = known.declared.within(known.returned)
-    if not ends.finite or ends.high - ends.low > MOST_NUMBERS:
+    steps = _steps_of_a_day(expr)
+    if not ends.finite or (ends.high - ends.low) * steps > MOST_NUMBERS:
         return None
     days = [dt.date.fromordinal(n) for n in range(math.floor(ends.low), math.floor(ends.high) + 1)]
-    values = days if moment.type is Type.DATE else [dt.datetime.combine(day, dt.time()) for day in days]
+    values: list[dt.date] = days
+    if moment.type is Type.TIMESTAMP:
+        values = [dt.datetime.combine(day, dt.time()) + step * DAY // steps for day in days for step in range(steps)]
+        if steps * len(days) > 1:  # buckets need not begin with the first moment, so the last one is in one of its own
+            values.append(dt.datetime.combine(days[-1], dt.time.max))
     return _over_combinations(expr, {moment.column: replace(known, domain=Domain(tuple(values)))}, scratch)
+
+
+def _steps_of_a_day(expr: Expr) -> int:
+    """How many moments of a day are enough to see all starts: no two of them are further apart than a start and the next."""
+    if not isinstance(expr, Call) or expr.function not in STARTS:
+        return 1
+    unit = expr.function.rpartition("_")[2].rstrip("s")
+    number = expr.args[1].value if len(expr.args) > 1 and isinstance(expr.args[1], Literal) else 1
+    return math.ceil(OF_A_DAY[unit] / number) if unit in OF_A_DAY and isinstance(number, int) else 1
 
 
 def _of_parts(expr: Expr, env: Mapping[str, Facts], scratch: Scratch) -> tuple[Domain, bool] | None:
@@ -206,8 +232,8 @@ def _readable(expr: Expr) -> Expr:
 
 
 def compared(node: Node) -> Mapping[str, Facts]:
-    """Facts about the columns of a relation, including the ranges to which WHERE restricts double-precision numbers. They
-    describe only the remaining rows, as only these have groups."""
+    """Facts about the columns of a relation, including the ranges to which WHERE restricts double-precision numbers and
+    moments. They describe only the remaining rows, as only these have groups."""
     if not isinstance(node, Filter):
         return node.env
     env, tests = dict(node.env), []
@@ -215,10 +241,23 @@ def compared(node: Node) -> Mapping[str, Facts]:
         tests.append(node.condition)
         node = node.input
     for ref, said in where_true(tests).items():
-        if ref.type is Type.DOUBLE and not said.empty:
-            ends, known = _ends_of(said), env[ref.column]
+        if said.empty:
+            continue
+        known = env[ref.column]
+        if ref.type is Type.DOUBLE:
+            ends = _ends_of(said)
             env[ref.column] = replace(known, physical=known.physical.within(ends), declared=known.declared.within(ends))
+        elif ref.type is Type.TIMESTAMP:
+            env[ref.column] = replace(known, declared=known.declared.within(_days_of(said)))
     return env
+
+
+def _days_of(said: Said) -> Interval:
+    """The days of the moments that a column can have."""
+    low, high = (None if end is None else end[1].toordinal() for end in (said.ends.low, said.ends.high))
+    days = [moment.toordinal() for _, moment in said.places or ()]
+    return Interval(max(-math.inf if low is None else low, min(days, default=-math.inf)),
+                    min(math.inf if high is None else high, max(days, default=math.inf)))
 
 
 def _ends_of(said: Said) -> Interval:

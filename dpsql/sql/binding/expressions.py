@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
 
 from sqlglot import exp
@@ -16,7 +17,7 @@ from dpsql.sql.binding.typing import Env
 from dpsql.sql.text.border import parameter_of
 from dpsql.sql.text.literals import ParameterValue, constant, whole_number
 from dpsql.sql.text.places import span_of
-from dpsql.sql.text.refusals import NAMES, OTHERS, REASONS
+from dpsql.sql.text.refusals import NAMES, OTHERS, QUANTIFIED, REASONS
 from dpsql.sql.text.spelling import for_a_text, mistyped
 from dpsql.sql.text.syntax import NAMED, PARTS, SIMPLE, WINDOWED, WORDS
 from dpsql.sql.text.trees import is_aggregate, operands
@@ -58,6 +59,10 @@ class Binder(abc.ABC):
 
     @abc.abstractmethod
     def exists(self, query: exp.Expr, span: Span | None) -> Expr: ...
+
+    @abc.abstractmethod
+    def compared_with_any(self, subject: Expr, name: str, query: exp.Expr, span: Span | None) -> Expr:
+        """subject > ANY (query), with the operator `name`"""
 
     @abc.abstractmethod
     def scalar(self, query: exp.Expr, span: Span | None) -> Expr:
@@ -239,7 +244,8 @@ class Binder(abc.ABC):
             return self.listed(tuple(map(self.bind, parts)), query, span)
         subject = self.bind(node.this)
         listed = node.args.get("unnest")
-        values = [self.bind(value) for value in node.expressions] if listed is None else self._listed_in(listed)
+        values = [self.bind(value) for value in node.expressions] if listed is None else [
+            value for value in self.listed_in(listed) if not typing.is_null(value)]  # NULL is like nothing there
         for value in values:
             if not all(isinstance(part, Literal | Call | Cast) for part in walk(value)):
                 raise Unsupported("IN takes a list of constants, or a subquery", code="in-list", span=value.span or span,
@@ -250,14 +256,39 @@ class Binder(abc.ABC):
         computed = [self._apply("=", [subject, value], span) for value in values if not isinstance(value, Literal)]
         return self.all_of("or", [*listed_in, *computed]) if values else Literal(value=False, type=Type.BOOLEAN, span=span)
 
-    def _listed_in(self, node: exp.Expr) -> list[Expr]:
-        """The values of a parameter that is a list, without NULL, which is like nothing there."""
+    def listed_in(self, node: exp.Expr) -> list[Expr]:
+        """The values of a parameter that is a list."""
         name, span = parameter_of(node), span_of(node)
         values = self._value(name, span) if name is not None else None
         if not isinstance(values, tuple):
-            raise SqlError("ANY and ALL take a parameter whose value is a list", code="in-list", span=span,
+            raise SqlError("ANY, ALL and UNNEST take a parameter whose value is a list", code="in-list", span=span,
                            try_="x = ANY($1), with the value [1, 2]")
-        return [constant(value, span) for value in values if value is not None]
+        return [constant(value, span) for value in values]
+
+    def _comparison(self, node: exp.Expr, span: Span | None) -> Expr:
+        name, other = SIMPLE[type(node)][0], node.expression
+        every = isinstance(other, exp.All) or _is_all(other)
+        if not every and not isinstance(other, exp.Any):
+            return self._call(name, [node.this, other], span)
+        inner = other.expressions[0] if isinstance(other, exp.Anonymous) else other.this
+        while isinstance(inner, exp.Paren):
+            inner = inner.this
+        subject = self.bind(node.this)
+        if isinstance(inner, exp.Query):
+            found = self.compared_with_any(subject, NEGATED[name] if every else name, inner, span)
+            return self._apply("not", [found], span) if every else found
+        if isinstance(inner, exp.Array):
+            values = [self.bind(value) for value in inner.expressions]
+        elif parameter_of(inner) is not None:
+            values = self.listed_in(inner)
+        else:
+            return self._quantifier(other, span)
+        parts = [self._apply(name, [subject, value], span) for value in values]
+        return self.all_of("and" if every else "or", parts) if parts else Literal(value=every, type=Type.BOOLEAN, span=span)
+
+    def _quantifier(self, node: exp.Expr, span: Span | None) -> Expr:
+        reason, try_ = QUANTIFIED
+        raise Unsupported(reason, code="not-accepted", span=span, try_=try_)
 
     def _exists(self, node: exp.Expr, span: Span | None) -> Expr:
         return self.exists(node.this, span)
@@ -441,7 +472,13 @@ class Binder(abc.ABC):
     # -- time
 
     def _extract(self, node: exp.Expr, span: Span | None) -> Expr:
-        return self._part(str(node.this.this), self.bind(node.expression), span)
+        part = str(node.this.this)
+        if is_age(node.expression):
+            return self._of_age(part, node.expression, span)
+        return self._part(part, self.bind(node.expression), span)
+
+    def _year(self, node: exp.Expr, span: Span | None) -> Expr:
+        return self._of_age("year", node.this, span) if is_age(node.this) else self._call("year", [node.this], span)
 
     def _part(self, part: str, moment: Expr, span: Span | None) -> Expr:
         name = PARTS.get(part.upper())
@@ -463,9 +500,13 @@ class Binder(abc.ABC):
         return name
 
     def _named(self, node: exp.Expr, span: Span | None) -> Expr:
+        if _is_all(node):
+            return self._quantifier(node, span)
         name = str(node.this).lower()
         known = NAMED.get(name)
         if known is None:
+            if is_age(node):
+                raise _age_refused(node, span)
             reason, try_ = NAMES.get(name, (f"the function {name} is not answered", mistyped(name, WORDS) or OTHERS))
             raise Unsupported(reason, code="unknown-function", span=span, subject=name, try_=try_)
         if known == "bin_floor":
@@ -481,7 +522,35 @@ class Binder(abc.ABC):
         if not isinstance(part, Literal) or not isinstance(part.value, str):
             raise SqlError("date_part takes the name of a part and a time", code="time-part", span=span,
                            try_="date_part('year', d)")
-        return self._part(part.value, self.bind(node.expressions[1]), span)
+        moment = node.expressions[1]
+        return self._of_age(part.value, moment, span) if is_age(moment) else self._part(part.value, self.bind(moment), span)
+
+    def _of_age(self, part: str, node: exp.Expr, span: Span | None) -> Expr:
+        """The full years of age(later, earlier). Those of date_sub are the same, except between the ends of two Februaries: a
+        person born on the 29th is a year older on the 1st of March."""
+        if part.upper() not in ("YEAR", "YEARS"):
+            raise _age_refused(node, span)
+        later, earlier = typing.common([self.bind(moment) for moment in node.expressions], span)
+        known = any(isinstance(moment, Literal) and not _ends_a_february(moment.value) for moment in (later, earlier))
+        if known or not later.type.temporal:
+            return self._apply("date_sub_year", [earlier, later], span)
+        if later.type is not Type.DATE:
+            raise Unsupported("age() of two timestamps is answered if one is a constant other than February 28 or 29",
+                              code="interval", span=span, try_="date_sub('year', earlier, later)")
+
+        def number(value: int) -> Expr:
+            return Literal(value=value, type=Type.BIGINT)
+
+        def day(moment: Expr) -> Expr:
+            months = self._apply("*", [self._apply("month", [moment], span), number(100)], span)
+            return self._apply("+", [months, self._apply("day", [moment], span)], span)
+
+        def years(sign: str, compared: str) -> Expr:
+            whole = self._apply("-", [self._apply("year", [later], span), self._apply("year", [earlier], span)], span)
+            before = self._apply(compared, [day(later), day(earlier)], span)
+            return self._apply(sign, [whole, typing.case([(before, number(1))], number(0), span)], span)
+
+        return typing.case([(self._apply(">=", [later, earlier], span), years("-", "<"))], years("+", ">"), span)
 
     def _window(self, node: exp.Expr, span: Span | None) -> Expr:
         return self.window(node)
@@ -505,7 +574,11 @@ class Binder(abc.ABC):
                           span=span, try_="(a, b) = (1, 2), or (a, b) IN ((1, 2), (3, 4))")
 
 
+NEGATED = {"=": "<>", "<>": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
+
 _CLAUSES: dict[type[exp.Expr], Callable[[Binder, exp.Expr, Span | None], Expr]] = {
+    **dict.fromkeys((exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE), Binder._comparison),
+    exp.Any: Binder._quantifier, exp.All: Binder._quantifier,
     exp.And: Binder._and_or, exp.Or: Binder._and_or, exp.Tuple: Binder._tuple, exp.Array: Binder._array,
     exp.DPipe: Binder._double_pipe,
     exp.Column: Binder._column, exp.Star: Binder._column, exp.Literal: Binder._literal, exp.Boolean: Binder._boolean,
@@ -520,11 +593,33 @@ _CLAUSES: dict[type[exp.Expr], Callable[[Binder, exp.Expr, Span | None], Expr]] 
     exp.Concat: Binder._concat, exp.ConcatWs: Binder._joined, exp.Trim: Binder._trim,
     exp.Pad: Binder._pad,
     exp.TimeToStr: Binder._strftime, exp.DateBin: Binder._bucket, exp.Log: Binder._log, exp.Extract: Binder._extract,
+    exp.Year: Binder._year,
     exp.TimestampTrunc: Binder._truncate, exp.DateTrunc: Binder._truncate, exp.DateDiff: Binder._difference,
     exp.Grouping: Binder._level, exp.GroupingId: Binder._level,
     exp.Window: Binder._window, **dict.fromkeys(WINDOWED, Binder._without_over),
     exp.Anonymous: Binder._named, exp.Subquery: Binder._subquery, exp.Select: Binder._subquery,
 }
+
+
+def _is_all(node: exp.Expr) -> bool:
+    """Whether a node is ALL([...]), which sqlglot reads as a function."""
+    return isinstance(node, exp.Anonymous) and str(node.this).upper() == "ALL" and len(node.expressions) == 1
+
+
+def is_age(node: exp.Expr) -> bool:
+    """Whether a node is age(later, earlier)."""
+    return isinstance(node, exp.Anonymous) and str(node.this).lower() == "age" and len(node.expressions) == 2
+
+
+def _age_refused(node: exp.Expr, span: Span | None) -> Unsupported:
+    later, earlier = (part.sql("duckdb") if isinstance(part, exp.Column) and parameter_of(part) is None else other
+                      for part, other in zip(node.expressions, ("DATE '2020-12-31'", "born"), strict=True))
+    return Unsupported("of the interval that age() returns, only the full years are answered", code="interval", span=span,
+                       try_=f"EXTRACT(YEAR FROM age({later}, {earlier})), or date_sub('month', {earlier}, {later})")
+
+
+def _ends_a_february(value: object) -> bool:
+    return not isinstance(value, dt.date) or (value.month == 2 and value.day >= 28)
 
 
 def _opposite(expr: Expr) -> Literal | None:

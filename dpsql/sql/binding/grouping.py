@@ -43,10 +43,12 @@ class Grouping(Binder):
     in ORDER BY even before columns.
     """
 
-    def __init__(self, host: SelectHost, fresh: FreshIdentifiers, *, exact: bool = False, around: Collection[str] = ()) -> None:
+    def __init__(self, host: SelectHost, fresh: FreshIdentifiers, *, exact: bool = False, around: Collection[str] = (),
+                 within: Sequence[Expr] | None = None) -> None:
         """`exact` aggregates are computed for each entity, inside a query; the others are released with noise. `around` are
-        columns of the query around, which are the same for all rows here."""
+        columns of the query around, which are the same for all rows here. `within` are the keys, where they are known before."""
         super().__init__()
+        self._within = None if within is None else tuple(within)
         self._host, self._fresh, self._exact, self._around = host, fresh, exact, frozenset(around)
         self._aliases: dict[str, Expr] = {}
         self._known: dict[str, Facts] = {}
@@ -84,6 +86,9 @@ class Grouping(Binder):
 
     def exists(self, query: exp.Expr, span: Span | None) -> Expr:
         return self._host.exists(query, span)
+
+    def compared_with_any(self, subject: Expr, name: str, query: exp.Expr, span: Span | None) -> Expr:
+        return self._host.compared_with_any(subject, name, query, span)
 
     def scalar(self, query: exp.Expr, span: Span | None) -> Expr:
         return self._host.scalar(query, span)
@@ -131,7 +136,31 @@ class Grouping(Binder):
 
     def aggregate(self, node: exp.Expr) -> Expr:
         """Read an aggregate."""
-        return self._known_as(AggregateReader(self._host, self._fresh.column(), exact=self._exact).read(node))
+        inner = node.this if isinstance(node, exp.Filter) else node
+        if self._exact and isinstance(inner, exp.ArgMax | exp.ArgMin):
+            from dpsql.sql.binding.ordered_values import by_order
+
+            when = self._host.condition(node.expression.this, "FILTER") if inner is not node else None
+            return by_order(inner, when, self, span_of(node))
+        read = AggregateReader(self._host, self._fresh.column(), exact=self._exact).read(node)
+        if self._exact and read.function == "quantile":
+            from dpsql.sql.binding.ordered_values import quantile
+
+            return quantile(read, self)
+        return self._known_as(read)
+
+    @property
+    def within(self) -> tuple[Expr, ...]:
+        """The expressions by which rows are grouped."""
+        return tuple(key.expr for key in self.keys) if self._within is None else self._within
+
+    def known(self, found: Aggregated) -> Expr:
+        """The column of an aggregate over the rows of each group."""
+        return self._known_as(found)
+
+    @property
+    def host(self) -> SelectHost:
+        return self._host
 
     def _known_as(self, read: Aggregated) -> Expr:
         """The column of an aggregate; equal aggregates share one."""

@@ -99,7 +99,7 @@ def exact_argument(found: Aggregated, env: Mapping[str, Facts]) -> tuple[Expr | 
     """The argument of an exact aggregate, NULL if its FILTER is not true; and the grid to which its values are rounded."""
     if found.function not in FOLDS:
         raise Unsupported(f"{found.function} inside a query is not answered", code="inner-aggregate", span=found.span,
-                          try_="COUNT, SUM, AVG, MIN or MAX inside, and this statistic outside")
+                          try_="COUNT, SUM, AVG, MIN, MAX or MEDIAN inside, and this statistic outside")
     argument = found.args[0] if found.args else None
     if found.when is not None:
         value = argument if argument is not None else Literal(value=1, type=Type.BIGINT)

@@ -16,7 +16,7 @@ from dpsql.sql.binding import typing
 from dpsql.sql.binding.binding_context import AddedColumns, BindingContext, BoundRelation, Origin, SelectHost
 from dpsql.sql.binding.owners import same_owner
 from dpsql.sql.text.places import span_of
-from dpsql.sql.text.trees import is_star
+from dpsql.sql.text.trees import inner_of, is_star
 from dpsql.trusted.plan.expr.facts import facts
 from dpsql.trusted.plan.expr.nodes import Call, Case, Expr, Literal, Ref, all_of, columns, conjuncts
 from dpsql.trusted.plan.node import Node
@@ -73,7 +73,7 @@ def _everything(name: str, span: Span | None) -> Unsupported:
     return Unsupported("this test compares with NULLs of private rows: one NULL in the list would change the result for all rows",
                        code="null-list", span=span, subject=name,
                        try_=f"NOT EXISTS (SELECT 1 FROM t WHERE t.{name} = x), or WHERE {name} IS NOT NULL in the subquery and "
-                       "x IS NOT NULL outside")
+                       "x IS NOT NULL outside; with OPTIONS (bound = 'frequency', max_frequency = 10) if it has rows of others")
 
 
 def _several_listed(host: SelectHost, subjects: Sequence[Expr], relation: BoundRelation, span: Span | None, *,
@@ -117,6 +117,41 @@ def exists(host: SelectHost, inner: SelectHost, select: exp.Select, span: Span |
         raise Unsupported("a subquery inside EXISTS cannot refer to the outermost query", code="exists", span=span,
                           try_="this test in the WHERE of the outermost query")
     return _look_up(host, _linked(host.context, inner.node, links or [TRUE], inner.scope.origins), span)
+
+
+def compared_with_any(host: SelectHost, inner: SelectHost | None, select: exp.Expr, subject: Expr, name: str,
+                      span: Span | None) -> AddedColumns:
+    """subject > ANY (SELECT ...), or another operator: TRUE if it is for one row; else NULL if it is NULL for one.
+
+    `inner` is the host of a plain SELECT, whose names may also be those of `host`; None for other queries.
+    """
+    links = list[Expr]()
+    if inner is None:
+        relation = host.context.relation(select, host.names)
+        shown: list[Expr] = [column.ref for _, column in relation.columns]
+        node, origins = relation.node, relation.origins
+    else:
+        shown = [] if any(map(is_star, select.expressions)) else [inner.bind(inner_of(item)) for item in select.expressions]
+        links = [part for whole in inner.where(select.args.get("where")) for part in conjuncts(whole)]
+        node, origins = inner.node, inner.scope.origins
+    if len(shown) != 1:
+        raise SqlError("a subquery after ANY or ALL has one column", code="in-list", span=span_of(select),
+                       try_="(SELECT x FROM t)")
+    env = {**host.env, **node.env}
+    test = typing.call(name, [subject, shown[0]], env, span)
+
+    def marked(rows: Node, condition: Expr) -> Lookup:
+        """The rows, with a column that tells whether the condition is true for one row of the subquery."""
+        list_ = _linked(host.context, node, [*links, condition], origins)
+        return _lookup(rows, list_, host.scope.origins, host.context, keep=None, span=span)
+
+    true = marked(host.node, test)
+    found = Ref(column=true.mark, type=Type.BOOLEAN, span=span)
+    if not facts(test, env).nullable:
+        return AddedColumns(expr=found, node=true)
+    unknown = marked(true, typing.call("is null", [test], env, span))
+    branches = ((found, TRUE), (Ref(column=unknown.mark, type=Type.BOOLEAN), UNKNOWN))
+    return AddedColumns(expr=Case(branches=branches, otherwise=FALSE, type=Type.BOOLEAN, span=span), node=unknown)
 
 
 def _linked(context: BindingContext, node: Node, links: Sequence[Expr], origins: Origins) -> ListedRows:

@@ -25,6 +25,7 @@ from dpsql.trusted.plan.cells import MOST_CELLS
 from dpsql.trusted.plan.expr.facts import Facts, facts
 from dpsql.trusted.plan.expr.nodes import Expr, Literal, Ref
 from dpsql.trusted.plan.node import Node
+from dpsql.trusted.plan.operators.distinct import Distinct
 from dpsql.trusted.plan.operators.project import Project
 from dpsql.types import Span, Type
 
@@ -60,7 +61,7 @@ class Outermost:
         ordering = ordering_of(select, exprs, grouping.read_term) if select.args.get("order") is not None else ()
         if not grouping.keys and not grouping.aggregates and grouping.sets is None and not self._one_row:
             raise self._rows_asked(select.expressions[0])
-        view, slots = self._view()
+        view, slots = self._distinct_view() if any(found.distinct for found in grouping.aggregates) else self._view()
         together = combinations_of(view, [key.id for key in grouping.keys], self._context.scratch)
         counts_groups = any(found.over is not None and found.over.by_number for found in grouping.aggregates)
         keys = [self._key(key) for key in grouping.keys]
@@ -174,6 +175,24 @@ class Outermost:
         if not carried:
             carried.append((fresh.column(), "one", Literal(value=1, type=Type.BIGINT)))
         return keep_first(push_equalities(Project(input=host.node, columns=tuple(carried)))), slots
+
+    def _distinct_view(self) -> tuple[Node, dict[Expr, str]]:
+        """The different values of one argument in each group: SUM(DISTINCT x) is SUM(x) over SELECT DISTINCT keys, x. They are
+        rows of nobody, so they have no owner."""
+        fresh, grouping = self._context.fresh, self._grouping
+        first = next(found for found in grouping.aggregates if found.distinct)
+        if grouping.sets is not None or any(
+                found.args != first.args or found.when is not None or not (found.distinct or found.function == "count_distinct")
+                for found in grouping.aggregates):
+            raise Unsupported(f"{first.function.upper()}(DISTINCT x) is answered beside other DISTINCT aggregates of x only, "
+                              "without grouping sets", code="distinct-aggregate", span=first.span,
+                              try_="a statement for the others, or (SELECT SUM(DISTINCT x) FROM t) as a value beside them")
+        below = [(fresh.column(), key.name or "key", key.expr) for key in grouping.keys]
+        below.append((fresh.column(), self._text(first.args[0].span), first.args[0]))
+        ids = [*(key.id for key in grouping.keys), fresh.column()]
+        different = Distinct(input=Project(input=self._host.node, columns=tuple(below)))
+        carried = tuple((new, name, different.field(old).ref) for new, (old, name, _) in zip(ids, below, strict=True))
+        return Project(input=different, columns=carried), {first.args[0]: ids[-1]}
 
     def _values(self, found: Aggregated) -> Domain | None:
         """The declared values that COUNT(DISTINCT x) can count, or that MODE(x) can be; None if there are none."""

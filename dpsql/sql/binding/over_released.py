@@ -138,6 +138,9 @@ class ReleasedRows(Binder):
     def exists(self, query: exp.Expr, span: Span | None) -> Expr:
         raise self._no_subquery(span)
 
+    def compared_with_any(self, subject: Expr, name: str, query: exp.Expr, span: Span | None) -> Expr:
+        raise self._no_subquery(span)
+
     def scalar(self, query: exp.Expr, span: Span | None) -> Expr:
         raise self._no_subquery(span)
 

@@ -18,6 +18,7 @@ from dpsql.sql.binding.sources import bind_from, one_row
 from dpsql.sql.binding.windows import Windows, read_qualify
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.spelling import closest, one_of
+from dpsql.sql.text.statement import LISTED
 from dpsql.sql.text.trees import aliases_of, has_aggregate, inner_of, item_name, refuse_windows
 from dpsql.trusted.declarations.tables import Domain
 from dpsql.trusted.plan.expr.facts import Facts, facts
@@ -263,15 +264,20 @@ def _carry_owners(left: BoundRelation, right: BoundRelation, sides: Sequence[lis
 def _bind_values(tree: exp.Expr, context: BindingContext) -> BoundRelation:
     span = span_of(tree)
     host = SelectBinder(context, Scope(node=one_row(context), sources=()), Names())
-    rows = [[host.bind(part) for part in (row.expressions if isinstance(row, exp.Tuple) else [row])]
-            for row in tree.expressions]
+    if tree.meta.get(LISTED):
+        rows = [[value] for value in host.listed_in(tree.expressions[0].expressions[0])]
+        if not rows:
+            raise SqlError("this list has no values", code="values", span=span, try_="a list with at least one value")
+    else:
+        rows = [[host.bind(part) for part in (row.expressions if isinstance(row, exp.Tuple) else [row])]
+                for row in tree.expressions]
     if not rows or any(len(row) != len(rows[0]) for row in rows):
         raise SqlError("the rows of VALUES differ in length", code="values", span=span, try_="VALUES (1, 'a'), (2, 'b')")
     for row in rows:
         for part in row:
             if not isinstance(part, Literal):
-                raise Unsupported("VALUES takes constants", code="values", span=part.span or span,
-                                  try_="SELECT ... UNION ALL SELECT ...")
+                raise Unsupported("VALUES takes constants, and so does UNNEST", code="values", span=part.span or span,
+                                  try_="the constants themselves, or SELECT 1 + 1 AS x UNION ALL SELECT 3")
     columns = [[part for part in typing.common([row[i] for row in rows], span) if isinstance(part, Literal)]
                for i in range(len(rows[0]))]
     if any(len(column) != len(rows) for column in columns):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from sqlglot import exp
@@ -26,9 +26,10 @@ from dpsql.sql.binding.binding_context import (
     declared_bins,
 )
 from dpsql.sql.binding.owners import say_owners
+from dpsql.sql.binding.windows import places
 from dpsql.sql.text.literals import ParameterValue
 from dpsql.sql.text.places import span_of
-from dpsql.sql.text.trees import aliases_of, has_aggregate, kept_lists, not_here, operands, plain_select
+from dpsql.sql.text.trees import aliases_of, has_aggregate, is_plain, kept_lists, not_here, operands, plain_select
 from dpsql.trusted.plan.expr.facts import Facts
 from dpsql.trusted.plan.expr.nodes import Expr, Literal, Ref, columns
 from dpsql.trusted.plan.node import Node
@@ -58,6 +59,7 @@ class SelectBinder(SelectHost):
         self._marks: dict[tuple[tuple[Expr, ...] | None, exp.Expr, bool], Expr] = {}
         self._kept: set[int] = set()  # subqueries after IN that are conditions of WHERE
         self._values: dict[exp.Expr, Expr] = {}
+        self._compared: dict[tuple[Expr, str, exp.Expr], Expr] = {}
 
     @property
     def env(self) -> Mapping[str, Facts]:
@@ -175,6 +177,17 @@ class SelectBinder(SelectHost):
             self._marks[None, query, False] = self._added(membership.exists(self, inner, select, span))
         return replace(self._marks[None, query, False], span=span)
 
+    def compared_with_any(self, subject: Expr, name: str, query: exp.Expr, span: Span | None) -> Expr:
+        """subject > ANY (query); equal tests are bound once."""
+        key = subject, name, query
+        if key not in self._compared:
+            select, inner = query.this if isinstance(query, exp.Subquery) else query, None
+            if is_plain(select):
+                names = self.names.with_(select.args.get("with_"))
+                inner = SelectBinder(self.context, self._scope_inside(select, names), names)
+            self._compared[key] = self._added(membership.compared_with_any(self, inner, select, subject, name, span))
+        return replace(self._compared[key], span=span)
+
     def scalar(self, query: exp.Expr, span: Span | None) -> Expr:
         """(query) as a value; equal subqueries are bound once."""
         if query not in self._values:
@@ -209,6 +222,13 @@ class SelectBinder(SelectHost):
         self.node = Window(input=self.node, partition=(), order=(), ties=tie_breaks(self.node, ()), functions=(new,),
                            most_rows=None)
         return self.node.field(new.id).ref
+
+    def continue_with(self, node: Node) -> None:
+        self.node = node
+
+    def places(self, within: Sequence[Expr], value: Expr, span: Span | None, *, descending: bool) -> tuple[Expr, Expr]:
+        self.node, place, size = places(self, within, value, span, descending=descending)
+        return place, size
 
     def level(self, node: exp.Expr) -> Expr:
         raise SqlError("GROUPING is known only after rows are grouped", code="group-by", span=span_of(node),

@@ -67,8 +67,8 @@ def _bind_source(tree: exp.Expr, context: BindingContext, names: Names) -> Scope
                 tree.this, exp.Subquery)):  # brackets around a table or a join
             scope = _bind_source(tree.this, context, names)
             if alias is not None:
-                raise Unsupported("a join in brackets has no name", code="not-accepted", span=span_of(alias),
-                                  try_="(SELECT ... FROM a JOIN b ...) AS name")
+                scope = _named(BoundRelation(node=scope.node, origins=scope.origins, columns=tuple(
+                    (name, found) for _, name, found in scope.columns())), alias, "(subquery)")
         case exp.Lateral():
             raise Unsupported("LATERAL needs a table before it", code="lateral", span=span_of(tree),
                               try_="the subquery without LATERAL")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from sqlglot import exp
 
@@ -18,7 +18,7 @@ from dpsql.sql.binding.inner_groups import exact_argument, names_entity
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.trees import has_window, is_aggregate
 from dpsql.trusted.plan.expr.facts import Facts, facts
-from dpsql.trusted.plan.expr.nodes import Expr, Literal, Ref, columns, conjuncts
+from dpsql.trusted.plan.expr.nodes import Expr, Literal, Ref, columns, conjuncts, whole
 from dpsql.trusted.plan.expr.upper_limits import limit_of
 from dpsql.trusted.plan.node import Node
 from dpsql.trusted.plan.operators.filter import Filter
@@ -96,7 +96,7 @@ class Windows:
                                                                                                                      host),
                                   column=self._column(argument) if argument is not None else None)
         else:
-            part = self._positional(called, clauses)
+            part = self._nth(called, clauses, span) if isinstance(called, exp.NthValue) else self._positional(called, clauses)
         self._known[part.id] = self._facts(part, {**host.env, **self._arguments}, group.most)
         group.functions.append(part)
         return Ref(column=part.id, type=self._known[part.id].type)
@@ -118,7 +118,8 @@ class Windows:
             return WindowFunction(id=new, name="ntile", function="ntile", number=parts)
         if type(called) not in VALUES:
             raise Unsupported("this is not answered as a window function", code="window-function", span=span_of(called),
-                              try_="ROW_NUMBER, RANK, NTILE, LAG, LEAD, FIRST_VALUE, LAST_VALUE, COUNT, SUM, AVG, MIN or MAX")
+                              try_="ROW_NUMBER, RANK, NTILE, LAG, LEAD, FIRST_VALUE, LAST_VALUE, NTH_VALUE, COUNT, SUM, AVG, "
+                              "MIN or MAX")
         name, value = VALUES[type(called)], self._host.bind(called.this)
         if name not in ("lag", "lead"):
             return WindowFunction(id=new, name=name, function=name, column=self._column(value), frame=frame)
@@ -129,6 +130,25 @@ class Windows:
             value, shown = typing.common([value, self._host.bind(called.args["default"])], span_of(called))
             otherwise = self._column(shown)
         return WindowFunction(id=new, name=name, function=name, column=self._column(value), number=number, otherwise=otherwise)
+
+    def _nth(self, called: exp.Expr, clauses: Clauses, span: Span | None) -> WindowFunction:
+        """NTH_VALUE(x, n): the greatest x of the row with number n, in frames from the first row on."""
+        host, frame = self._host, _frame(clauses, self._host)
+        form = "NTH_VALUE(x, 2) OVER (PARTITION BY k ORDER BY y ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)"
+        if frame.start is not None:
+            raise Unsupported("NTH_VALUE is answered in frames that begin with UNBOUNDED PRECEDING", code="window-frame",
+                              span=span, try_=form)
+        if called.args.get("offset") is None:
+            raise SqlError("NTH_VALUE takes a value and the number of a row", code="window-number", span=span, try_=form)
+        number = _count(called.args["offset"], "NTH_VALUE takes the number of a row", "NTH_VALUE(x, 2)", host, least=1)
+        value, new = host.bind(called.this), host.context.fresh.column()
+        counted = Windows(host, exp.Select())
+        place = WindowFunction(id=new, name="row_number", function="row_number")
+        counted._group(clauses, span).functions.append(place)
+        host.continue_with(counted.rows(None))
+        there = typing.call("=", [host.node.field(new).ref, whole(number)], host.env, span)
+        column = self._column(replace(typing.case([(there, value)], None, span), span=None))
+        return WindowFunction(id=host.context.fresh.column(), name="nth_value", function="max", column=column, frame=frame)
 
     def _column(self, expr: Expr) -> str:
         """The column of an expression. Raises SqlError if the expression uses a window function."""
@@ -176,15 +196,18 @@ class Windows:
 
     def _group(self, clauses: Clauses, span: Span | None) -> WindowGroup:
         """The functions over this partition and order. A partition that determines the entity includes its owner."""
+        split = [self._column(self._host.bind(part)) for part in clauses.partition]
+        return self.group(split, tuple(self._term(part) for part in clauses.order), span)
+
+    def group(self, split: list[str], order: tuple[Term, ...], span: Span | None) -> WindowGroup:
+        """The same of columns."""
         host = self._host
-        split = [self._column(host.bind(part)) for part in clauses.partition]
-        order = tuple(self._term(part) for part in clauses.order)
         owners, origins = host.context.owners(host.node), host.scope.origins
         if len(owners) == 1:
             split = [owners[0] if host.context.names_owner(origins.get(column)) and not host.node.env[column].nullable else column
                      for column in split]
         if all(names_entity(split, host, owner, owners) for owner in owners):
-            split += owners
+            split = [*split, *owners]
         partition = tuple(dict.fromkeys(split))
         found = next((group for group in self._groups if (group.partition, group.order) == (partition, order)), None)
         if found is None:
@@ -226,6 +249,22 @@ class Windows:
         written = self._host.context.written
         made = tuple((column, written(expr.span) or "argument", expr) for expr, column in self._computed.items())
         return Project(input=node, columns=(*kept, *made))
+
+
+def places(host: SelectHost, within: Sequence[Expr], value: Expr, span: Span | None, *,
+           descending: bool) -> tuple[Node, Expr, Expr]:
+    """See `SelectHost.places`; and the rows with the columns."""
+    windows = Windows(host, exp.Select())
+    number = windows._column(value)
+    group = windows.group([windows._column(part) for part in within], (Term(column=number, descending=descending),), span)
+    if not set(host.context.owners(host.node)) <= set(group.partition):
+        raise Unsupported("inside a query this is answered for the rows of one entity only", code="inner-aggregate", span=span,
+                          try_="the key of the entity in GROUP BY; or COUNT, SUM, AVG, MIN or MAX")
+    place, size = host.context.fresh.column(), host.context.fresh.column()
+    group.functions.append(WindowFunction(id=place, name="place", function="row_number"))
+    group.functions.append(WindowFunction(id=size, name="values", function="count", column=number))
+    node = windows.rows(None)
+    return node, node.field(place).ref, node.field(size).ref
 
 
 def read_qualify(select: exp.Expr, host: SelectHost) -> Expr | None:

@@ -40,7 +40,7 @@ ACCEPTED: dict[type[exp.Expr], set[str]] = {
     # constants
     exp.Literal: {"this", "is_string"}, exp.Boolean: _UNARY, exp.Null: set(), exp.Var: _UNARY,
     exp.Interval: {"this", "unit"}, exp.DataType: {"this", "expressions"}, exp.DataTypeParam: _UNARY,
-    exp.Array: {"expressions"},
+    exp.Array: {"expressions"}, exp.Any: _UNARY, exp.All: _UNARY,
     # operators
     exp.Paren: _UNARY, exp.And: _BINARY, exp.Or: _BINARY, exp.Not: _UNARY, exp.EQ: _BINARY, exp.NEQ: _BINARY, exp.LT: _BINARY,
     exp.LTE: _BINARY, exp.GT: _BINARY, exp.GTE: _BINARY, exp.NullSafeEQ: _BINARY, exp.NullSafeNEQ: _BINARY, exp.Is: _BINARY,
@@ -66,12 +66,12 @@ ACCEPTED: dict[type[exp.Expr], set[str]] = {
     exp.Count: {"this", "big_int"}, exp.Median: _UNARY, exp.PercentileCont: _BINARY,
     exp.PercentileDisc: _BINARY, exp.Quantile: {"this", "quantile"},
     exp.ApproxQuantile: {"this", "quantile"}, exp.WithinGroup: _BINARY,
-    exp.CountIf: _UNARY, exp.Mode: _UNARY, exp.Filter: _BINARY,
+    exp.CountIf: _UNARY, exp.ArgMax: _BINARY, exp.ArgMin: _BINARY, exp.Mode: _UNARY, exp.Filter: _BINARY,
     # window functions
     exp.Window: {"this", "partition_by", "order", "spec", "alias", "over"},
     exp.WindowSpec: {"kind", "start", "start_side", "end", "end_side"}, exp.RowNumber: set(), exp.Rank: set(),
     exp.DenseRank: set(), exp.Ntile: _UNARY, exp.Lag: {"this", "offset", "default"}, exp.Lead: {"this", "offset", "default"},
-    exp.FirstValue: _UNARY, exp.LastValue: _UNARY,
+    exp.FirstValue: _UNARY, exp.LastValue: _UNARY, exp.NthValue: {"this", "offset"},
 }
 
 ACCEPTED[exp.Union] = _SET_OPERATION | {"by_name"}
@@ -168,7 +168,7 @@ def _check_name(node: exp.Identifier, text: str) -> None:
         if above is None or parameter_of(above) is None:
             raise SqlError("a parameter can be a value, not a name", code="parameter", span=span,
                            try_="the name itself, or a comma before the parameter")
-    elif isinstance(above, exp.TableAlias) and span is not None and text[span.start] == "'":
+    elif isinstance(above, exp.TableAlias) and span is not None and text.startswith(f"'{name}", span.start):
         raise SqlError("a name needs double quotes", code="syntax", span=span, try_='"name"')
     elif name.upper() in RESERVED and not node.args.get("quoted") and isinstance(above, exp.Alias | exp.TableAlias):
         before = text[: span.start].split() if span is not None else []

@@ -4,7 +4,11 @@
     x = ANY ([1, 2])             x IN (1, 2); with <> ALL, x NOT IN (1, 2). NULL in the list is like nothing, as in DuckDB
     x = ANY ($1)                 x IN UNNEST($1): in what a list holds that is the value of a parameter
     x SIMILAR TO 'p'             regexp_full_match(x, 'p')
+    MIN(DISTINCT x)              MIN(x), and MAX likewise
+    ANY_VALUE(x)                 MIN(x), of the rows of one entity
     BOOL_OR(c), BOOL_AND(c)      MAX or MIN of 1 where c is true and 0 where it is false, compared with 1
+    PERCENT_RANK() OVER (...)    (RANK() OVER (...) - 1) / (COUNT(*) OVER (... all rows) - 1), and CUME_DIST() likewise
+    FROM UNNEST([1, 2]) AS u(x)  FROM (VALUES (1), (2)) AS u(x), and other functions of constants in FROM, see `constant_rows`
     DISTINCT ON (k) ... ORDER BY x   QUALIFY ROW_NUMBER() OVER (PARTITION BY k ORDER BY x) = 1
     quantile_cont(x, [0.1, 0.9]) AS q   quantile_cont(x, 0.1) AS "q[1]", quantile_cont(x, 0.9) AS "q[2]", with an interval each
     date_add(x, INTERVAL 1 DAY)  x + INTERVAL 1 DAY
@@ -122,6 +126,72 @@ def _of_truth(node: exp.Expr) -> exp.Expr | None:
     return None
 
 
+def _undoubled(node: exp.Expr) -> None:
+    """Values that are repeated change no extreme."""
+    if isinstance(node.this, exp.Distinct) and len(node.this.expressions) == 1:
+        node.set("this", node.this.expressions[0])
+
+
+def _any_value(node: exp.Expr) -> exp.Expr | None:
+    """The least value is any value. It is answered of the rows of one entity, see `_of_truth`."""
+    if not isinstance(node.this, exp.AnyValue):
+        return None
+    made = placed(exp.Min(this=node.this.this), span_of(node))
+    made.meta[WRITTEN] = exp.AnyValue
+    return made
+
+
+# -- relative ranks
+
+
+def _relative_rank(node: exp.Expr) -> exp.Expr | None:
+    """The quotient of two counts, in the range from 0 to 1; 0 in a partition of one row, whose PERCENT_RANK divides by 0."""
+    called = node.this
+    if not isinstance(called, exp.PercentRank | exp.CumeDist) or called.args.get("expressions") or node.args.get("spec"):
+        return None
+
+    def over(function: exp.Expr, spec: exp.Expr | None = None) -> exp.Expr:
+        made = node.copy()
+        made.set("this", function)
+        made.set("spec", spec)
+        return made
+
+    every = exp.WindowSpec(kind="ROWS", start="UNBOUNDED", start_side="PRECEDING", end="UNBOUNDED", end_side="FOLLOWING")
+    one, among = exp.Literal.number(1), over(exp.Count(this=exp.Star()), every)
+    if isinstance(called, exp.CumeDist):
+        share: exp.Expr = exp.Div(this=over(exp.Count(this=exp.Star())), expression=among)
+    else:
+        share = exp.Div(this=exp.Paren(this=exp.Sub(this=over(exp.Rank()), expression=one)),
+                        expression=exp.Paren(this=exp.Sub(this=among, expression=one.copy())))
+    zero = exp.Literal.number(0)
+    return exp.Least(this=exp.Greatest(this=share, expressions=[zero]), expressions=[exp.Literal.number(1)])
+
+
+# -- SELECT
+
+
+def _unnested(node: exp.Expr) -> exp.Expr | None:
+    from dpsql.sql.text.constant_rows import of_list
+
+    return of_list(node) if isinstance(node.parent, exp.From | exp.Join) else None
+
+
+def _series(node: exp.Expr) -> exp.Expr | None:
+    if not isinstance(node.this, exp.GenerateSeries):
+        return None
+    from dpsql.sql.text.constant_rows import of_series
+
+    return of_series(node)
+
+
+def _select(node: exp.Expr) -> exp.Expr | None:
+    if not any(item.find(exp.Explode) for item in node.expressions):
+        return _first_of_each(node)
+    from dpsql.sql.text.constant_rows import of_selected
+
+    return of_selected(node)
+
+
 # -- DISTINCT ON
 
 
@@ -225,6 +295,18 @@ _FORMS: Mapping[str, str] = {  # of constants of time, as PostgreSQL writes them
     "YYYY-MM-DD": "%Y-%m-%d", "YYYY-MM-DD HH24:MI:SS": "%Y-%m-%d %H:%M:%S", "YYYY-MM-DD HH24:MI:SS.US": "%Y-%m-%d %H:%M:%S.%f"}
 
 
+def _named(node: exp.Expr) -> exp.Expr | None:
+    """EVERY(c) is BOOL_AND(c); and a constant of time."""
+    if str(node.this).upper() != "EVERY" or len(node.expressions) != 1:
+        return _time_read(node)
+    every = placed(exp.LogicalAnd(this=node.expressions[0]), span_of(node))
+    node.replace(every)
+    made = _of_truth(every)
+    if made is not None:
+        every.replace(placed(made, span_of(every)))
+    return None
+
+
 def _time_read(node: exp.Expr) -> exp.Expr | None:
     """The constant that is read from a text in a form of `_FORMS`; None for any other text or form."""
     if isinstance(node, exp.UnixToTime):
@@ -259,7 +341,10 @@ def _materialized(node: exp.Expr) -> None:
 
 _RULES: dict[type[exp.Expr], Callable[[exp.Expr], exp.Expr | None]] = {
     exp.In: _tuples_listed, exp.EQ: _equality, exp.NEQ: _inequality, exp.LogicalOr: _of_truth, exp.LogicalAnd: _of_truth,
-    exp.Select: _first_of_each, exp.SimilarTo: _similar, exp.CTE: _materialized,
-    exp.DateAdd: _added, exp.Array: _one_by_one, exp.UnixToTime: _time_read, exp.Anonymous: _time_read, exp.Fetch: _fetched,
+    exp.Select: _select, exp.Window: _relative_rank, exp.Min: _undoubled, exp.Max: _undoubled, exp.Unnest: _unnested,
+    exp.Table: _series, exp.SimilarTo: _similar, exp.CTE: _materialized, exp.DateAdd: _added, exp.Array: _one_by_one,
+    exp.UnixToTime: _time_read, exp.Anonymous: _named, exp.IgnoreNulls: _any_value, exp.Fetch: _fetched,
 }
-WRITTEN_WITH = (_RULES.keys() - {exp.Select}) | {exp.Distinct}  # a tree without any of these holds nothing to rewrite
+_EVERYWHERE = {exp.Select, exp.Table, exp.Window, exp.Min, exp.Max}  # which are rewritten where they hold one of the others
+WRITTEN_WITH = (_RULES.keys() - _EVERYWHERE) | {  # a tree without any of these holds nothing to rewrite
+    exp.CumeDist, exp.Distinct, exp.Explode, exp.GenerateSeries, exp.PercentRank, exp.Subquery}

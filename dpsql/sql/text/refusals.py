@@ -13,12 +13,14 @@ _CHANGE = ("a statement cannot change data", "a SELECT")
 _LISTS = ("lists, structs and maps are not answered", "one column for each value")
 _JSON = ("JSON is not answered", "a column that the owner takes out of it")
 _MAKES_ROWS = ("functions in FROM are not answered", "a table that the policy declares")
+_SERIES = ("in FROM, only UNNEST of a list of constants and generate_series or range of up to 1000 constants are answered",
+           "FROM UNNEST([1, 2, 3]) AS u(x), or FROM generate_series(0, 90, 10) AS s(x)")
 _SAMPLE = ("samples are not answered", "the whole table; noise already protects everyone in it")
 _DURATION = ("an interval is a whole number of seconds, minutes, hours, days, weeks, months or years", "INTERVAL 3 DAY")
 _SHAPE = ("skewness and kurtosis are not answered", "QUANTILE_CONT(x, 0.1), MEDIAN(x), QUANTILE_CONT(x, 0.9)")
 _SPREAD = ("sums of squared distances are not answered", "VAR_POP(x) * COUNT(x), over the rows in which both have values")
 RELEASED_RANK = "x <= (SELECT QUANTILE_CONT(x, 0.25) FROM t)"
-_RELATIVE = ("relative ranks are not answered", RELEASED_RANK)
+_RELATIVE = ("relative ranks are answered without arguments and frames", "PERCENT_RANK() OVER (PARTITION BY k ORDER BY x)")
 LATERAL = ("LATERAL is answered only for expressions, or for aggregates over the rows linked to the outer row",
            "the subquery as a value: SELECT ... FROM (SELECT *, (SELECT COUNT(*) FROM t WHERE t.key = p.key) AS n FROM p) AS s")
 _TOP = ("lists of values are not answered", "a SELECT of x and COUNT(*) with GROUP BY x ORDER BY 2 DESC LIMIT 3")
@@ -27,13 +29,9 @@ REASONS: dict[type[exp.Expr], tuple[str, str]] = {
     exp.IgnoreNulls: ("IGNORE NULLS is not answered", "WHERE x IS NOT NULL in a subquery"),
     exp.RespectNulls: ("RESPECT NULLS is the default", "the function without it"),
     exp.Collate: ("collations are not answered", "lower(x) = lower(y)"),
-    exp.Any: ("ANY must be between = and a list of constants, a parameter or a subquery",
-              "EXISTS (SELECT 1 FROM t WHERE x > t.y)"),
-    exp.All: ("ALL must be between <> and a list of constants or a subquery",
-              "NOT EXISTS (SELECT 1 FROM t WHERE (x <= t.y) IS NOT FALSE)"),
     exp.PercentRank: _RELATIVE, exp.CumeDist: _RELATIVE,
     exp.ApproxDistinct: ("approximate counts are not needed", "COUNT(DISTINCT x)"),
-    exp.AnyValue: _SOME_ROW, exp.First: _SOME_ROW, exp.Last: _SOME_ROW, exp.ArgMax: _SOME_ROW, exp.ArgMin: _SOME_ROW,
+    exp.AnyValue: _SOME_ROW, exp.First: _SOME_ROW, exp.Last: _SOME_ROW,
     exp.ArrayAgg: ("lists of values are not answered", "COUNT(*) with GROUP BY x, which shows which values occur"),
     exp.GroupConcat: ("lists of values are not answered", "COUNT(*) with GROUP BY x, which shows which values occur"),
     exp.Skewness: _SHAPE, exp.Kurtosis: _SHAPE, exp.RegrSxx: _SPREAD, exp.RegrSyy: _SPREAD, exp.ApproxTopK: _TOP,
@@ -52,7 +50,8 @@ REASONS: dict[type[exp.Expr], tuple[str, str]] = {
     exp.Into: ("a query cannot make a table", "the query without INTO"),
     exp.LimitOptions: ("LIMIT takes a number of rows", "LIMIT 10"),
     exp.Fetch: ("FETCH takes a number of rows, without ties", "LIMIT 10"),
-    exp.Unnest: _MAKES_ROWS, exp.GenerateSeries: _MAKES_ROWS, exp.ReadCSV: _MAKES_ROWS, exp.ReadParquet: _MAKES_ROWS,
+    exp.Unnest: _SERIES, exp.Explode: _SERIES, exp.GenerateSeries: _SERIES,
+    exp.ReadCSV: _MAKES_ROWS, exp.ReadParquet: _MAKES_ROWS,
     exp.HexString: ("bytes are not answered", "a number in digits, or a text"),
     exp.ByteString: ("texts with escapes are not answered", "the letters themselves"),
     exp.CurrentDate: _NOW, exp.CurrentTime: _NOW, exp.CurrentTimestamp: _NOW, exp.CurrentDatetime: _NOW, exp.Localtime: _NOW,
@@ -67,12 +66,17 @@ REASONS: dict[type[exp.Expr], tuple[str, str]] = {
     exp.PositionalColumn: ("columns are referred to by name", "the name of the column"),
 }
 
+BY_ORDER: dict[type[exp.Expr], tuple[str, str]] = {  # aggregates that are answered for the rows of one entity only
+    kind: (f"{name} shows the value of a single row, so it is answered for the rows of one entity only, in a subquery",
+           f"SELECT AVG(v) FROM (SELECT k, {name}(x, y) AS v FROM t GROUP BY k) AS s, where k is the entity's key")
+    for kind, name in ((exp.ArgMax, "ARG_MAX"), (exp.ArgMin, "ARG_MIN"))}
+QUANTIFIED = ("ANY and ALL must be between a comparison and a list of constants, a parameter or a subquery", "x > ANY ([1, 2])")
 JOINS = {
     "ASOF": "JOIN ... ON a.key = b.key AND a.x >= b.x, of which QUALIFY ROW_NUMBER() OVER (PARTITION BY a.id ORDER BY b.x DESC) "
             "= 1 keeps the nearest",
     "POSITIONAL": "JOIN ... ON a column that says which rows belong together",
 }
-OTHERS = "one of the functions listed in grammar/README.md"
+OTHERS = "CASE WHEN ... THEN ... END, or a function such as round(x, 1), regexp_extract(x, 'p') or date_trunc('month', d)"
 
 # The same for functions that sqlglot knows by name only.
 NAMES: dict[str, tuple[str, str]] = {
@@ -86,8 +90,8 @@ NAMES: dict[str, tuple[str, str]] = {
     "sem": ("the standard error of a mean is not answered", "STDDEV(x) / SQRT(COUNT(x))"),
     "weighted_avg": ("weighted means are not answered", "SUM(x * w) / SUM(w)"),
     "today": _NOW, "age": (
-        "age() gives an interval, which is not supported, and depends on the current time if it has one argument",
-        "date_sub('year', born, DATE '2020-12-31'), which is in whole years"),
+        "age() of one date depends on the current time, which is not available in a query",
+        "EXTRACT(YEAR FROM age(DATE '2020-12-31', born)), in full years"),
 }
 
 ARGUMENTS: dict[tuple[type[exp.Expr], str], tuple[str, str]] = {

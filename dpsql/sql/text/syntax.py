@@ -15,10 +15,11 @@ OF_ONE: dict[type[exp.Expr], tuple[str, int]] = {exp.RegrCount: ("count", 0), ex
 
 # Aggregates that have a syntax of their own, and what stands around aggregates.
 _READ_APART = (exp.Count, exp.CountIf, exp.Median, exp.PercentileCont, exp.PercentileDisc, exp.Quantile, exp.ApproxQuantile,
-               exp.Mode, exp.WithinGroup, exp.Filter)
+               exp.Mode, exp.WithinGroup, exp.Filter, exp.ArgMax, exp.ArgMin)
 
 # Functions that are known only before OVER.
-WINDOWED = (exp.RowNumber, exp.Rank, exp.DenseRank, exp.Ntile, exp.Lag, exp.Lead, exp.FirstValue, exp.LastValue)
+WINDOWED = (exp.RowNumber, exp.Rank, exp.DenseRank, exp.Ntile, exp.Lag, exp.Lead, exp.FirstValue, exp.LastValue,
+            exp.NthValue)
 
 # Operators, whose arguments stand in these keys of sqlglot's node, in the order of our table.
 _BOTH = ("this", "expression")

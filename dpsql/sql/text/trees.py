@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TypeGuard
 
 from sqlglot import exp
 
@@ -142,13 +143,18 @@ def _in_brackets(node: exp.Expr) -> exp.Expr:
     return node
 
 
+def is_plain(query: exp.Expr) -> TypeGuard[exp.Select]:
+    """Whether a query is a SELECT of all its rows."""
+    return isinstance(query, exp.Select) and not any(
+        query.args.get(key) for key in ("group", "having", "limit", "offset")) and not any(map(has_aggregate, query.expressions))
+
+
 def plain_select(query: exp.Expr, span: Span | None) -> exp.Select:
     """The SELECT of EXISTS. Raises Unsupported if it is more than SELECT, FROM and WHERE."""
     select = query
     while isinstance(select, exp.Subquery):
         select = select.this
-    if not isinstance(select, exp.Select) or any(select.args.get(key) for key in ("group", "having", "limit", "offset")) or any(
-            has_aggregate(item) for item in select.expressions):
+    if not is_plain(select):
         raise Unsupported("EXISTS takes a plain SELECT", code="exists", span=span_of(query) or span,
                           try_="EXISTS (SELECT 1 FROM t WHERE ...)")
     return select
