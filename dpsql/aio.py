@@ -58,7 +58,8 @@ class AsyncConnection:
     async def execute(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = (), *, epsilon: object = None,
                       delta: object = None, rho: object = None) -> dbapi.Cursor:
         """Run a statement when those submitted before it have ended; see `dbapi.Connection.execute`."""
-        return await self._run(self._connection.execute, sql, parameters, epsilon=epsilon, delta=delta, rho=rho)
+        price = {name: value for name, value in (("epsilon", epsilon), ("delta", delta), ("rho", rho)) if value is not None}
+        return await self._run(self._connection.execute, sql, parameters, **price)
 
     async def explain(self, sql: str | Sequence[str], parameters: Sequence[Any] | Mapping[str, Any] = (),
                       **options: Any) -> Explanation:

@@ -193,7 +193,8 @@ class Connection:
     def execute(self, sql: str | PlannedStatement, parameters: Sequence[Any] | Mapping[str, Any] = (), *,
                 epsilon: object = None, delta: object = None, rho: object = None) -> Cursor:
         """Run a statement and return a cursor over its answer; see `Cursor.execute`."""
-        return self.cursor().execute(sql, parameters, epsilon=epsilon, delta=delta, rho=rho)
+        price = {name: value for name, value in (("epsilon", epsilon), ("delta", delta), ("rho", rho)) if value is not None}
+        return self.cursor().execute(sql, parameters, **price)
 
     sql = execute  # its name in DuckDB
 
