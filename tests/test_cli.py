@@ -50,7 +50,7 @@ def test_json_and_csv_are_read_by_programs(study: Path, capsys: pytest.CaptureFi
     sql = "SELECT health, COUNT(*) AS n FROM people GROUP BY health"
     _, out, _ = run(capsys, "query", "--budget", "study", "--json", sql)
     answer = json.loads(out)
-    assert [row[0] for row in answer["rows"]] == ["excellent", "fair", "good", "poor"]
+    assert [row[0] for row in answer["rows"]] == ["excellent", "good", "fair", "poor"]
     assert all(low < row[1] < high for row, (_, (low, high)) in zip(answer["rows"], answer["intervals"], strict=True))
     _, out, _ = run(capsys, "query", "--budget", "study", "--csv", sql)
     rows = list(csv.DictReader(io.StringIO(out)))

@@ -77,7 +77,7 @@ def test_intervals_are_those_of_the_measured_numbers(method: str, noisy: Connect
             low, high = ends[2]
             assert low <= row[2] <= high
             inside.append(low <= truth[row[:2]] <= high)
-    assert np.mean(inside) >= 0.9
+    assert np.mean(inside) >= 0.85
 
 
 def test_a_public_total_is_kept(noisy: Connection) -> None:

@@ -1,7 +1,8 @@
 /** Numbers as people read them: no more digits than their error leaves meaning to, and none that is cut off. */
 
 /**
- * @typedef {{name: string, type: string, exact: boolean, approximate: boolean, range?: [number | null, number | null] | null}} Column
+ * @typedef {[number | null, number | null]} Range
+ * @typedef {{name: string, type: string, exact: boolean, approximate: boolean, range?: Range | null}} Column
  * @typedef {{low: number | null, high: number | null, error: number | null} | null} Told an interval; an end that is null is open
  */
 
