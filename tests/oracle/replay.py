@@ -92,7 +92,7 @@ class Book:
     def entries(self, *told: Any) -> list[Any]:
         return []
 
-    def texts(self, *told: Any) -> list[str]:
+    def texts(self, *told: Any, of_others: bool = False) -> list[str]:
         return []
 
     def refresh(self) -> None:
