@@ -556,27 +556,31 @@ def normal(confidence: float) -> float:
 
 
 @lru_cache(maxsize=2**10)
-def laplaces(confidence: float) -> float:
+def laplaces(confidence: float, terms: int = 1) -> float:
     """A z with P(|X| <= z) >= confidence for every weighted sum X of independent Laplace variables, of variance 1 together (and
-    of a normal one among them, or of normal ones alone).
+    of a normal one among them, or of normal ones alone), none of which has a variance above 1 / terms.
 
     Proof. A Laplace variable of variance u is sqrt(u E) Z, with E exponential of mean 1 and Z normal, so X is sqrt(Q) Z with
     Q = sum of u_i E_i (and a constant), the u_i adding up to 1. P(|X| > x) = E g(Q), with g(q) = P(|Z| > x / sqrt(q)), which is
     convex up to q = x^2 / 3 and concave from there on. Let G be g up to there and its tangent from there on: G is convex and
     nowhere below g. Q is a mean of copies of one E with the weights u_i (a constant is the mean of E), so E G(Q) <= E G(E) for
     every convex G (Jensen). E G(E) falls with x, and is computed below. It is only slightly above the tail of one Laplace
-    variable, which is one of these sums.
+    variable, which is one of these sums. If no u_i is above 1 / n, the mean M of n copies of E takes the place of E: the u_i are
+    then a mean of permutations of n parts of 1 / n and zeros (majorization), so that E G(Q) <= E G(M) by the same inequality.
     """
     from scipy.optimize import brentq
-    return float(brentq(lambda x: _heaviest(x) - (1 - confidence), 0.1, 5 - math.log(1 - confidence), xtol=1e-10)) + 1e-9
+    return float(brentq(lambda x: _heaviest(x, terms) - (1 - confidence), 0.1, 5 - math.log(1 - confidence), xtol=1e-10)) + 1e-9
 
 
-def _heaviest(x: float) -> float:
-    """E G(E), by the points of Gauss and Legendre in the root of q: the integrand is smooth there."""
-    from scipy.special import ndtr
+def _heaviest(x: float, terms: int) -> float:
+    """E G(M) for the mean M of this many E, by the points of Gauss and Legendre in the root of q, where the integrand is
+    smooth."""
+    from scipy.special import gammaincc, gammaln, ndtr
     points, weights = np.polynomial.legendre.leggauss(200)
     bend = x * x / 3
     r = (points + 1) / 2 * math.sqrt(bend)
-    inside = float((weights * 2 * ndtr(-x / r) * np.exp(-(r**2)) * 2 * r).sum() * math.sqrt(bend) / 2)
+    density = np.exp(terms * math.log(terms) + (terms - 1) * np.log(r**2) - terms * r**2 - gammaln(terms))
+    inside = float((weights * 2 * ndtr(-x / r) * density * 2 * r).sum() * math.sqrt(bend) / 2)
     height, slope = 2 * float(ndtr(-math.sqrt(3))), math.exp(-1.5) / math.sqrt(2 * math.pi) * x * bend**-1.5
-    return float(inside + math.exp(-bend) * (height + slope))
+    beyond, mean = gammaincc(terms, terms * bend), gammaincc(terms + 1, terms * bend)
+    return float(inside + height * beyond + slope * (mean - bend * beyond))

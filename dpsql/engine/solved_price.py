@@ -252,8 +252,10 @@ def _ways(question: Question, options: Options, *, pure: bool) -> Iterator[Optio
     if options.bound == "auto":
         ways += [replace(options, bound=name) for name in ("rows", "extension")]
     yield from ways
-    if not options.mechanisms and any(call.aggregate.kind is Kind.DISTINCT for call in question.aggregates):
-        yield from (replace(way, mechanisms=("laplace" if pure else "gaussian",)) for way in ways)
+    named = {Kind.DISTINCT: "laplace" if pure else "gaussian", Kind.RANK: "exponential"}
+    kinds = {call.aggregate.kind for call in question.aggregates}
+    if not options.mechanisms and kinds & named.keys():
+        yield from (replace(way, mechanisms=tuple(name for kind, name in named.items() if kind in kinds)) for way in ways)
 
 
 def _solved(question: Question, options: Options, view: Node, known: Stability, asked: tuple[AskedError, ...],

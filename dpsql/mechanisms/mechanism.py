@@ -126,10 +126,19 @@ class TaskContext(Frozen):
 
 
 class Accepted(Frozen):
-    """The task can be answered, with about this error (a standard deviation; for quantiles, in ranks)."""
+    """The task can be answered, with about this error (a standard deviation; for quantiles, in ranks).
+
+    weight  a factor of the error where mechanisms are compared: below 1 if intervals are narrower than those of others
+    """
 
     error: float
     noise: str
+    weight: float = 1.0
+
+    @property
+    def compared(self) -> float:
+        """The error by which mechanisms are compared."""
+        return self.error * self.weight
 
 
 class Rejected(Frozen):

@@ -16,7 +16,7 @@ from dpsql.catalog.price import short
 from dpsql.estimates import Estimate, released
 from dpsql.frozen import Frozen, asdict, replace
 from dpsql.mechanisms.additive_noise import Gaussian, Laplace, estimates
-from dpsql.mechanisms.mechanism import Accepted, Estimates, Linear
+from dpsql.mechanisms.mechanism import Accepted, Estimates, Linear, Verdict
 from dpsql.mechanisms.select.shown_counts import noise_of
 from dpsql.planning.account_choice import expected
 from dpsql.planning.all_part_kinds import KINDS
@@ -265,12 +265,20 @@ def _measurements(program: Program, choices: Sequence[Choice | None]) -> list[Me
         i, noise = choice.task.at, choice.yes.noise
         if program.learned_limit is not None:
             noise = f"{noise}, times the learned limit"
-        against = {name: (f"larger error ({verdict.error:.4g})" if math.isfinite(verdict.error) else "only by name")
-                   if isinstance(verdict, Accepted) else verdict.because
-                   for name, verdict in choice.verdicts.items() if name != choice.mechanism.name}
+        against = {name: _because(verdict, choice.yes) for name, verdict in choice.verdicts.items()
+                   if name != choice.mechanism.name}
         found.append(Measurement(what=_what(program, i), aggregates=tuple(shared[i]), price=amount(choice.allotted),
                                  mechanism=choice.mechanism.name, noise=noise, against=against))
     return found
+
+
+def _because(verdict: Verdict, chosen: Accepted) -> str:
+    """The reason against a mechanism."""
+    if not isinstance(verdict, Accepted):
+        return verdict.because
+    if not math.isfinite(verdict.error):
+        return "only by name"
+    return f"{'larger error' if verdict.error >= chosen.error else 'wider intervals, with an error of'} ({verdict.error:.4g})"
 
 
 def _counted(program: Program, i: int, aggregates: Sequence[str]) -> Measurement:

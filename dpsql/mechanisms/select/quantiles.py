@@ -434,7 +434,7 @@ def _rows(search: QuantileSearch, context: TaskContext) -> Generator[Request, An
 def _estimate(search: QuantileSearch, context: TaskContext, i: int, chosen: Integers, ends: Sequence[Integers]) -> Estimate:
     """The values, with intervals at the confidence for which the ends were chosen; for a lower confidence these are used too."""
     top, off = float(search.most), search.deviation(i)
-    rounded = 0.0 if _on_grid(search.task) else 0.5
+    rounded = 0.0 if on_grid(search.task) else 0.5
     squares = sum((np.abs(np.clip(places, 0, top) - chosen) * _part_of(search, i, places, last, off, context.confidence)) ** 2 / 2
                   for places, last in zip(ends, (Fraction(0), Fraction(1)), strict=True))
     low, high = np.maximum(ends[0] - rounded, 0.0), np.minimum(ends[1] + rounded, top)
@@ -460,7 +460,7 @@ def _part_of(search: QuantileSearch, i: int, places: Integers, last: Fraction, o
     return np.where(inside, min(1.0, off / choice.usual), min(1.0, math.sqrt(off / (choice.rows + OPEN * choice.outer))))
 
 
-def _on_grid(task: Ordered) -> bool:
+def on_grid(task: Ordered) -> bool:
     """Whether the values of the column are places of the grid already, so that nothing was rounded."""
     known, grid = task.input.field(task.part.column).facts, task.part.grid
     return grid.step == 1 and float(grid.low).is_integer() and (known.whole or known.type is Type.DATE)
