@@ -135,11 +135,6 @@ class Accepted(Frozen):
     noise: str
     weight: float = 1.0
 
-    @property
-    def compared(self) -> float:
-        """The error by which mechanisms are compared."""
-        return self.error * self.weight
-
 
 class Rejected(Frozen):
     """The task cannot be answered, and why."""

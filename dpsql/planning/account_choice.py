@@ -69,8 +69,8 @@ def _shared_out(program: Program, whole: Cost) -> Program:
 def _expected_size(program: Program, choices: Sequence[Choice | None]) -> float:
     """The weighted sum of the logarithms of expected errors, by which accounts are compared."""
     weights = program.decomposition.weights
-    sizes = [weights[choice.task.at] * math.log(max(choice.yes.compared, 1e-9)) for choice in choices
-             if choice is not None and math.isfinite(choice.yes.compared)]
+    sizes = [weights[choice.task.at] * math.log(max(choice.compared, 1e-9)) for choice in choices
+             if choice is not None and math.isfinite(choice.compared)]
     if program.rule is None:
         return sum(sizes)
     counted = sum(weights[at] for at in program.counted)

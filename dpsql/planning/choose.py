@@ -32,6 +32,11 @@ class Choice(Frozen):
         return verdict
 
     @property
+    def compared(self) -> float:
+        """The error by which mechanisms and accounts are compared."""
+        return self.yes.error * self.yes.weight
+
+    @property
     def verdicts(self) -> Mapping[str, Verdict]:
         """The verdict of each mechanism on the task, by its public name."""
         return {mechanism.name: self.asked.get(mechanism.name) or mechanism.judge(self.task, self.allotted, self.cells)
@@ -41,7 +46,7 @@ class Choice(Frozen):
 def choose(task: Task, allotted: Cost, cells: int, named: Sequence[str]) -> Choice | None:
     """The mechanism with the least expected error, among those named if any; None if no mechanism can do the task."""
     asked = {mechanism.name: mechanism.judge(task, allotted, cells) for mechanism in MECHANISMS if mechanism.kind is type(task)}
-    errors = {name: verdict.compared for name, verdict in asked.items() if isinstance(verdict, Accepted)}
+    errors = {name: verdict.error * verdict.weight for name, verdict in asked.items() if isinstance(verdict, Accepted)}
     preferred = [name for name in named if name in errors] or [name for name in errors if math.isfinite(errors[name])]
     if not preferred:
         return None

@@ -439,7 +439,7 @@ def of_several_rows() -> Iterator[Case]:
                      ("epsilon = 1, mechanism = 'laplace'", "rho = 0.08, mechanism = 'gaussian'"), all_options=True)
     yield from alone("named mechanisms", "demo", [f"SELECT {one} FROM people" for one in ("MEDIAN(income)", "QUANTILE_CONT(income, 0.8)")], (
         "epsilon = 1, mechanism = 'exponential'", "epsilon = 1, mechanism = 'permute_and_flip'",
-        "epsilon = 1, delta = 1e-6, mechanism = 'smooth_sensitivity'"), all_options=True)
+        "epsilon = 1, mechanism = 'rank_counts'", "epsilon = 1, delta = 1e-6, mechanism = 'smooth_sensitivity'"), all_options=True)
 
 
 def under_limits_that_bite() -> Iterator[Case]:

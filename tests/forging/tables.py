@@ -98,6 +98,7 @@ STATEMENTS: Sequence[tuple[str, ...]] = tuple((text,) for text in (
     private("rho = 1, max_rows = 2", "g, MEDIAN(n) FROM visits GROUP BY g"),
     private("epsilon = 1, max_rows = 2", "MIN(n), MAX(k) FROM visits"),
     private("epsilon = 1, mechanism = 'permute_and_flip'", "MEDIAN(n) FROM people"),
+    private("epsilon = 1", "quantile_disc(n, [0.25, 0.5, 0.75]) FROM people"),
     private("epsilon = 1, delta = 0.01, mechanism = 'smooth_sensitivity'", "MEDIAN(n) FROM people"),
     private("epsilon = 1, delta = 0.01, mechanism = 'smooth_sensitivity'", "g, MEDIAN(x) FROM people GROUP BY g"),
     private("epsilon = 1, delta = 0.01", "s, COUNT(*), AVG(n) FROM people GROUP BY s"),

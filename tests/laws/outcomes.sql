@@ -279,6 +279,10 @@ SELECT OPTIONS (max_rows = 2) b, SUM(n), COUNT(*) FROM notes JOIN things USING (
 SELECT OPTIONS (rho = 0.1) kind, COUNT(*), SUM(x), MEDIAN(d) FROM things GROUP BY kind
 SELECT OPTIONS (rho = 0.1, bound = 'clip') kind, SUM(x) FROM things GROUP BY kind
 SELECT OPTIONS (mechanism = 'permute_and_flip') MEDIAN(x), MEDIAN(n) FROM things JOIN notes USING (id)
+SELECT OPTIONS (mechanism = 'rank_counts') quantile_disc(x, 0.1), MEDIAN(y), MEDIAN(n) FROM things JOIN notes USING (id)
+SELECT OPTIONS (mechanism = 'rank_counts') kind, quantile_disc(d, [0.1, 0.5, 0.9]), quantile_cont(y, [0.1, 0.5, 0.9]) FROM things GROUP BY kind
+SELECT OPTIONS (mechanism = 'rank_counts', epsilon = 1e-8) quantile_disc(day, 0.1), quantile_cont(x, [0.1, 0.5, 0.9]) FROM things
+SELECT OPTIONS (mechanism = 'rank_counts', rho = 1e-8) quantile_disc(tiny, 0.1), quantile_cont(d, [0.1, 0.5, 0.9]) FROM things
 SELECT OPTIONS (mechanism = 'smooth_sensitivity', epsilon = 0.5, delta = 1e-5) MEDIAN(x) FROM people
 SELECT OPTIONS (mechanism = 'smooth_sensitivity', epsilon = 1, delta = 1e-5, max_rows=1) kind, MEDIAN(d) FROM things GROUP BY kind
 SELECT OPTIONS (epsilon = 1e-8) COUNT(*), MEDIAN(x), SUM(y) FROM things

@@ -562,8 +562,8 @@ class Writer:
         name = self.draw.choice([*MECHANISMS, *RULES, *RULES, *RULES])
         options = [self.price_for(name), f"mechanism = '{name}'"]
         number = self.bounded(source)
-        if name in ("exponential", "permute_and_flip", "smooth_sensitivity") and number:
-            what = self.draw.choice([f"MEDIAN({number})", f"{'MEDIAN' if name in FOR_DELTA else 'MIN'}({number})", f"QUANTILE_CONT({number}, {self.draw.choice(['0.25', '0.9'])})"])
+        if name in ("exponential", "permute_and_flip", "rank_counts", "smooth_sensitivity") and number:
+            what = f"QUANTILE_CONT({number}, [0.1, 0.5, 0.75])" if name == "rank_counts" else self.draw.choice([f"MEDIAN({number})", f"{'MEDIAN' if name in FOR_DELTA else 'MIN'}({number})", f"QUANTILE_CONT({number}, {self.draw.choice(['0.25', '0.9'])})"])
             text = f"{self.opened([*options, f'max_rows = {self.draw.choice([1, 1, 2])}'])}{what} FROM {source.text}{self.where(source, share=0.3)}"
             return self.asked("named", text)
         told = [column for column in source.columns if not column.owner]
