@@ -142,6 +142,17 @@ def test_ends_of_quantiles_are_within_so_many_rows(text: str, source: str, fract
     assert not too_few(within, times * len(fractions), 0.95) and not too_few(covered, times * len(fractions), 0.95)
 
 
+@pytest.mark.parametrize("budget", BUDGETS)
+def test_several_quantiles_are_chosen_by_the_mechanism_that_is_priced(budget: str, tmp_path: Path) -> None:
+    calls = ", ".join(f"QUANTILE_CONT(fare, {i / 10})" for i in range(1, 10))
+    _, made = prepared(tmp_path, asked(f"{calls} FROM trips ERROR WITHIN 600 ROWS", rows=3750), budget)
+    chosen = made.cheapest().program.chosen
+    assert chosen is not None and [choice.mechanism.name for choice in chosen] == ["exponential"]
+    named = asked(f"{calls} FROM trips ERROR WITHIN 600 ROWS", rows=3750, mechanism="rank_counts")
+    with pytest.raises(Unsupported, match="it is answered by rank_counts"):
+        prepared(tmp_path / "named", named, budget)[1].cheapest()
+
+
 # -- prices
 
 

@@ -8,6 +8,8 @@ wider interval than that of a large one, so a standard deviation costs much less
 
 Ranks. The error of a quantile is the number of rows between it and the ends of its interval. It depends on the price only, if
 rows are spread evenly (see `mechanisms.select.quantiles`). How far apart the values of these rows are depends on private rows.
+The error of quantiles from counts (`mechanisms.select.rank_counts`) depends on how many rows share a bin, so for an accuracy
+quantiles are chosen by selection: `engine.solved_price` names it in the program that is priced, which is the one that runs.
 
 Nothing here reads rows: `rows` is what the analyst states, or follows from released numbers.
 """

@@ -15,22 +15,23 @@ the weights of each piece of noise.
 deviation s of g. The high end is the right edge of the last bin whose left edge has g - z s <= 0.
 
 *Refinement.* A grid of up to 256 places has bins of one place, and the whole price is for them. Otherwise there are up to 64
-bins, at 60 % of the price (with 256 bins the error is a third larger, with 32 it is larger for uneven values). The rest is for
-dividing the bins in which the values and ends of all quantiles and cells are: they are disjoint, so each row counts once. Bins
-of more than 1024 places are divided twice. The more rows there are in the bins, the more parts are made, as each adds noise.
-The rows up to an edge inside a bin are those up to its left edge and the parts before, or those up to its right edge less the
-parts behind: both estimates are averaged, with the weights that minimise the variance. A bin with hardly any rows is not
-divided.
+bins and one more for the upper bound, at 60 % of the price (with 256 bins the error is a third larger; with 32 it is larger for
+uneven values). The rest is for dividing the bins in which the values and ends of all quantiles and cells are: they are
+disjoint, so each row counts once. The more rows there are in the bins, the more parts are made, as each adds noise; a bin with
+hardly any rows is not divided. Large bins are divided twice if one has a quarter of the rows, as where bounds are far wider
+than the values. The rows up to an edge inside a bin are those up to its left edge and the parts before, or those up to its
+right edge less the parts behind: both estimates are averaged, with the weights that minimise the variance. In a part of several
+places the value is interpolated: so if rows share few values on a fine grid, it may be next to them.
 
 Proof of privacy. All requests are `NoisySums` over counts of rows, of which an entity changes at most `rows`. The kernel
 derives their cost, and the costs of all requests add up to the price at most.
 
 Proof of coverage. The true quantile is in some bin k. It is below the low end only if the right edge of k is rejected, where
 the exact g is at least 0; or if the low end is in bin k, and the right edge of the part of k that it is in is rejected. The
-noise of parts does not depend on which bins are divided, so each stage gets an equal part of the probability of an error;
-likewise above. For Laplace noise z is `estimates.laplaces`, which holds for every sum of which no term has more than 1 / n of
-the variance. (The number of parts depends on noisy counts, and so, very slightly, on g.) Whatever the ties are, the ends cover:
-tied rows are in one bin.
+noise of parts does not depend on which bins are divided. So bins have half of the probability of an error, and their divisions
+the other half; likewise above. For Laplace noise z is `estimates.laplaces`, which holds for every sum of which no term has more
+than 1 / n of the variance. (The number of parts depends on noisy counts, and so, very slightly, on g.) Ties do not matter: tied
+rows are in one bin.
 
 *Against private selection* (`quantiles`), at epsilon = 1 for 2,000 to 20,000 rows that are spread evenly: three quantiles by
 selection are off by 4 rows, and their ends are about 48 rows away, as these get a fifth of the price; by counts they are off by
@@ -73,13 +74,14 @@ from dpsql.types import Type
 
 Reals: TypeAlias = NDArray[np.float64]
 
-PLACES, BINS = 2**8, 2**6  # bins of one place each, if so many suffice; bins of several
+PLACES, BINS = 2**8, 2**6 + 1  # bins of one place each, if so many suffice; bins of several, the last one for the upper bound
 MOST_COUNTS = 2**21  # numbers that one request counts: with many cells, bins are wider
 FLAT = 16  # up to so many bins are counted without blocks
 FIRST = Fraction(3, 5)  # share of the price for bins, if they are divided further
-ONE_STEP = 2**10  # bins of up to so many places are divided once, others twice
+ONE_STEP = 2**10  # bins of up to so many places are divided once
+CROWDED, MANY = 0.25, 2**12  # larger bins are divided twice if one has so many of the rows, or would have so many parts
 SEVERAL = 3  # quantiles from which on the mechanism is chosen without being named
-NARROW = 0.48  # the weight of the error of a value beside those of other mechanisms, whose intervals are several times as wide
+NARROW = 0.47  # the weight of the error of a value beside those of other mechanisms, whose intervals are several times as wide
 EXACT = 1e-6  # rows, by which sums of floats may be off
 MOST_TERMS = 64  # a sum of more pieces of noise than this has the tails of one of so many
 
@@ -136,18 +138,9 @@ class RankCounting(Frozen):
         return -(-self.places // self.width)
 
     @property
-    def refinements(self) -> int:
-        """How many times bins are divided, at most."""
-        return 0 if self.width == 1 else 1 if self.width <= ONE_STEP else 2
-
-    @property
     def first_price(self) -> Cost:
-        return self.price.part(FIRST) if self.refinements else self.price
-
-    @property
-    def refinement_price(self) -> Cost:
-        """The price of each refinement."""
-        return self.price.part((1 - FIRST) / self.refinements)
+        """The price of the bins."""
+        return self.price if self.width == 1 else self.price.part(FIRST)
 
     @cached_property
     def noise(self) -> Noise:
@@ -167,10 +160,6 @@ class RankCounting(Frozen):
         near = [each.variances[max(0, round(float(q) * self.bins) - half) : round(float(q) * self.bins) + half + 1]
                 for q, each in zip(self.task.part.fractions, self.weights, strict=True)]
         return math.sqrt(max(float(part.mean()) for part in near) * self.noise.variance / 2)
-
-    def confidence(self, confidence: Fraction) -> float:
-        """The confidence of each test, so that those of all stages hold together."""
-        return 1 - float(1 - confidence) / (1 + self.refinements)
 
 
 def block_of(bins: int) -> int:
@@ -296,10 +285,11 @@ def _counted(counting: RankCounting, context: TaskContext) -> Generator[Request,
     counts = yield from _histogram(counting, context, counting.width)
     if counting.bins > FLAT:
         counts = combined(counts, (yield from _histogram(counting, context, counting.width * block_of(counting.bins))))
-    sure = counting.confidence(context.confidence)
-    found, width = list(_first(counting, counts, sure)), counting.width
-    for left in range(counting.refinements, 0, -1):
-        noise = bought(counting.task.rows, counting.refinement_price)
+    miss, width = float(1 - context.confidence), counting.width
+    found = list(_first(counting, counts, 1 - miss if width == 1 else 1 - miss / 2))
+    times = _times(counting, counts, found)
+    for left in range(times, 0, -1):
+        noise = bought(counting.task.rows, counting.price.part((1 - FIRST) / times))
         parts = _parts(found, width, noise.variance, left)
         if parts == 1:
             break
@@ -308,8 +298,19 @@ def _counted(counting: RankCounting, context: TaskContext) -> Generator[Request,
         cells = tuple((*context.cells[cell], at * parts + i) for cell, at in bins for i in range(parts))
         told: MeasuredSums = yield NoisySums(plan=_binned(counting.task, context.keys, width), cells=cells, noises=(noise,))
         inside = dict(zip(bins, np.array(told.totals[0][0], dtype=np.float64).reshape(len(bins), parts), strict=True))
-        found = [_within(each, inside[each.cell, each.bin], noise, sure) for each in found]
+        found = [_within(each, inside[each.cell, each.bin], noise, 1 - miss / 2 / times) for each in found]
     return tuple(_estimates(counting, context, found, width))
+
+
+def _times(counting: RankCounting, counts: Reals, found: Sequence[Search]) -> int:
+    """How many times bins are divided."""
+    if counting.width <= ONE_STEP:
+        return int(counting.width > 1)
+    crowd = np.zeros(len(counts))
+    for each in found:
+        crowd[each.cell] = max(crowd[each.cell], each.rows)
+    crowded = crowd.sum() > CROWDED * counts.sum()
+    return 2 if crowded or _best_parts(found, bought(counting.task.rows, counting.price.part(1 - FIRST)).variance) > MANY else 1
 
 
 def _first(counting: RankCounting, counts: Reals, sure: float) -> Iterator[Search]:
@@ -343,17 +344,21 @@ def _bin(row: Reals, away: Reals, end: int) -> int:
     return int(kept[-1]) if len(kept) else 0
 
 
-def _parts(found: Sequence[Search], width: int, variance: float, left: int) -> int:
-    """The number of parts into which each bin is divided, if this many divisions are left: a power of two.
+def _best_parts(found: Sequence[Search], variance: float) -> float:
+    """The number of parts of each bin for which edges are off by least.
 
     With c rows in a bin, spread evenly, n parts have c / n rows each, so that an edge is off by a variance of (c / n)^2 / 12, and
     their noise adds up to one of n v / 4 in the middle of the bin. The sum over all bins is the least possible.
     """
     rows = {(each.cell, each.bin): each.rows for each in found}
     squares = sum(max(0.0, each) ** 2 for each in rows.values())
-    best = (2 * squares / (3 * len(rows) * max(variance, 1e-12))) ** (1 / 3)
-    most = min(2 ** math.ceil(math.log2(width) / left), MOST_COUNTS // len(rows))
-    return 1 << max(0, min(round(math.log2(max(best, 1.0))), most.bit_length() - 1))
+    return float((2 * squares / (3 * len(rows) * max(variance, 1e-40))) ** (1 / 3))
+
+
+def _parts(found: Sequence[Search], width: int, variance: float, left: int) -> int:
+    """The number of parts into which each bin is divided, if this many divisions are left: a power of two."""
+    most = min(1 << -(-(width.bit_length() - 1) // left), MOST_COUNTS // len({(each.cell, each.bin) for each in found}))
+    return int(2 ** max(0, min(round(math.log2(max(_best_parts(found, variance), 1.0))), most.bit_length() - 1)))
 
 
 def _within(search: Search, counts: Reals, noise: Noise, sure: float) -> Search:
