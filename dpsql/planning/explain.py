@@ -278,7 +278,9 @@ def _because(verdict: Verdict, chosen: Accepted) -> str:
         return verdict.because
     if not math.isfinite(verdict.error):
         return "only by name"
-    return f"{'larger error' if verdict.error >= chosen.error else 'wider intervals, with an error of'} ({verdict.error:.4g})"
+    if verdict.error < chosen.error:
+        return f"wider intervals (error {verdict.error:.4g})"
+    return f"larger error ({verdict.error:.4g})"
 
 
 def _counted(program: Program, i: int, aggregates: Sequence[str]) -> Measurement:

@@ -19,11 +19,13 @@ from support.sessions import reader_of, session_of
 from dpsql.audit.exact import Exact
 from dpsql.audit.prepared import PreparedStatement
 from dpsql.backends.duckdb import DuckReader
+from dpsql.engine.decide import decide
 from dpsql.estimates import laplaces, normal
 from dpsql.mechanisms.mechanism import Accepted, Ordered, Rejected, TaskContext
 from dpsql.mechanisms.select.rank_counts import RankCounting, RankCounts, combined, weights_of
 from dpsql.planning.choose import choose
 from dpsql.questions.parts import Quantiles
+from dpsql.sql.text.parse import parse
 from dpsql.trusted.accounting.cost import FREE, Cost, concentrated, pure
 from dpsql.trusted.measurements.noisy_sums import MeasuredSums, NoisySums
 from dpsql.trusted.measurements.reading.occupied_cells import sums_in
@@ -221,6 +223,13 @@ def test_what_it_refuses() -> None:
 def test_more_groups_have_wider_bins() -> None:
     widths = [RankCounting(task=task(*QUARTILES), price=pure(Fraction(1)), cells=cells).width for cells in (1, 10**5, 3 * 10**5)]
     assert widths == sorted(widths) and widths[0] < widths[-1]
+
+
+def test_explain_gives_the_reason_against_selection(tmp_path: Path) -> None:
+    session = session_of(tmp_path, reader=reader_of(dense()), at={"epsilon": 1})
+    for fractions, because in (("0.25, 0.5, 0.75", "wider intervals (error 2.795)"), ("0.1, 0.2, 0.3, 0.5, 0.75", "larger error (12.62)")):
+        told = decide(parse(f"SELECT quantile_cont(income, [{fractions}]) FROM people"), session)
+        assert f"not exponential: {because}" in str(told.explanation())  # type: ignore[union-attr]
 
 
 # -- the noise
