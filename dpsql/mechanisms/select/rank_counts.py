@@ -37,8 +37,9 @@ rows are in one bin.
 median widths of intervals in rows: three quantiles at epsilon = 1 have an error of 3 and a width of 92 by selection, as
 interval ends get a fifth of the price, and 9 and 57 by counts; nine quantiles 10 and 158 against 8 and 56. At epsilon = 0.05,
 three quantiles have an error of 83 and intervals as wide as the whole range by selection, and 132 and 728 by counts. At rho =
-0.5 it is 1 and 21 against 4 and 28; for nine quantiles 2 and 32 against 3 and 26. So with three quantiles or more, an error of
-the values counts about half in the choice between mechanisms.
+0.5 it is 1 and 21 against 4 and 28; for nine quantiles 2 and 32 against 3 and 26. So with three quantiles or more, where errors
+are tens of rows and intervals by selection therefore hundreds of rows wide, an error of the values counts about half in the
+choice between mechanisms.
 """
 
 from __future__ import annotations
@@ -82,7 +83,8 @@ FIRST = Fraction(3, 5)  # share of the price for bins, if they are divided furth
 ONE_STEP = 2**10  # bins of up to so many places are divided once
 CROWDED, MANY = 0.25, 2**12  # larger bins are divided twice if one has so many of the rows, or would have so many parts
 SEVERAL = 3  # quantiles from which on the mechanism is chosen without being named
-NARROW = 0.47  # the weight of the error of a value beside those of other mechanisms, whose intervals are several times as wide
+FAR = 50.0  # rows: an error from which on the width of intervals matters more than that of values
+NARROW = 0.47  # the weight of such an error beside those of other mechanisms, whose intervals are several times as wide
 EXACT = 1e-6  # rows, by which sums of floats may be off
 MOST_TERMS = 64  # a sum of more pieces of noise than this has the tails of one of so many
 
@@ -102,7 +104,7 @@ class RankCounts:
         if cells > MOST_COUNTS // FLAT:
             return Rejected(because="there are too many groups for counts of values in each")
         error = RankCounting(task=task, price=allotted, cells=max(1, cells)).error
-        return Accepted(error=error if len(task.part.fractions) >= SEVERAL else math.inf, weight=NARROW,
+        return Accepted(error=error if len(task.part.fractions) >= SEVERAL else math.inf, weight=NARROW if error > FAR else 1.0,
                         noise=f"ranks off by {error:.4g} rows or so")
 
     def run(self, tasks: Sequence[tuple[Task, Cost]], context: TaskContext) -> Script:

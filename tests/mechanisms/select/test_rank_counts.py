@@ -201,9 +201,9 @@ def test_it_costs_the_price(price: Cost, most: int) -> None:
 
 
 @pytest.mark.parametrize(("given", "price", "named", "expected"), [
-    (task(*QUARTILES), pure(Fraction(1)), (), "rank_counts"), (task(*DECILES), pure(Fraction(1)), (), "rank_counts"),
-    (task(*QUARTILES, most=100), pure(Fraction(1)), (), "rank_counts"),
-    (task(*QUARTILES), pure(Fraction(1)), ("exponential",), "exponential"),
+    (task(*QUARTILES), pure(Fraction(1)), (), "exponential"), (task(*DECILES), pure(Fraction(1)), (), "rank_counts"),
+    (task(*QUARTILES), pure(Fraction(1, 20)), (), "rank_counts"), (task(*QUARTILES, most=100), pure(Fraction(1, 20)), (), "rank_counts"),
+    (task(*QUARTILES), pure(Fraction(1, 20)), ("exponential",), "exponential"),
     (task(*QUARTILES), concentrated(Fraction(1, 2)), (), "exponential"), (task(*DECILES), concentrated(Fraction(1, 2)), (), "rank_counts"),
     (task(*QUARTILES[:2]), pure(Fraction(1)), (), "exponential"), (task(*QUARTILES[:2]), pure(Fraction(1)), ("rank_counts",), "rank_counts"),
     (task(Fraction(0), *QUARTILES), pure(Fraction(1)), ("rank_counts",), "exponential"),
@@ -226,8 +226,8 @@ def test_more_groups_have_wider_bins() -> None:
 
 
 def test_explain_gives_the_reason_against_selection(tmp_path: Path) -> None:
-    session = session_of(tmp_path, reader=reader_of(dense()), at={"epsilon": 1})
-    for fractions, because in (("0.25, 0.5, 0.75", "wider intervals (error 2.795)"), ("0.1, 0.2, 0.3, 0.5, 0.75", "larger error (12.62)")):
+    session = session_of(tmp_path, reader=reader_of(dense()), at={"epsilon": Fraction(1, 20)})
+    for fractions, because in (("0.25, 0.5, 0.75", "wider intervals (error 55.9)"), ("0.1, 0.2, 0.3, 0.5, 0.75", "larger error (252.4)")):
         told = decide(parse(f"SELECT quantile_cont(income, [{fractions}]) FROM people"), session)
         assert f"not exponential: {because}" in str(told.explanation())  # type: ignore[union-attr]
 
