@@ -84,7 +84,7 @@ def test_the_page_has_the_numbers_of_the_answer(connection: Connection, tmp_path
     made = cursor.answer
     assert made is not None
     expected = [[part for value, ends, column in zip(row, intervals, made.columns, strict=True)
-                 for part in ([shown(value, ends)] if column.exact else [shown(value, ends), interval_text(ends, value)])]
+                 for part in ([shown(value, ends)] if column.exact else [shown(value, ends), interval_text(ends, value, column.range)])]
                 for row, intervals in zip(made.rows, made.intervals, strict=True)]
     assert [row for row in rows_of(page) if len(row) == 5][1:] == expected
     for part in ("SELECT sex, COUNT(*) AS n", f"asked by {connection.session.analyst}", "protects each person", f"cost {cursor.cost}",

@@ -173,3 +173,15 @@ def test_ranks_are_judged_over_rows_that_are_not_shown(tmp_path: Path) -> None:
     for at, more in enumerate(("", ", strategy = 'identity'")):
         found = asked(text, tmp_path / str(at), price=f"epsilon = 0.1{more}")
         assert len(found.rows) == 1 and any("no rank is sure" in note for note in found.notes)
+
+
+@pytest.mark.parametrize(("low", "high"), [(5e-324, 5e-324), (0.0, 5e-324), (-1e308, 1e308), (1e99, 1e99), (0.0, 0.0), (-np.inf, np.inf)])
+@pytest.mark.parametrize("price", [Price(epsilon=Fraction(1, 10**9)), Price(rho=Fraction(10**9)), None])
+@pytest.mark.parametrize("scale", [1e-300, 1.0, 1e300])
+def test_no_number_is_too_extreme_for_a_note(low: float, high: float, price: Price | None, scale: float) -> None:
+    """What fails here would fail after the charge."""
+    for values in ([low, high], [float("nan"), low], [float("inf"), low]):
+        number = Possible(name="x", low=low, high=high, noise=estimate(values, scale))
+        with np.errstate(all="ignore"):
+            list(nothing_told([number], range(2), 0.95, price))
+            sure_ranks(number.noise, range(2), 0.95)

@@ -16,6 +16,7 @@ from dpsql.estimates import Estimate
 from dpsql.frozen import Frozen
 
 QUARTER = 0.25  # of the range of what is possible: an interval of this half width tells something
+MOST_TIMES = 1e6  # a price that is so many times as large is no advice
 MOST_RANKED = 100_000  # rows whose ranks are judged
 
 
@@ -43,6 +44,8 @@ def tells_nothing(ends: tuple[float, float] | None, range_: tuple[float, float] 
 def nothing_told(numbers: Sequence[Possible], kept: Sequence[int], confidence: float, price: Price | None) -> Iterator[str]:
     """A note on each column with intervals that are all that is possible: in how many rows, and what would make them narrower."""
     for number in numbers:
+        if number.low == number.high:  # nothing else is possible, so it is known
+            continue
         lows, highs = (each[list(kept)] for each in number.noise.known(number.low, number.high).ends(confidence))
         here = (lows <= number.low) & (highs >= number.high) & ~np.isnan(number.noise.values[list(kept)])
         if not here.any():
@@ -56,9 +59,9 @@ def _way_out(number: Possible, kept: Sequence[int], here: np.ndarray[tuple[int],
     below, above = (np.broadcast_to(side, number.noise.values.shape)[rows] for side in (number.noise.below, number.noise.above))
     if np.isinf(below).any() or np.isinf(above).any():
         return "a limit leaves out an unknown part, so a larger price does not help, but a limit that holds does"
-    off, width = 2 * number.noise.deviations[rows], number.high - number.low
-    times = float(np.median(off)) / (QUARTER * width) if math.isfinite(width) else math.nan
-    if price is None or not math.isfinite(times) or times <= 1:
+    width = QUARTER * (number.high - number.low)
+    times = float(np.median(2 * number.noise.deviations[rows] / np.float64(width)))  # infinite or NaN where that is no number
+    if price is None or not 1 < times < MOST_TIMES:
         return "more rows in each group, or a larger price, make it narrower"
     if price.epsilon is not None:
         larger = f"about epsilon = {_rounded(float(price.epsilon) * times)}"
