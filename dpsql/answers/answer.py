@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import json
 import math
@@ -199,8 +200,9 @@ def compose(question: Question, cells: Cells, aggregates: Mapping[str, Estimate]
         notes = [*notes, *told_withheld(question, made.withheld, len(cells))]
         data = tuple(_data(made, kept, confidence) for made in outputs)
         possible = possible_of(question, aggregates)
-        notes += nothing_told([*possible.values()], made.ordered, confidence, price)
-        notes += _ranked(question, outputs, made.ordered, confidence)
+        with contextlib.suppress(ArithmeticError):  # an answer is paid for already, and not spoilt by notes
+            notes += nothing_told([*possible.values()], made.ordered, confidence, price)
+            notes += _ranked(question, outputs, made.ordered, confidence)
     shown = tuple(AnswerColumn(name=output.name, type=output.expr.type, exact=not made.noisy,
                                approximate=made.estimate is not None and made.estimate.approximate,
                                range=(possible[i].low, possible[i].high) if i in possible else None)
