@@ -22,7 +22,7 @@ from dpsql.catalog.price import price
 from dpsql.engine.accounts import budget_of, releases_of
 from dpsql.engine.answering import answer
 from dpsql.engine.session import Session
-from dpsql.errors import BudgetExhausted, DataError, Error, Incident, OptionError, ProgrammingError, SqlError, Unsupported
+from dpsql.errors import BudgetExhausted, DataError, Error, Incident, OptionError, ProgrammingError, SqlError
 from dpsql.ledgers.ledger_reports import ReportingLedger
 from dpsql.planning.explain import Explanation
 from dpsql.trusted.kernel.run import Kernel
