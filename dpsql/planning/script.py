@@ -38,6 +38,7 @@ from dpsql.planning.public import exact
 from dpsql.planning.quantile_parts import open_at_found_bounds
 from dpsql.planning.rows_beyond import missing
 from dpsql.planning.shared_centres import searched_centres
+from dpsql.planning.slack_ranges import is_slack
 from dpsql.planning.sum_parts import base_of, contributions
 from dpsql.questions.all_aggregates import Kind
 from dpsql.questions.labels import summand_label
@@ -325,6 +326,8 @@ def _is_better_whole(program: Program, found: Mapping[int, LearnedLimit], cells:
     if all(rows * sums[at].l1 <= FAR_BELOW * known.limit for at, known in found.items()):
         return True
     open_calls = [call for call in program.question.aggregates if beyond_kept(program.question, call) == EITHER]
+    if any(is_slack(program.question.view, call.columns[0]) for call in open_calls if call.columns):
+        return False  # their ranges are far wider than their values
     counted = [known.total for at, known in found.items() if not isinstance(sums[at], GridSum)]  # by which rows are measured
     return bool(open_calls and counted) and all(call.aggregate.average for call in open_calls) and (
         2 * _deviation(program, cells)(rows) <= SMALL_PART * min(counted))
