@@ -18,7 +18,7 @@ from dpsql.audit.prepared import Remembering
 from dpsql.dbapi import Connection
 from dpsql.engine.answering import charge_of, planned
 from dpsql.engine.decide import decide
-from dpsql.engine.solved_price import Solved
+from dpsql.engine.solved_price import SolvedStatement
 from dpsql.errors import BudgetExhausted, Error, OptionError, ProgrammingError, SqlError, Unsupported
 from dpsql.sql.text.parse import parse
 
@@ -67,10 +67,10 @@ WITHIN: Sequence[tuple[str, float]] = [
 ]
 
 
-def prepared(folder: Path, text: str, budget: str) -> tuple[Connection, Solved]:
+def prepared(folder: Path, text: str, budget: str) -> tuple[Connection, SolvedStatement]:
     connection = connected(folder, budget, around=Remembering)
     made = decide(parse(text), connection.session)
-    assert isinstance(made, Solved)
+    assert isinstance(made, SolvedStatement)
     return connection, made
 
 
@@ -106,7 +106,7 @@ def test_intervals_are_within_the_target_whatever_the_values_are(text: str, targ
         pytest.skip("their standard deviation is not what is stated")
     connection = connected(tmp_path, budget, around=Remembering, reader=riders_of(ages))
     made = decide(parse(text), connection.session)
-    assert isinstance(made, Solved)
+    assert isinstance(made, SolvedStatement)
     answers = [connection.session.kernel._serve((due := made.bill()).steps, due.cost) for _ in range(int(160 * effort))]
     told = [off for answer in answers for off in offs(answer)]
     assert not too_few(sum(off <= target * (1 + 1e-6) for off in told), len(told), 0.95)

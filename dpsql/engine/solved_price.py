@@ -74,7 +74,7 @@ class SolvedPlan(Frozen):
         return found
 
 
-class Solved(Charged[Answer]):
+class SolvedStatement(Charged[Answer]):
     """A statement by itself with a required accuracy; a price among its options `given` is a cap. `cheapest` solves for the
     price, once. It raises a located error."""
 
@@ -135,7 +135,7 @@ def needs_solving(question: Question, clauses: Sequence[Goal], known: Stability)
         clause.kind in IN_RANKS for clause in clauses)
 
 
-def solved(query: Query, question: Question, options: Options, known: Stability, session: Session) -> Solved:
+def solved(query: Query, question: Question, options: Options, known: Stability, session: Session) -> SolvedStatement:
     """The plan of a statement by itself with required accuracies. Raises a located error if a clause is wrong."""
     for name in ("strategy", "planning"):
         if getattr(options, name) is not None:
@@ -151,7 +151,7 @@ def solved(query: Query, question: Question, options: Options, known: Stability,
                           try_=f"one statement for each GROUP BY, or {PRICE}")
     goals = goals_of(question, query.goals, None, linear=False)
     asked = with_minimum_frequency(question, known, session)
-    return Solved(question=asked, goals=goals, options=options, given=query.options, session=session, text=query.text,
+    return SolvedStatement(question=asked, goals=goals, options=options, given=query.options, session=session, text=query.text,
                   cheapest=functools.cache(lambda: _cheapest(query, asked, goals, options, session)))
 
 
@@ -232,7 +232,7 @@ def _answered(text: str, session: Session) -> EarlierAnswer | None:
         view, known = limited_view(question, options, session.kernel, span_of(query.tree))
         if known.public or question.scalars or question.together:
             return None
-        made: Solved | SingleStatement
+        made: SolvedStatement | SingleStatement
         if query.goals:
             made = solved(query, question, options, known, session)  # those of workloads are kept as records
             question = made.question

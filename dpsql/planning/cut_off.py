@@ -23,7 +23,7 @@ from dpsql.planning.contribution_bound import call_in_words
 from dpsql.planning.declared_rows import declared_rows
 from dpsql.planning.degree_questions import DegreeQuestion
 from dpsql.planning.program import Program
-from dpsql.planning.rows_beyond import Missing, Rows, missing
+from dpsql.planning.rows_beyond import Missing, RowsLeft, missing
 from dpsql.questions.all_aggregates import Kind
 from dpsql.questions.question import AggregateCall, Question
 from dpsql.trusted.plan.node import Node
@@ -54,10 +54,10 @@ def beyond_limits(question: Question, call: AggregateCall, lost: Missing) -> tup
     if lost.nothing:
         return 0.0, 0.0
     used = {*call.columns, *([call.when] if call.when is not None else []), *(key.column for key in question.keys)}
-    if lost.rows is Rows.OTHER or used & lost.moved:
+    if lost.rows is RowsLeft.OTHER or used & lost.moved:
         return EITHER
     counts_reached = call.aggregate.kind is Kind.DISTINCT and used <= lost.reached and len(used) == 1
-    return (0.0, 0.0) if lost.rows is Rows.ALL or counts_reached else beyond_kept(question, call)
+    return (0.0, 0.0) if lost.rows is RowsLeft.ALL or counts_reached else beyond_kept(question, call)
 
 
 def with_values_beyond(question: Question, lost: Missing) -> Question:

@@ -28,7 +28,7 @@ from dpsql.trusted.plan.operators.window import Window
 NONE = frozenset[str]()
 
 
-class Rows(enum.IntEnum):
+class RowsLeft(enum.IntEnum):
     """What the rows of a relation are, beside those without limits."""
 
     ALL, SOME, OTHER = range(3)
@@ -38,13 +38,13 @@ class Missing(Frozen):
     """What limits do to a relation: to its rows, apart from the values in the columns `moved`, which may differ. All values of a
     column in `reached` are in some row that is left."""
 
-    rows: Rows = Rows.ALL
+    rows: RowsLeft = RowsLeft.ALL
     moved: frozenset[str] = NONE
     reached: frozenset[str] = NONE
 
     @property
     def nothing(self) -> bool:
-        return self.rows is Rows.ALL and not self.moved
+        return self.rows is RowsLeft.ALL and not self.moved
 
     def used_by(self, *used: Expr) -> bool:
         """Whether one of these expressions may have another value."""
@@ -55,7 +55,7 @@ def missing(node: Node) -> Missing:
     """What the limits in a view do to its rows."""
     below = [missing(one) for one in node.inputs]
     if isinstance(node, Scan):
-        return Missing(rows=Rows.SOME) if _of_several(node) else Missing(reached=_columns(node))
+        return Missing(rows=RowsLeft.SOME) if _of_several(node) else Missing(reached=_columns(node))
     if isinstance(node, Truncate | TruncateKeys) and leaves_out(node):
         return _limited(below[0], frozenset([node.owner] if isinstance(node, Truncate) else node.keys))
     if all(one.nothing for one in below):
@@ -80,7 +80,7 @@ def missing(node: Node) -> Missing:
                            reached=below[0].reached)
         case UnionAll():
             return _united(node, below)
-    return Missing(rows=Rows.OTHER, moved=_columns(node))
+    return Missing(rows=RowsLeft.OTHER, moved=_columns(node))
 
 
 def leaves_out(node: Truncate | TruncateKeys) -> bool:
@@ -121,12 +121,12 @@ def _keys_hold(node: TruncateKeys) -> bool:
 
 
 def _limited(below: Missing, reached: frozenset[str]) -> Missing:
-    return Missing(rows=max(below.rows, Rows.SOME), moved=below.moved, reached=below.reached & reached)
+    return Missing(rows=max(below.rows, RowsLeft.SOME), moved=below.moved, reached=below.reached & reached)
 
 
 def _filtered(node: Filter, below: Missing) -> Missing:
-    rows = Rows.OTHER if below.used_by(node.condition) else below.rows
-    return Missing(rows=rows, moved=below.moved, reached=below.reached if rows is Rows.ALL else NONE)
+    rows = RowsLeft.OTHER if below.used_by(node.condition) else below.rows
+    return Missing(rows=rows, moved=below.moved, reached=below.reached if rows is RowsLeft.ALL else NONE)
 
 
 def _projected(node: Project, below: Missing) -> Missing:
@@ -138,7 +138,7 @@ def _projected(node: Project, below: Missing) -> Missing:
 def _joined(node: Join, left: Missing, right: Missing) -> Missing:
     moved = left.moved | right.moved
     if columns(node.condition) & moved or (node.keep_left and node.keep_right):
-        return Missing(rows=Rows.OTHER, moved=_columns(node))
+        return Missing(rows=RowsLeft.OTHER, moved=_columns(node))
     rows = max(left.rows, right.rows)
     for kept, side, other in ((node.keep_left, node.right, right), (node.keep_right, node.left, left)):
         if kept and not other.nothing:  # a row that has lost its partners stays, with NULL in their columns
@@ -150,19 +150,19 @@ def _looked_up(node: Lookup, below: Missing, listed: Missing) -> Missing:
     """Rows that agree with a listed one: fewer where listed ones are missing, unless all names that they list are there."""
     keys = frozenset(column for _, column in node.keys)
     if below.used_by(*(expr for expr, _ in node.keys)) or keys & listed.moved or node.condition is not None:
-        return Missing(rows=Rows.OTHER, moved=_columns(node))
-    all_listed = listed.rows is not Rows.OTHER and len(keys) == 1 and keys <= listed.reached
-    rows = max(below.rows, Rows.ALL if all_listed else listed.rows)
-    return Missing(rows=rows, moved=below.moved, reached=below.reached if all_listed or rows is Rows.ALL else NONE)
+        return Missing(rows=RowsLeft.OTHER, moved=_columns(node))
+    all_listed = listed.rows is not RowsLeft.OTHER and len(keys) == 1 and keys <= listed.reached
+    rows = max(below.rows, RowsLeft.ALL if all_listed else listed.rows)
+    return Missing(rows=rows, moved=below.moved, reached=below.reached if all_listed or rows is RowsLeft.ALL else NONE)
 
 
 def _grouped(node: GroupBy, below: Missing) -> Missing:
     keys = frozenset(node.keys)
     folds = frozenset(fold.id for fold in node.folds)
     if keys & below.moved:
-        return Missing(rows=Rows.OTHER, moved=keys | folds)
-    whole = below.rows is Rows.ALL or (len(keys) <= 1 and keys <= below.reached)
-    return Missing(rows=Rows.ALL if whole else below.rows, moved=folds, reached=keys & below.reached)
+        return Missing(rows=RowsLeft.OTHER, moved=keys | folds)
+    whole = below.rows is RowsLeft.ALL or (len(keys) <= 1 and keys <= below.reached)
+    return Missing(rows=RowsLeft.ALL if whole else below.rows, moved=folds, reached=keys & below.reached)
 
 
 def _united(node: UnionAll, below: list[Missing]) -> Missing:

@@ -108,16 +108,14 @@ MEASUREMENT = Toy(
     file="trusted/measurements/toy.py", code='''
 """The number of rows of a relation, with noise."""
 
-from dataclasses import dataclass
-
+from dpsql.frozen import Frozen
 from dpsql.trusted.measurements.reading.occupied_cells import sums_in
 from dpsql.trusted.noise.integer import Noise, drawn
 from dpsql.trusted.plan.certificate import Sensitivity
 from dpsql.trusted.plan.operators.grouped_sums import GroupedSums
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Toy:
+class Toy(Frozen):
     """Cost: one entity moves the count by its rows at most."""
 
     plan: GroupedSums
@@ -153,12 +151,9 @@ OPERATOR = Toy(
     file="trusted/plan/operators/toy.py", code='''
 """The same rows."""
 
-from dataclasses import dataclass
-
 from dpsql.trusted.plan.node import Node
 
 
-@dataclass(frozen=True, kw_only=True)
 class Toy(Node):
     """Proof. The rows are those below."""
 
@@ -177,10 +172,10 @@ class Toy(Node):
 
     def render(self, below, printing):
         return below[0]
-''', catalogue="kernel/shapes.py", imports="from dpsql.trusted.plan.operators.toy import Toy",
+''', catalogue="trusted/kernel/shapes.py", imports="from dpsql.trusted.plan.operators.toy import Toy",
     line=("Project, Distinct, GroupBy,", "Project, Distinct, Toy, GroupBy,"),
-    checked=(("kernel/shapes.py", "case Distinct():", "case Distinct() | Toy():"),
-             ("kernel/checker.py", "shapes.Numbers: _numbers,", "shapes.Numbers: _numbers, shapes.Toy: lambda _, columns, below: below,")),
+    checked=(("trusted/kernel/shapes.py", "case Distinct():", "case Distinct() | Toy():"),
+             ("trusted/kernel/checker.py", "shapes.Numbers: _numbers,", "shapes.Numbers: _numbers, shapes.Toy: lambda _, columns, below: below,")),
     use=OPENED + """
 from dpsql.trusted.accounting.cost import pure
 from dpsql.trusted.measurements.noisy_sums import NoisySums
