@@ -42,6 +42,8 @@ def outcome(text: str, session: Session) -> str:
 
 @pytest.mark.parametrize("text", [text for text in accepted() if "VALIDATE" not in text])
 def test_accepted_statements_are_answered(text: str, session: Session) -> None:
+    for made in (other for other in accepted() if text.lower().startswith("drop") and other.lower().startswith("create")):
+        outcome(made, session)  # which may be a test of another day
     assert outcome(text, session) == "answered"
 
 
