@@ -149,7 +149,7 @@ def test_a_statement_is_priced_then_run_then_free(console: ConsolePage) -> None:
     card = console.run(OF_WOMEN)
     assert "Cost ε = 0.5" in card.inner_text() and card.locator("tbody tr").count() == 4
     keys, counts = card.locator("tbody td:nth-child(1)"), card.locator("tbody td:nth-child(3)")
-    assert keys.all_inner_texts() == ["excellent", "fair", "good", "poor"] and set(counts.all_inner_texts()) == {"± 9"}
+    assert keys.all_inner_texts() == ["excellent", "good", "fair", "poor"] and set(counts.all_inner_texts()) == {"± 9"}
     assert "noisy" not in (keys.first.get_attribute("class") or "") and "noisy" in counts.first.get_attribute("class")
     console.price("answered before")
     console.page.locator("#left").filter(has_not_text=f"{before:g} %").wait_for()
