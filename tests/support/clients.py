@@ -43,7 +43,7 @@ ASKED = (-7, 2.5, dt.date(2020, 1, 2), dt.datetime(2020, 1, 2, 3, 4, 5, 6), "o'Ã
 EXPECTED = {name: Decimal(value) if kind == "HUGEINT" else value for (name, kind), value in zip(COLUMNS, ROW, strict=True)}
 COUNTED = "SELECT health, COUNT(*) AS n FROM people GROUP BY health ORDER BY health"
 ENDS = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (errors = true) COUNT(*) AS n FROM people"
-HEALTH = ["excellent", "good", "fair", "poor"]
+HEALTH = ["excellent", "fair", "good", "poor"]
 PROGRAMS = Path(__file__).parent / "client_programs"  # those in other languages
 
 
@@ -580,7 +580,7 @@ names = [column[0] for column in ask(constants).description]
 assert dict(zip(names, ask(constants).fetchone())) == ROW, ask(constants).fetchone()
 print("values binary")
 rows = ask(counted).fetchall()
-assert [row[0] for row in rows] == ["excellent", "good", "fair", "poor"]
+assert [row[0] for row in rows] == ["excellent", "fair", "good", "poor"]
 assert ask(counted + "").fetchall() == rows and con.execute("SELECT n FROM postgres_query('pg', '" + counted + "') LIMIT 2").fetchall() == [row[1:] for row in rows[:2]]
 print("columns copied")
 assert [column[0] for column in ask(ends).description] == ["n", "n_low", "n_high"] and len(ask(ends).fetchone()) == 3
