@@ -27,6 +27,7 @@ PAIRS = "FROM people a JOIN people b ON a.household_id = b.household_id AND a.pe
 TRIPS = policy_of("travellers", "", """
 [tables.trips]
 rows_per_entity = 60
+limits_hold = true
 foreign_keys = [{ columns = "passenger", references = "travellers(traveller)" }, { columns = "driver", references = "travellers(traveller)" }]
 [tables.trips.columns]
 passenger = {}

@@ -99,7 +99,7 @@ REFUSED = {
     "text that becomes numbers": ("sqlite", "STRING", ("'1'", "'1.0'", "1", "'01'", "'1e0'"), (), DECLARED.format("VARCHAR"), "is STRING"),
     "decimals": ("sqlite", "DECIMAL(10,5)", ("'1.5'", "1.50", "'1.500'"), (), DECLARED.format("VARCHAR"), "is DECIMAL(10,5)"),
     "whole numbers as text": ("sqlite", "INTEGER", ("1",), (), DECLARED.format("VARCHAR"), "is INTEGER"),
-    "no type": ("sqlite", "", ("1", "1.0"), (), DECLARED.format("VARCHAR"), "of no name"),
+    "no type": ("sqlite", "", ("1", "1.0"), (), DECLARED.format("VARCHAR"), "is unnamed"),
     "days": ("sqlite", "REAL", ("0.0", "-0.0"), (), DECLARED.format("VARCHAR"), "is REAL"),
 }
 

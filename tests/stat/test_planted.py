@@ -69,7 +69,7 @@ def halved_gaussian(patch: pytest.MonkeyPatch) -> None:
 
 def halved_scores(patch: pytest.MonkeyPatch) -> None:
     for module in ("dpsql.trusted.measurements.select", "dpsql.mechanisms.select.quantiles"):
-        patch.setattr(f"{module}.apart", lambda *given: Fraction(score_change(*given), 2))
+        patch.setattr(f"{module}.score_change", lambda *given: Fraction(score_change(*given), 2))
     patch.setattr("dpsql.mechanisms.select.quantiles.ENDS", Fraction(1, 50))  # nearly all is for the choice itself
 
 
