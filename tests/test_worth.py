@@ -185,3 +185,13 @@ def test_no_number_is_too_extreme_for_a_note(low: float, high: float, price: Pri
         with np.errstate(all="ignore"):
             list(nothing_told([number], range(2), 0.95, price))
             sure_ranks(number.noise, range(2), 0.95)
+
+
+def test_public_groups_that_the_policy_does_not_list_come_last(tmp_path: Path) -> None:
+    connection = duckdb.connect(":memory:", config={"threads": 1})
+    connection.execute(ROWS)
+    connection.execute("CREATE TABLE grades AS SELECT unnest(['good', 'fair', 'other', 'good', NULL]) AS grade")
+    policy = POLICY.replace("[budgets", '[tables.grades]\npublic = true\n[tables.grades.columns]\ngrade = { values = ["good", "fair"] }\n[budgets', 1)
+    found = answer("SELECT grade, COUNT(*) FROM grades GROUP BY grade", session_of(tmp_path, reader=DuckReader(connection, "v"), policy=policy))
+    assert isinstance(found, Answer) and dict(found.rows) == {"good": 2, "fair": 1, "other": 1, None: 1}
+    assert [row[0] for row in found.rows][:2] == ["good", "fair"]

@@ -41,7 +41,7 @@ class AnswerColumn(Frozen):
 
     exact        a key, a constant, or a number over public tables: it has no error
     approximate  its errors and intervals are approximate (ratios, quantiles, functions of noisy numbers)
-    range        the range that the true values lie in, whatever the rows are; None if that is not known
+    range        the range that the policy allows for the true values; None if it is unknown
     wide         its whole numbers need not be in 64 bits, by the statement and the policy; not stored with an answer
     """
 
@@ -61,7 +61,7 @@ class Answer(Frozen):
     notes       what was done that a reader should know: limits learned, groups left out, rows and values that do not count
     cost        what the statement was charged, as a price; None for a free one
     stored      it was answered before, and cost nothing this time
-    shared      it was answered before for another analyst of the budget, and this one is told it for the first time
+    shared      another analyst of the budget paid for it, and this analyst had not seen it before
     """
 
     columns: tuple[AnswerColumn, ...]
@@ -110,7 +110,7 @@ class Answer(Frozen):
         return replace(self, data=tuple(column.at(rows) for column in self.data))
 
     def as_shared(self) -> Answer:
-        """The same answer, as it is told to another analyst for the first time."""
+        """A copy of the answer for an analyst who has not seen it; another analyst paid for it."""
         return replace(self, shared=True)
 
     def as_json(self) -> str:
@@ -519,7 +519,7 @@ def _as_listed(rows: Sequence[int], question: Question, table: _ValueTable) -> S
     places: list[Sequence[int]] = []
     for key, domain in zip(question.keys, domains, strict=True):
         own = {value: i for i, value in enumerate((*(domain.listed or domain.values), None))}
-        places.append([own[value] for value in table.columns[key.column][1]])
+        places.append([own.get(value, len(own)) for value in table.columns[key.column][1]])  # public rows may have others
     return sorted(rows, key=lambda i: tuple(own[i] for own in places))
 
 
