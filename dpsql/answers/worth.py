@@ -21,7 +21,7 @@ MOST_RANKED = 100_000  # rows whose ranks are judged
 
 
 class Possible(Frozen):
-    """The range of an aggregate, by the policy and its kind alone, whatever the rows are; and its noise.
+    """The range of an aggregate, which follows from the policy and not from the rows, and its noisy estimate.
 
     name   the column of the answer that shows it
     noise  the estimate before the range narrows it

@@ -48,7 +48,7 @@ class Answers(Frozen):
         return replace(self, answers=answers)
 
     def as_shared(self) -> Answers:
-        """The same answers, as they are told to another analyst for the first time."""
+        """A copy of the answers for an analyst who has not seen them; another analyst paid for them."""
         return replace(self, answers=tuple(answer.as_shared() for answer in self.answers), shared=True)
 
     def report(self, target: str | Path) -> None:

@@ -126,7 +126,7 @@ class Budget(Frozen):
     Up to `incidents` statements of each analyst may fail after their charge. After `late` outcomes that left a server late, each
     further one has all later ones of that analyst wait twice as long.
 
-    With `share_answers`, what one analyst was told is told to the others at no charge (`kernel.chain`, *Told*).
+    With `share_answers`, an answer that one analyst paid for is free for the others (`kernel.chain`, *Told*).
     """
 
     name: str

@@ -169,7 +169,7 @@ class Charged(AbstractFrozen, Generic[Made]):
 
 
 def _shared(made: Made) -> Made:
-    """A stored answer of another account, as this one is told it for the first time."""
+    """A stored answer that another account paid for and that this account had not seen."""
     as_shared: Callable[[], Made] | None = getattr(made, "as_shared", None)  # of answers that say so
     return as_shared() if as_shared is not None else made
 

@@ -24,8 +24,8 @@ def kept_records(session: Session) -> list[Record]:
 
 
 def all_records(session: Session) -> list[Record]:
-    """The same, followed by those of other accounts, where answers are shared. What is planned with these may depend on what was
-    measured and with which noise, and not on the numbers: the account is told them when its statement is answered."""
+    """The records of the account, followed by those of other accounts if the budget shares answers. A plan may depend on the
+    queries and the noise of the latter, but not on their numbers: the account sees these only when its statement is answered."""
     found = session.ledger.of_others(session.account, session.kernel.version, MEASURED) if session.budget.share_answers else []
     return [*kept_records(session), *(replace(record, charge=each.charge) for each in found for record in decoded(each.body)
                                       if record.policy == session.policy)]

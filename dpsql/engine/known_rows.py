@@ -1,7 +1,7 @@
 """How many rows an account already knows that there are, at least: from its earlier counts of the same rows on the same data.
 
-Only what the account was told itself is used, even where analysts share answers: prices are told before a charge, and they depend
-on these numbers.
+Answers of other analysts are not used, even where the budget shares them: a price is shown before the charge and depends on these
+numbers, which the account has not seen.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ class SharedAnswer(Frozen):
 
 
 class ReportingLedger(Ledger):
-    """A ledger with its reports. Here no account is told answers of others; see `shared_answers`."""
+    """A ledger with its reports. Accounts do not share answers here; see `shared_answers` for a ledger in which they do."""
 
     @property
     def budgets(self) -> list[str]:
