@@ -124,6 +124,8 @@ def test_an_answer_in_the_order_of_its_numbers_tells_the_ranks(tmp_path: Path) -
     text = "SELECT health, COUNT(*) AS n FROM people GROUP BY health ORDER BY n DESC LIMIT 2"
     assert "all ranks are sure with 95 % confidence" in asked(text, tmp_path, price="epsilon = 5").notes
     assert not any("rank" in note for note in asked(text.replace("n DESC", "health"), tmp_path / "other").notes)
+    having = text.replace("ORDER", "HAVING COUNT(*) > 60 ORDER")
+    assert "all ranks are sure with 95 % confidence, among the groups that are shown" in asked(having, tmp_path / "having", price="epsilon = 5").notes
 
 
 # -- groups in the order of the policy

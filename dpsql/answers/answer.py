@@ -230,8 +230,9 @@ def _ranked(question: Question, outputs: Sequence[NoisyColumn], kept: Sequence[i
                     if first is not None and output.expr == first.expr), None)
     if ordered is not None and ordered.noisy and ordered.estimate is not None:
         told = sure_ranks(ordered.estimate, kept, confidence)
+        hidden = question.having is not None or question.minimum is not None or any(key.domain is None for key in question.keys)
         if told is not None:
-            yield told
+            yield f"{told}, among the groups that are shown" if hidden and not told.startswith("no rank") else told
 
 
 class NoisyRows(Frozen):
