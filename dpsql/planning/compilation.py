@@ -83,10 +83,11 @@ def _undecided_program(question: Question, options: Options, view: Node, known: 
     graph = degrees_of(view, question.read, public) if known.rows is None and not known.owners else None
     if graph is not None:
         return _of_degrees(question, options, known, degree_question(question, graph, options, public))
-    question = with_values_beyond(question, missing(view))
+    left_out = missing(view)
+    question = with_values_beyond(question, left_out)
     searched = _searched(question)
     check_cells(question)
-    found = decided(question, options, known, searched, cells_declared(question))
+    found = decided(question, options, known, searched, cells_declared(question), complete=left_out.nothing)
     if _each_of_several(found.bound, known.owner):
         question, view = with_squares(question, view)
     asked = BoundedQuestion(question=question, options=options, view=view, known=known, decided=found)
@@ -123,14 +124,15 @@ def _of_degrees(question: Question, options: Options, known: Stability, degrees:
 
 
 def parts_of(asked: BoundedQuestion, bounds: Mapping[str, Interval],
-             centres: Mapping[str, float] = MappingProxyType({})) -> Decomposition:
+             centres: Mapping[str, float] = MappingProxyType({}), *, moments: bool = False) -> Decomposition:
     """The parts whose contributions a bound can limit. If a clip is given, it is a number of rows for averages, so these are
-    computed from moments. Distinct values that are not tested one by one are matched with entities, if entities may vouch for
-    them."""
+    computed from moments; and so they are where `moments` says it. Distinct values that are not tested one by one are matched
+    with entities, if entities may vouch for them."""
     bound, owner = asked.bound, asked.known.owner
     clips = bound.name == "clip"
     found = decompose(asked.question, owner=owner, bounds=dict(bounds), each=bound.each, apart=clips,
-                      several=_each_of_several(bound, owner), learned=clips and asked.options.clip is None, centres=centres)
+                      several=_each_of_several(bound, owner), learned=clips and asked.options.clip is None and not moments,
+                      centres=centres)
     return replace(found, parts=tuple(KINDS[type(part)].measured_as(part, asked) for part in found.parts))
 
 

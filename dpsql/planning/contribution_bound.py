@@ -67,10 +67,12 @@ class BoundedQuestion(Frozen):
         return self.decided.bound
 
 
-def decided(question: Question, options: Options, known: Stability, searched: Sequence[str], cells: int) -> ContributionBound:
-    """The bound for the sums over a private view. Raises OptionError, located, if the named bound cannot be used."""
+def decided(question: Question, options: Options, known: Stability, searched: Sequence[str], cells: int, *,
+            complete: bool) -> ContributionBound:
+    """The bound for the sums over a private view; `complete` says that no declared limit leaves out rows of it. Raises
+    OptionError, located, if the named bound cannot be used."""
     if options.bound == "auto":
-        found = _automatic(question, options, known, searched)
+        found = _automatic(question, options, known, searched, complete=complete)
     else:
         found = ContributionBound(bound=BY_NAME[options.bound], because="asked for")
         _check_ownership(found.bound, options, known)
@@ -108,7 +110,8 @@ def decided(question: Question, options: Options, known: Stability, searched: Se
     return found
 
 
-def _automatic(question: Question, options: Options, known: Stability, searched: Sequence[str]) -> ContributionBound:
+def _automatic(question: Question, options: Options, known: Stability, searched: Sequence[str], *,
+               complete: bool) -> ContributionBound:
     if options.clip is not None and known.owners:
         name = "clip" if known.owner is not None else "extension"
         return ContributionBound(bound=BY_NAME[name], because="clip is the limit")
@@ -118,6 +121,9 @@ def _automatic(question: Question, options: Options, known: Stability, searched:
     if _is_slack(question, options, known, searched):
         return ContributionBound(bound=BY_NAME["clip"], because="hardly any difference of two columns is as large as their "
                                  "declared ranges allow, and totals that are scaled down to a learned limit need far less noise")
+    if not complete and _is_spread(question, options, known):
+        return ContributionBound(bound=BY_NAME["clip"], because=f"an entity may have {known.rows} of these rows, hardly all in one "
+                                 "group, and numbers that are scaled down to a learned limit need less noise")
     if known.rows is not None:
         return ContributionBound(bound=BY_NAME["rows"], because=f"one entity has at most {known.rows} of these rows")
     if known.owner is None and not question.keys and (rows := declared_rows(question.view)) is not None and not _summed(question):
@@ -135,6 +141,9 @@ def _automatic(question: Question, options: Options, known: Stability, searched:
         return ContributionBound(bound=BY_NAME["rows"], because="each entity counts once")
     if _of_one(question, known):
         return ContributionBound(bound=BY_NAME["rows"], because="each group is one entity, whose total is the answer")
+    if _counts_by_groups(question) and not _is_concentrated(options):
+        return ContributionBound(bound=BY_NAME["rows"], because="a few rows in each of several groups cannot be scaled down, as "
+                                 "they are whole numbers, and leaving out rows loses no more")
     return ContributionBound(bound=BY_NAME["clip"],
                              because="nothing limits an entity's rows here, and totals that are scaled down lose "
                              "less than rows that are left out")
@@ -152,6 +161,24 @@ def _is_slack(question: Question, options: Options, known: Stability, searched: 
     return known.owner is not None and options.max_rows is None and not searched and not _of_one(question, known) and (
         all(key.domain is not None for key in question.keys)) and bool(question.aggregates) and all(
         _adds_values(call) and is_slack(question.view, call.columns[0]) for call in question.aggregates)
+
+
+def _is_spread(question: Question, options: Options, known: Stability) -> bool:
+    """Whether the l2 norm of an entity's numbers of rows is likely far below the number that the policy allows. Where intervals
+    are open in any case, a limit on it makes none worse."""
+    many = known.owner is not None and (known.rows or 0) >= MANY_ROWS and options.max_rows is None
+    return many and _counts_by_groups(question) and _is_concentrated(options) and not _of_one(question, known)
+
+
+def _counts_by_groups(question: Question) -> bool:
+    """Whether the statement asks only for numbers of rows, by groups that are declared."""
+    return bool(question.keys) and all(key.domain is not None for key in question.keys) and all(
+        call.aggregate.kind is Kind.COUNT for call in question.aggregates)
+
+
+def _is_concentrated(options: Options) -> bool:
+    """Whether the price may be spent as rho, whose noise is for l2 norms."""
+    return options.price is not None and (options.price.rho is not None or options.price.delta > 0)
 
 
 def _adds_values(call: AggregateCall) -> bool:

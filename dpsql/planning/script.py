@@ -24,6 +24,7 @@ from dpsql.mechanisms.truncation.graph_degrees import learned_degree
 from dpsql.mechanisms.truncation.histogram import Deviation, LearnedLimit, deviation_of, drawn, learned, norms_of, rows_of
 from dpsql.planning.account_choice import assign, tasks_of
 from dpsql.planning.all_part_kinds import KINDS
+from dpsql.planning.averages_of_moments import moments_err_less
 from dpsql.planning.centred_averages import AverageCentre, averages_of, centred, centres_of
 from dpsql.planning.choose import Choice, shares_of_averages
 from dpsql.planning.compilation import parts_of, with_values
@@ -296,14 +297,7 @@ def _chosen(program: Program, parts: Decomposition, view: Node, public: PublicFa
     limits: Mapping[int, int] = {}
     weights: Sequence[float] = ()
     if program.learned_limit == "totals":
-        told: list[str] = []
-        program, limits, found = yield from _totals(program, parts, view, cells, told)
-        if found and _is_better_whole(program, found, cells):
-            program = replace(program, decided=WHOLE, limit_unused=True)
-            parts, limits, found = parts_of(program, dict.fromkeys(program.searched, Interval(0, 1))), {}, {}
-            told = ["no contribution was scaled down: a limit was learned privately, and the one that the policy declares gives "
-                    "better intervals"]
-        notes += told
+        program, parts, limits, found = yield from _totals(program, parts, view, cells, notes)
         if found:
             parts, view, weights = _centred(program, parts, view, found, notes)
     if program.learned_limit == "centres":
@@ -333,39 +327,74 @@ def _is_better_whole(program: Program, found: Mapping[int, LearnedLimit], cells:
         2 * _deviation(program, cells)(rows) <= SMALL_PART * min(counted))
 
 
-def _totals(program: Program, parts: Decomposition, view: Node, cells: int,
-            notes: list[str]) -> Generator[Request, Any, tuple[Program, dict[int, int], dict[int, LearnedLimit]]]:
+def _totals(program: Program, parts: Decomposition, view: Node, cells: int, notes: list[str]) -> Generator[
+        Request, Any, tuple[Program, Decomposition, Mapping[int, int], Mapping[int, LearnedLimit]]]:
     """Learn a limit on the totals of each part; parts that count the same rows share one. Returns the program, which records if
-    the reserve was spent; the limits by part, in integers; and all that was learned by part, if every limit was.
+    the reserve was spent or if the limits are not used; the parts, or others for which these limits serve better; the limits by
+    part, in integers; and all that was learned by part, if every limit was and is used.
 
     If a histogram shows no limit, a limit on rows takes its place, with every row at its bound.
     """
     sums = parts.sums
     measured = {i: summand if isinstance(summand, GridSum | Count) else Count(when=summand.when) for i, summand in sums.items()}
     different: list[GridSum | Count] = list(dict.fromkeys(measured.values()))
-    shares = [OF_VALUES if isinstance(summand, GridSum) else 1 for summand in different]
-    found: dict[GridSum | Count, LearnedLimit] = {}
-    for summand, share in zip(different, shares, strict=True):
+    shown = yield from _histograms(program, parts, view, different, cells)
+    found = {i: shown[summand] for i, summand in measured.items()} if len(shown) == len(different) else {}
+    if found and _is_better_whole(program, found, cells):
+        program = replace(program, decided=WHOLE, limit_unused=True)
+        notes.append("no contribution was scaled down: a limit was learned privately, and the one that the policy declares gives "
+                     "better intervals")
+        return program, parts_of(program, _any_bounds(program)), {}, {}
+    if found and moments_err_less(program.question, parts, found, pure=program.order == 1):
+        return program, *_of_moments(program, parts, found, notes), {}
+    limits = {summand: known.limit for summand, known in shown.items()}
+    if len(limits) < len(different):
+        sizes = norms_of(contributions(view, program.owner, program.keys, Count()), program.order)
+        rows, program = (yield from drawn(sizes, program.owner, program.reserve)), replace(program, reserve_spent=True)
+        rows = min(rows, program.known.rows or rows)
+        limits |= {summand: rows * summand.l1 for summand in different if summand not in limits}
+    for summand, limit in limits.items():
+        size = limit * (float(summand.grid.step) if isinstance(summand, GridSum) else 1)
+        notes.append(_scaled_down(program, summand_label(summand, dict(view.names)), size))
+    return program, parts, {i: min(MOST, limits[measured[i]] * base_of(summand)) for i, summand in sums.items()}, found
+
+
+def _histograms(program: Program, parts: Decomposition, view: Node, summands: Sequence[GridSum | Count],
+                cells: int) -> Generator[Request, Any, dict[GridSum | Count, LearnedLimit]]:
+    """The limits on totals of these summands, as far as the histograms of their sizes show any."""
+    shares = [OF_VALUES if isinstance(summand, GridSum) else 1 for summand in summands]
+    found = {}
+    for summand, share in zip(summands, shares, strict=True):
         sizes = norms_of(contributions(view, program.owner, _told_apart(program, summand), summand), program.order)
         price = program.stages["limits"].part(Fraction(share, sum(shares)))
         of_noise = Fraction(share, sum(shares)) if averages_of(program.question, parts) else None
         known: LearnedLimit | None = yield from learned(sizes, summand.l1, price, _deviation(program, cells, of_noise))
         if known is not None:
             found[summand] = known
-    limits = {summand: known.limit for summand, known in found.items()}
-    if len(limits) < len(different):
-        sizes = norms_of(contributions(view, program.owner, program.keys, Count()), program.order)
-        rows, program = (yield from drawn(sizes, program.owner, program.reserve)), replace(program, reserve_spent=True)
-        rows = min(rows, program.known.rows or rows)
-        limits |= {summand: rows * summand.l1 for summand in different if summand not in limits}
+    return found
+
+
+def _of_moments(program: Program, parts: Decomposition, found: Mapping[int, LearnedLimit],
+                notes: list[str]) -> tuple[Decomposition, dict[int, int]]:
+    """The parts of averages that are computed from moments, and their limits in integers: those on the numbers of rows."""
+    rows = {(average.call.columns[0], average.call.when): found[average.count].limit
+            for average in averages_of(program.question, parts)}
+    notes += [_scaled_down(program, "rows", limit) for limit in dict.fromkeys(rows.values())]
+    moments = parts_of(program, _any_bounds(program), moments=True)
+    return moments, {i: min(MOST, rows[summand.columns[0], summand.when] * base_of(summand))
+                     for i, summand in moments.sums.items()}
+
+
+def _any_bounds(program: Program) -> dict[str, Interval]:
+    """Bounds for columns whose own are found privately."""
+    return dict.fromkeys(program.searched, Interval(0, 1))
+
+
+def _scaled_down(program: Program, added: str, most: float) -> str:
+    """The note on a limit of totals."""
     whole_rows = "" if program.known.rows is None else "; bound = 'rows' uses all rows that the policy allows instead"
-    for summand, limit in limits.items():
-        size = limit * (float(summand.grid.step) if isinstance(summand, GridSum) else 1)
-        added = summand_label(summand, dict(view.names))
-        notes.append(f"each entity's contribution to {added} was scaled down to at most {size:.6g}, a limit "
-                     f"that was learned privately{uncovered(program)}{whole_rows}")
-    return program, {i: min(MOST, limits[measured[i]] * base_of(summand)) for i, summand in sums.items()}, {
-        i: found[summand] for i, summand in measured.items()} if len(found) == len(different) else {}
+    return (f"each entity's contribution to {added} was scaled down to at most {most:.6g}, a limit that was learned privately"
+            f"{uncovered(program)}{whole_rows}")
 
 
 def _told_apart(program: Program, summand: GridSum | Count) -> tuple[str, ...]:
