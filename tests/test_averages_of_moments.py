@@ -58,8 +58,7 @@ def test_which_is_taken_follows_from_how_wide_the_bounds_are(text: str, tmp_path
     assert found[0] == ["rows"] and len(found[1]) == 2 and found[1][0].startswith("cost")
 
 
-@pytest.mark.parametrize("text", ["AVG(cost), SUM(cost) FROM visits", "AVG(cost), COUNT(*) FROM visits",
-                                  "AVG(cost), STDDEV(cost) FROM visits"])
+@pytest.mark.parametrize("text", ["AVG(cost), SUM(cost) FROM visits", "AVG(cost), COUNT(*) FROM visits"])
 def test_other_aggregates_keep_limits_of_their_own(text: str, tmp_path: Path) -> None:
     assert limited(statement(text, session(tmp_path)).release()) != ["rows"]
 

@@ -45,7 +45,7 @@ def statement(text: str, at: Session, epsilon: float = 2) -> PreparedStatement:
 @pytest.mark.parametrize("text", [
     "AVG(cost) FROM visits", "AVG(cost) FROM visits WHERE cost > 245", "AVG(cost) FILTER (WHERE note = 'ill') FROM visits",
     "AVG(cost), COUNT(*), MAX(year) FROM visits", "AVG(cost) FROM visits JOIN people USING (person_id) WHERE age >= 10",
-    "AVG(income) FROM people JOIN visits USING (person_id)", "AVG(2 * cost + 3) FROM visits", "AVG(cost), AVG(cost * year) FROM visits"])
+    "AVG(2 * cost + 3) FROM visits", "AVG(cost), AVG(cost * year) FROM visits"])
 def test_without_noise_it_is_the_average(text: str, tmp_path: Path) -> None:
     at = session(tmp_path, noise=Exact())
     told = statement(f"{text.replace(', MAX(year)', '')}", at, epsilon=50).release()
