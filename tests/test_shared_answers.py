@@ -8,9 +8,10 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from support import worlds
@@ -23,13 +24,14 @@ from dpsql import cli
 from dpsql.answers.display import charged
 from dpsql.backends.duckdb import DuckReader
 from dpsql.dbapi import Connection
-from dpsql.engine.answering import answer, explain
+from dpsql.engine.answering import answer, explain, session_for
+from dpsql.engine.decide import decide
 from dpsql.engine.session import Session
 from dpsql.errors import BudgetExhausted, LedgerError, OperationalError, PolicyError, SqlError
 from dpsql.ledgers.ledger_reports import ReportingLedger
 from dpsql.server.front.statements.seat import ConnectionSeat
 from dpsql.sql.text.parse import parse
-from dpsql.trusted.accounting.cost import NOTHING, Account, Charge
+from dpsql.trusted.accounting.cost import FREE, NOTHING, Account, Charge
 from dpsql.trusted.kernel.marks import MEASURED
 
 SHARED = worlds.POLICY.replace("[budgets.person]\n", "[budgets.person]\nshare_answers = true\n")
@@ -296,6 +298,38 @@ def test_who_waits_is_not_refused_for_what_the_other_one_pays(folder: Path, monk
     thread.join()
 
 
+def test_a_session_that_waits_for_another_one_of_its_account_has_an_answer_of_its_own(
+        folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    connections = [connect(folder, "ada") for _ in range(3)]
+    slowly(monkeypatch, 0.3)
+    found: list[Any] = []
+    threads = [threading.Thread(target=lambda one=one: found.append(one.execute(COUNT).answer)) for one in connections]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sum(each.stored for each in found) == 2 and not any(each.shared for each in found) and len(entries(folder)) == 1
+
+
+def test_a_ledger_of_a_budget_that_shares_nothing_may_lead_the_turn(folder: Path) -> None:
+    ada, bob, other = connect(folder, "ada"), connect(folder, "bob"), connect(folder, "eve", budget="pure", delta=None)
+    with patched_turns([ada, bob], other):
+        told = ada.execute(COUNT).fetchall()
+        assert bob.execute(COUNT).fetchall() == told
+        ada.execute(GROUPS)
+        assert not bob.execute("SELECT sex, COUNT(*) FROM people GROUP BY sex STANDARD ERROR 4").cost
+    assert [told for *_, told in entries(folder)] == [False, True, False, True]
+
+
+@contextlib.contextmanager
+def patched_turns(led: list[dpsql.Connection], leader: dpsql.Connection) -> Iterator[None]:
+    """A context in which all turns of some connections are led by another one of the same process."""
+    with contextlib.ExitStack() as stack:
+        for one in led:
+            stack.enter_context(patch.object(one._session.ledger, "_take", leader._session.ledger._take))
+        yield
+
+
 ASKING = """
 import sys, time, pathlib, dpsql
 folder, name = pathlib.Path(sys.argv[1]), sys.argv[2]
@@ -441,6 +475,27 @@ def test_a_front_can_say_too_much_of_itself_only(two: Callable[[str], Session], 
         assert len(ledger.entries("person")) == 1
         eve.ledger.tell_of(BOB, [charge], "", COUNT)
         assert [(entry.account.analyst, entry.told) for entry in ledger.entries("person")] == [("ada", None), ("eve", charge)]
+
+
+def test_a_front_cannot_have_others_told_what_nobody_paid_for(two: Callable[[str], Session], tmp_path: Path) -> None:
+    """An answer that the front writes itself costs nothing. It is of its own account, and keeps nobody else from a true one."""
+    def made_up() -> Generator[Any, Any, str]:
+        yield from ()
+        return f'{{"{MEASURED}": "made up"}}'
+
+    for text in (COUNT, GROUPS):
+        identity = of_statement(text, two("eve")).identity
+        two("eve").kernel.run(made_up(), cost=FREE, account=ADA, limits={}, digest=identity, sql=text, encode=str)
+        assert not two("bob").ledger.is_told("person", identity, "")
+        told: Any = answer(text, two("bob"))
+        again: Any = answer(text, two("ada"))
+        assert told.cost and again.rows == told.rows
+    assert two("ada").ledger.of_others(ADA, "", MEASURED) == []
+
+
+def of_statement(text: str, session: Session) -> Any:
+    query = parse(text)
+    return decide(query, session_for(session, query), ())
 
 
 def test_two_connections_of_a_server_pay_once(two: Callable[[str], Session], tmp_path: Path,

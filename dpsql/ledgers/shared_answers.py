@@ -17,8 +17,11 @@ from typing import Any
 from dpsql.ledgers.ledger_reports import ReportingLedger, SharedAnswer
 from dpsql.trusted.accounting.cost import NOTHING, Account, Charge
 from dpsql.trusted.kernel.chain import Event
-from dpsql.trusted.kernel.ledger import Underway
+from dpsql.trusted.kernel.ledger import Ledger, Underway
 from dpsql.trusted.kernel.run import AnsweredBefore
+
+PAID = ("EXISTS (SELECT 1 FROM events AS paid WHERE paid.seq = events.answers AND "
+        "(paid.epsilon IS NULL OR paid.epsilon > 0 OR paid.rho > 0 OR paid.delta > 0))")  # an answer to what cost something
 
 
 class SharingLedger(ReportingLedger):
@@ -26,20 +29,21 @@ class SharingLedger(ReportingLedger):
 
     def charge(self, account: Account, charge: Charge, *, digest: str, data: str, sql: str, **terms: Any) -> int:
         """See `Ledger.charge`. A statement that costs something is charged once to the budget: it waits while another account
-        runs it. Raises AnsweredBefore, after recording that this account is told, if another one has the answer."""
+        runs it. Raises AnsweredBefore if the budget has the answer, after recording that this account is told it."""
         try:
             return super().charge(account, charge, digest=digest, data=data, sql=sql, **terms)
-        except AnsweredBefore:
-            self.tell(account, digest, data, sql)
+        except AnsweredBefore as found:
+            if found.shared:
+                self.tell(account, digest, data, sql)
             raise
 
-    def _waits_for(self, account: Account, charge: Charge, digest: str, data: str) -> Callable[[SharingLedger], None]:
+    def _waits_for(self, account: Account, charge: Charge, digest: str, data: str) -> Callable[[Ledger], None]:
         """Decided in the turn that would write the charge, so that no two accounts can be charged."""
-        def check(leader: SharingLedger) -> None:
-            found = leader._first_answer(account.budget, digest, data)
+        def check(leader: Ledger) -> None:
+            found = _first_answer(leader, account.budget, digest, data)
             if found is not None:
-                raise AnsweredBefore(found.body or "", data, shared=True)
-            if leader._is_running(account.budget, digest, data):
+                raise AnsweredBefore(found.body or "", data, shared=found.account.named != account.named)
+            if _is_running(leader, account.budget, digest, data):
                 raise Underway
 
         return check if charge != NOTHING else lambda leader: None
@@ -52,13 +56,13 @@ class SharingLedger(ReportingLedger):
     def is_told(self, budget: str, digest: str, data: str) -> bool:
         """Whether any account of a budget was told an answer to this statement, on the same data."""
         self.refresh()
-        return self._first_answer(budget, digest, data) is not None
+        return _first_answer(self, budget, digest, data) is not None
 
     def tell(self, account: Account, digest: str, data: str, sql: str) -> str | None:
         """The stored answer of another account of the budget to the same statement, on the same data; None if there is none. It
         is recorded first that the account, which asked `sql`, is told it."""
         self.refresh()
-        found = self._first_answer(account.budget, digest, data)
+        found = _first_answer(self, account.budget, digest, data)
         if found is None:
             return None
         self.tell_of(account, [found.answers or 0], data, sql)
@@ -67,9 +71,9 @@ class SharingLedger(ReportingLedger):
     def tell_of(self, account: Account, charges: Sequence[int], data: str, sql: str) -> None:
         """Record that an account, which asked `sql`, is told the answers of some charges, unless it was told them before. Raises
         ValueError if a charge has no answer on the same data, or is of another budget."""
-        def step(leader: SharingLedger) -> int:
-            found = [leader._shareable(account.budget, charge, data) for charge in dict.fromkeys(charges)]
-            added = [answer for answer in found if not leader._was_told(account, answer)]
+        def step(leader: Ledger) -> int:
+            found = [_shareable(leader, account.budget, charge, data) for charge in dict.fromkeys(charges)]
+            added = [answer for answer in found if not _was_told(leader, account, answer)]
             if added:
                 leader._store.make_room()
             for answer in added:
@@ -86,7 +90,7 @@ class SharingLedger(ReportingLedger):
         own = self._events(f"kind = 'answer' AND {self._store.whose('$1', '$2')} AND data = $3", account.budget,
                            account.named.analyst, data)
         told = {event.answers for event in own}
-        found = self._events(f"kind = 'answer' AND budget = $1 AND data = $2 AND {self._marked(mark)} ORDER BY seq",
+        found = self._events(f"kind = 'answer' AND budget = $1 AND data = $2 AND {self._marked(mark)} AND {PAID} ORDER BY seq",
                              account.budget, data)
         return [SharedAnswer(charge=event.answers or 0, body=event.body or "") for event in found if event.answers not in told]
 
@@ -94,38 +98,43 @@ class SharingLedger(ReportingLedger):
         """The first stored answer to a statement, on the same data, if this account was not told it."""
         if self._newest("seq", account, digest, data) is not None:
             return None
-        found = self._first_answer(account.budget, digest, data)
+        found = _first_answer(self, account.budget, digest, data)
         return SharedAnswer(charge=found.answers or 0, body=found.body or "") if found else None
 
-    # -- in the state that was read last, as in a turn
 
-    def _first_answer(self, budget: str, digest: str, data: str) -> Event | None:
-        """The first answer to a statement for any account of a budget."""
-        found = self._verified("seq = (SELECT MIN(seq) FROM events WHERE kind = 'answer' AND digest = $1 AND budget = $2 AND "
-                               "data = $3 AND body IS NOT NULL)", digest, budget, data)
-        if found and (found[0].budget, found[0].digest, found[0].data) != (budget, digest, data):
-            raise self._damaged(f" at event {found[0].seq}")
-        return found[0] if found else None
+# Facts of any ledger of the process, as one of another budget may lead the turn. They hold in the state that was read last.
 
-    def _is_running(self, budget: str, digest: str, data: str) -> bool:
-        """Whether a statement is running for any account of a budget."""
-        sums = self._chain.sums
-        open_ = {seq for account, pending in sums.pending.items() if account.budget == budget
-                 for seq in pending.difference(self._chain.failed(account))}
-        seqs = ", ".join(map(str, sorted(open_)))
-        return bool(seqs) and any((event.digest, event.data) == (digest, data) for event in self._verified(
-            f"seq IN ({seqs}) AND kind = 'charge'"))
 
-    def _shareable(self, budget: str, charge: int, data: str) -> Event:
-        """The answer to a charge of a budget. Raises ValueError if it cannot be shared."""
-        charged = self._verified("seq = $1 AND kind = 'charge' AND budget = $2", charge, budget)
-        found = [answer for event in charged if event.cost != NOTHING for answer in self._verified(
-            "kind = 'answer' AND digest = $1 AND answers = $2 AND body IS NOT NULL", event.digest, charge)]
-        if not found or found[0].data != data:
-            raise ValueError("this is no answer that can be shared")
-        return found[0]
+def _first_answer(ledger: Ledger, budget: str, digest: str, data: str) -> Event | None:
+    """The first answer to a statement that was charged to any account of a budget."""
+    found = ledger._verified("seq = (SELECT MIN(seq) FROM events WHERE kind = 'answer' AND digest = $1 AND budget = $2 AND "
+                             f"data = $3 AND body IS NOT NULL AND {PAID})", digest, budget, data)
+    if found and (found[0].budget, found[0].digest, found[0].data) != (budget, digest, data):
+        raise ledger._damaged(f" at event {found[0].seq}")
+    return found[0] if found else None
 
-    def _was_told(self, account: Account, answer: Event) -> bool:
-        whose = self._store.whose("$3", "$4", found=True)
-        return bool(self._verified(f"kind = 'answer' AND digest = $1 AND answers = $2 AND {whose}", answer.digest,
-                                   answer.answers or 0, account.budget, account.named.analyst))
+
+def _is_running(ledger: Ledger, budget: str, digest: str, data: str) -> bool:
+    """Whether a statement is running for any account of a budget."""
+    sums = ledger._chain.sums
+    open_ = {seq for account, pending in sums.pending.items() if account.budget == budget
+             for seq in pending.difference(ledger._chain.failed(account))}
+    seqs = ", ".join(map(str, sorted(open_)))
+    return bool(seqs) and any((event.digest, event.data) == (digest, data) for event in ledger._verified(
+        f"seq IN ({seqs}) AND kind = 'charge'"))
+
+
+def _shareable(ledger: Ledger, budget: str, charge: int, data: str) -> Event:
+    """The answer to a charge of a budget. Raises ValueError if it cannot be shared."""
+    charged = ledger._verified("seq = $1 AND kind = 'charge' AND budget = $2", charge, budget)
+    found = [answer for event in charged if event.cost != NOTHING for answer in ledger._verified(
+        "kind = 'answer' AND digest = $1 AND answers = $2 AND body IS NOT NULL", event.digest, charge)]
+    if not found or found[0].data != data:
+        raise ValueError("this is no answer that can be shared")
+    return found[0]
+
+
+def _was_told(ledger: Ledger, account: Account, answer: Event) -> bool:
+    whose = ledger._store.whose("$3", "$4", found=True)
+    return bool(ledger._verified(f"kind = 'answer' AND digest = $1 AND answers = $2 AND {whose}", answer.digest,
+                                 answer.answers or 0, account.budget, account.named.analyst))
