@@ -225,6 +225,29 @@ def test_a_table_of_another_is_not_put_in_the_place_of_an_own_one(folder: Path) 
     assert entries(folder) == before
 
 
+@pytest.mark.parametrize("reusing", ["SELECT sex, COUNT(*) FROM people GROUP BY sex STANDARD ERROR 40",
+                                     TABLE.replace("made", "mine").replace("= 1", "= 2")])
+def test_to_reuse_the_counts_of_a_table_gives_nobody_that_table(reusing: str, folder: Path) -> None:
+    ada, bob, eve = connect(folder, "ada"), connect(folder, "bob"), connect(folder, "eve")
+    text = "SELECT active, COUNT(*) FROM made GROUP BY active ORDER BY active"
+    bob.execute(TABLE.replace("sex, active", "active"))
+    own = bob.execute(text).fetchall()
+    ada.execute(TABLE)
+    for each in (bob, eve):
+        each.execute(reusing)
+    assert {(who, sql, told) for who, sql, told in entries(folder) if told} >= {(who, reusing, True) for who in ("bob", "eve")}
+    assert bob.execute(text).fetchall() == own
+    for each, asked in ((bob, "SELECT sex, COUNT(*) FROM made GROUP BY sex"), (eve, text)):
+        with pytest.raises(SqlError):  # bob's own table has no column sex, and eve has no table
+            each.execute(asked)
+    before = spent(folder)
+    eve.execute(TABLE)
+    assert eve.execute(text).fetchall() == ada.execute(text).fetchall() and spent(folder) == before
+    eve.execute("DROP SYNTHETIC TABLE made")
+    with pytest.raises(SqlError):
+        eve.execute(text)
+
+
 def test_an_online_model_is_shared_with_its_updates(folder: Path) -> None:
     model, text = "CREATE ONLINE MODEL model AS SELECT sex FROM people", "SELECT sex, COUNT(*) FROM model GROUP BY sex ORDER BY sex"
     ada, bob = connect(folder, "ada"), connect(folder, "bob")
@@ -429,7 +452,8 @@ def test_a_server_shares_answers_and_measurements(two: Callable[[str], Session],
     answer(TABLE, bob)
     assert answer("SELECT COUNT(*) FROM made", bob).rows == answer("SELECT COUNT(*) FROM made", ada).rows  # type: ignore[union-attr]
     with contextlib.closing(open_ledger(tmp_path)) as ledger:
-        assert ledger.spent("person", "bob") == NOTHING and len(ledger.entries("person", "bob")) == 3 == ledger.shared()
+        assert ledger.spent("person", "bob") == NOTHING and [entry.told is None for entry in ledger.entries("person", "bob")] == [
+            False, False, False, True] and ledger.shared() == 3, "the last one notes that bob has this table"
 
 
 def test_an_auditor_is_told_no_answer(two: Callable[[str], Session]) -> None:

@@ -19,8 +19,8 @@ from dpsql.trusted.kernel.marks import MEASURED
 
 def kept_records(session: Session) -> list[Record]:
     """The records of all stored answers that the account was told, oldest first."""
-    bodies = session.ledger.holding(session.account, session.kernel.version, MEASURED)
-    return [record for body in bodies for record in decoded(body)]
+    found = session.ledger.holding(session.account, session.kernel.version, MEASURED)
+    return [record for each in found for record in decoded(each.body)]
 
 
 def all_records(session: Session) -> list[Record]:

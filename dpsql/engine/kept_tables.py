@@ -1,8 +1,9 @@
 """The synthetic tables of an account that stand, and DROP SYNTHETIC TABLE.
 
 The ledger keeps what was released, and forgets nothing. To drop a table is to note that it is hidden; its name is free then, and
-nothing is paid back, as what was learned stays known. The statement that made it gives it back, by another note. Notes are
-recorded as charges of nothing, for which no row is read.
+nothing is paid back, as what was learned stays known. The statement that made it gives it back, by another note. Where
+answers are shared, a table that another account made is there from such a note on, too. Notes are recorded as charges of
+nothing, for which no row is read.
 """
 
 from __future__ import annotations
@@ -43,19 +44,22 @@ class TableNote(Frozen):
 
 
 def standing(session: Session) -> dict[str, str]:
-    """The stored forms of the account's synthetic tables that are not dropped, by their names in lower case."""
+    """The stored forms of the account's synthetic tables that are not dropped, by their names in lower case.
+
+    A table that another account made is among them only after this account ran its statement, which is noted. The ledger has it
+    among the answers told to this account also if a statement reused its counts.
+    """
     made: dict[str, str] = {}
     found: dict[str, str] = {}
-    for body in session.ledger.holding(session.account, session.kernel.version, SYNTHETIC):
-        if body.startswith(MARK):
-            name, _ = json.JSONDecoder().raw_decode(body, len(MARK))
-            made[content_of(body)] = found[name.lower()] = body
-        elif body.startswith(DATABASE_MARK):
-            for part in stored_parts(body):
-                name, _ = json.JSONDecoder().raw_decode(part, len(MARK))
-                made[content_of(part)] = found[name.lower()] = part
-        elif body.startswith(BEGINNING):
-            note = TableNote(**json.loads(body)["synthetic table note"])
+    for each in session.ledger.holding(session.account, session.kernel.version, SYNTHETIC):
+        if each.body.startswith((MARK, DATABASE_MARK)):
+            for part in [each.body] if each.body.startswith(MARK) else stored_parts(each.body):
+                made[content_of(part)] = part
+                if not each.shared:
+                    name, _ = json.JSONDecoder().raw_decode(part, len(MARK))
+                    found[name.lower()] = part
+        elif each.body.startswith(BEGINNING):
+            note = TableNote(**json.loads(each.body)["synthetic table note"])
             found.pop(note.name.lower(), None)
             if note.content is not None:
                 found[note.name.lower()] = made[note.content]
@@ -68,7 +72,7 @@ def content_of(stored: str) -> str:
 
 
 def keep_again(name: str, stored: str, session: Session, text: str) -> None:
-    """Record that a table is available again, if it was dropped."""
+    """Record that a table is available, if it was dropped, or if another account made it."""
     if standing(session).get(name.lower()) != stored:
         _record(TableNote(name=name, content=content_of(stored)), session, text)
 

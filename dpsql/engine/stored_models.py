@@ -9,5 +9,5 @@ from dpsql.trusted.kernel.marks import ONLINE
 
 def models(session: Session) -> dict[str, OnlineModel]:
     """The online models of the session's account, by name, oldest first."""
-    bodies = session.ledger.holding(session.account, session.kernel.version, ONLINE)
-    return {made.name: made for made in map(model_of_json, (body for body in bodies if body.startswith(ONLINE)))}
+    found = session.ledger.holding(session.account, session.kernel.version, ONLINE)
+    return {made.name: made for made in (model_of_json(each.body) for each in found if each.body.startswith(ONLINE))}

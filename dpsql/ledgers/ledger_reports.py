@@ -51,6 +51,13 @@ class Failure(Frozen):
     forgiven: bool
 
 
+class KeptAnswer(Frozen):
+    """A stored answer that an account was told. It was `shared` if another account was charged for it."""
+
+    body: str
+    shared: bool
+
+
 class SharedAnswer(Frozen):
     """The stored answer to a charge of another account."""
 
@@ -136,15 +143,16 @@ class ReportingLedger(Ledger):
                              account.budget, word, most, *names)
         return [event.sql for event in found]
 
-    def holding(self, account: Account, data: str, mark: str) -> list[str]:
+    def holding(self, account: Account, data: str, mark: str) -> list[KeptAnswer]:
         """The stored answers that an account was told, on the same data, whose text contains `mark`, in the order in which it was
         told them."""
         own = f"kind = 'answer' AND {self._store.whose('$1', '$2')} AND data = $3"
         whose = account.budget, account.named.analyst, data
-        found = [(event.seq, event.body or "") for event in self._events(f"{own} AND {self._marked(mark)}", *whose)]
-        found += [(event.seq, body) for event in self._events(f"{own} AND body IS NULL", *whose)
-                  if mark in (body := self._told(event).body or "")]
-        return [body for _, body in sorted(found)]
+        found = {event.seq: KeptAnswer(body=event.body or "", shared=False)
+                 for event in self._events(f"{own} AND {self._marked(mark)}", *whose)}
+        found |= {event.seq: KeptAnswer(body=body, shared=True) for event in self._events(f"{own} AND body IS NULL", *whose)
+                  if mark in (body := self._told(event).body or "")}
+        return [found[seq] for seq in sorted(found)]
 
     def is_told(self, budget: str, digest: str, data: str) -> bool:
         """Whether any account of a budget was told an answer to this statement, on the same data."""

@@ -17,6 +17,7 @@ from dpsql.batch import records
 from dpsql.batch.combine import ColumnCells, Combined, fitting, given, weighted
 from dpsql.batch.records import MeasuredQueries, Record, decoded, encoded
 from dpsql.dbapi import Connection
+from dpsql.ledgers.ledger_reports import KeptAnswer
 from dpsql.strategies.strategy import Block
 from dpsql.workload.factors import Dense, Identity, Prefix, Ranges, Total
 
@@ -218,7 +219,8 @@ def test_text_that_is_no_answer_has_no_records(text: str) -> None:
 def test_a_ledger_without_readable_records_charges(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     connection = connected(tmp_path)
     connection.execute(TABLE)
-    monkeypatch.setattr(type(connection.session.ledger), "holding", lambda *_: ['{"measured": [{"sums": 1}]}', "{"])
+    monkeypatch.setattr(type(connection.session.ledger), "holding", lambda *_: [
+        KeptAnswer(body=body, shared=False) for body in ('{"measured": [{"sums": 1}]}', "{")])
     assert connection.execute(FOLLOWING[0].format(60)).cost != "" and len(charges(connection)) == 2
 
 

@@ -18,7 +18,7 @@ from support.ledgers import BOTH
 from dpsql.budgets.convert import limit
 from dpsql.catalog.price import price
 from dpsql.errors import LedgerError
-from dpsql.ledgers.ledger_reports import ReportingLedger
+from dpsql.ledgers.ledger_reports import KeptAnswer, ReportingLedger
 from dpsql.trusted.accounting.cost import Account, pure
 from dpsql.trusted.kernel import ledger as module
 from dpsql.trusted.kernel import sqlite_store
@@ -232,7 +232,7 @@ def test_an_old_ledger_counts_the_forms_of_a_name_together(old: Path) -> None:
     ledger, eve = ReportingLedger(old), Account(budget="main", analyst="eve")
     assert ledger.spent("main", "eve").rho == 4 * SMALL.rho == ledger.spent("main", "EVE").rho
     assert ledger.spent("main").rho == 5 * SMALL.rho
-    assert ledger.stored(eve, "d", "v") == "body 3" and ledger.holding(eve, "v", "body") == ["body 3"]
+    assert ledger.stored(eve, "d", "v") == "body 3" and ledger.holding(eve, "v", "body") == [KeptAnswer(body="body 3", shared=False)]
     assert [entry.account.analyst for entry in ledger.entries("main", "Eve")] == ["eve"] * 4
     with pytest.raises(Closed):
         charge(ledger, eve)

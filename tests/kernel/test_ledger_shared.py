@@ -165,8 +165,9 @@ def test_answers_are_found_by_their_marks_once(path: Path) -> None:
     assert [each.body[0] for each in ledger.of_others(BOB, "v1", MEASURED)] == ["a"]
     ledger.tell(BOB, "a", "v1", f"{COUNT} GROUP BY 1")
     assert ledger.of_others(BOB, "v1", MEASURED) == [] == ledger.of_others(ADA, "v1", MEASURED)
-    assert [body[0] for body in ledger.holding(BOB, "v1", MEASURED)] == ["b", "a"], "in the order in which bob was told"
-    assert [body[0] for body in ReportingLedger(path).holding(BOB, "v1", MEASURED)] == ["b", "a"], "also when no more are shared"
+    assert [each.body[0] for each in ledger.holding(BOB, "v1", MEASURED)] == ["b", "a"], "in the order in which bob was told"
+    assert [each.body[0] for each in ReportingLedger(path).holding(BOB, "v1", MEASURED)] == ["b", "a"], "also when no more are shared"
+    assert [each.shared for book in (ADA, BOB) for each in ledger.holding(book, "v1", MEASURED)] == [False, False, True, True]
     assert ledger.texts(BOB, "group", 9) == [f"{COUNT} GROUP BY 1"]
     assert ledger.texts(EVE, "count", 9, of_others=True) == [f"{COUNT} -- ada", COUNT, f"{COUNT} GROUP BY 1"]
 

@@ -26,6 +26,7 @@ from dpsql.catalog.schema import TableSchema, fit
 from dpsql.engine.opening import public_values
 from dpsql.engine.session import Session
 from dpsql.frozen import Frozen
+from dpsql.ledgers.ledger_reports import KeptAnswer
 from dpsql.solvers.usual import USUAL
 from dpsql.trusted.accounting.cost import Charge
 from dpsql.trusted.kernel.run import Kernel, Leave
@@ -67,8 +68,8 @@ class Book:
     def stored(self, account: Any, digest: str, data: str) -> str | None:
         return next(iter(self.answers(digest)[::-1]), None)
 
-    def holding(self, account: Any, data: str, mark: str) -> list[str]:
-        return [body for body in self.bodies.values() if mark in body]
+    def holding(self, account: Any, data: str, mark: str) -> list[KeptAnswer]:
+        return [KeptAnswer(body=body, shared=False) for body in self.bodies.values() if mark in body]
 
     def answered(self, account: Any, digest: str, data: str) -> tuple[int, str | None] | None:
         return max(((seq, self.told[seq - 1][1]) for seq in self.bodies if self.told[seq - 1][0] == digest), default=None)

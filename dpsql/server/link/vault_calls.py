@@ -19,7 +19,7 @@ from dpsql.catalog.model import LONGEST_PACE, Budget, Catalog
 from dpsql.catalog.price import Price
 from dpsql.errors import Error, OperationalError
 from dpsql.frozen import Frozen
-from dpsql.ledgers.ledger_reports import Entry, SharedAnswer
+from dpsql.ledgers.ledger_reports import Entry, KeptAnswer, SharedAnswer
 from dpsql.trusted.accounting.cost import Charge, Cost
 from dpsql.trusted.kernel.claims import Disagreement
 from dpsql.trusted.kernel.ledger import Busy, Closed, Refused
@@ -221,7 +221,7 @@ COMPARE: VaultCall[ComparisonResult | None] = VaultCall("compare", (is_anything,
 STORED: VaultCall[tuple[str, str | None]] = VaultCall("stored", (is_statement,), checked=True)
 ANSWERED: VaultCall[tuple[int, str | None] | None] = VaultCall("answered", (is_statement,), checked=True)
 ANSWERS: VaultCall[list[str]] = VaultCall("answers", (is_short,), checked=True)
-HOLDING: VaultCall[list[str]] = VaultCall("holding", (is_mark,), checked=True)
+HOLDING: VaultCall[list[KeptAnswer]] = VaultCall("holding", (is_mark,), checked=True)
 IS_TOLD: VaultCall[bool] = VaultCall("is_told", (is_statement,), checked=True)
 TELL: VaultCall[tuple[str, str | None]] = VaultCall("tell", (is_statement, is_text), checked=True, shares=True)
 TELL_OF: VaultCall[None] = VaultCall("tell_of", (are_charges, is_text), checked=True, shares=True)

@@ -27,7 +27,7 @@ from typing import Any, TypeAlias
 from dpsql.engine.session import Session
 from dpsql.errors import Error, Incident, Interrupted, OperationalError
 from dpsql.frozen import Frozen, replace
-from dpsql.ledgers.ledger_reports import Entry, SharedAnswer
+from dpsql.ledgers.ledger_reports import Entry, KeptAnswer, SharedAnswer
 from dpsql.server.link.plain_values import MOST_BYTES, decoded, encoded
 from dpsql.server.link.vault_calls import (
     CALLS,
@@ -443,7 +443,7 @@ class ServedAccount:
             raise ValueError("these are comparisons of another account")
         return self._session.ledger.answers(series)
 
-    def _holding(self, mark: str) -> list[str]:
+    def _holding(self, mark: str) -> list[KeptAnswer]:
         return self._session.ledger.holding(self._session.account, self._session.kernel.version, mark)
 
     def _texts(self, word: str, most: int, of_others: bool = False) -> list[str]:

@@ -16,7 +16,7 @@ from typing import Any, cast
 from dpsql.backends.scratch import DuckScratch
 from dpsql.engine.session import Session
 from dpsql.errors import Error
-from dpsql.ledgers.ledger_reports import Entry, ReportingLedger, SharedAnswer
+from dpsql.ledgers.ledger_reports import Entry, KeptAnswer, ReportingLedger, SharedAnswer
 from dpsql.server.link.plain_values import encoded
 from dpsql.server.link.vault_calls import (
     ACCOUNTS,
@@ -290,7 +290,7 @@ class RemoteLedger:
     def answers(self, digest: str) -> list[str]:
         return self._channel.ask(ANSWERS, digest)
 
-    def holding(self, account: Account, data: str, mark: str) -> list[str]:
+    def holding(self, account: Account, data: str, mark: str) -> list[KeptAnswer]:
         return self._channel.ask(HOLDING, mark)
 
     def tell(self, account: Account, digest: str, data: str, sql: str) -> str | None:
