@@ -68,11 +68,14 @@ was told the answer to a charge of another account of the budget: `answers` is t
 Claim: the total bounds what is revealed about one entity to everybody together, with such events or without. Proof: what is told
 is a text that the ledger already has, as an answer that the total was charged for; no row is read for it.
 
-Claim: what one analyst knows is bounded by the charges of their account and those that their account was told of, each once.
-So the limit of an analyst bounds what they ask, and no longer what they know; the total bounds that. (Analysts who pool what they
-know were never bounded by anything but the total.) Proof: nothing that depends on an answer of another account is shown before
-the account has an `answer` event of that charge on disk. Until then a plan may depend on what was measured, and with which noise,
-but not on what came out (`engine.kept_measurements`).
+Claim: what one analyst knows is bounded by three kinds of charges, each counted once: those of their account, those that their
+account was told of, and earlier ones whose answers were used for an answer to one of these (a statement reuses counts, or an
+earlier count determines its price). The last kind has no event for this analyst: the events of the account that paid show what it
+was told before. So the limit of an analyst bounds what they ask, and no longer what they know; the total bounds that. (Analysts
+who pool what they know were never bounded by anything but the total.) Proof: an answer depends on the rows through its own charge
+and through answers that its account was told before that charge. Nothing that depends on an answer of another account is shown
+before the account has an `answer` event of that charge, or of a charge whose answer was made with it, on disk. Until then a plan
+may depend on what was measured, and with which noise, but not on what came out (`engine.kept_measurements`).
 
 Claim: of the statements whose answers are shared, no two with equal `digest` and `data` are charged to a budget, unless the first
 one failed. Proof: both are looked up in the turn that writes the charge. If the other one is running, the statement waits
