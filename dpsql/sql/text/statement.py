@@ -173,5 +173,6 @@ class Describe(Frozen):
 Explained: TypeAlias = Query | Validate | Synthesize | SynthesizeTables | OpenModel
 Statement: TypeAlias = Explained | Explain | Drop | Show | Describe
 PARAMETER = "\x01"
-LISTED = "listed"  # in the `meta` of VALUES: its one row holds a parameter, whose value is the list of the rows
 """First letter of the identifiers that stand for parameters; no text can contain it."""
+LISTED = "listed"
+"""In the `meta` of VALUES: its one row holds a parameter, whose value is the list of the rows."""
