@@ -72,6 +72,16 @@ def test_groups_alone_are_free_and_undeclared_ones_are_refused(tmp_path: Path) -
             rows(f"SELECT {asked} {PAIRS} GROUP BY ROLLUP (a.nickname)", at)
 
 
+def test_groups_alone_of_one_entity_each_are_free_if_declared_and_released_if_not(tmp_path: Path) -> None:
+    at, declared = session(tmp_path), "SELECT sex, active FROM people GROUP BY ROLLUP (sex, active)"
+    assert len(rows(declared, at)) == 13 and not at.ledger.entries("person")
+    assert "nothing: only declared groups" in str(answer(f"EXPLAIN PRIVACY {declared}", at))
+    undeclared = "SELECT nickname FROM people GROUP BY ROLLUP (nickname)"
+    assert "nothing" not in str(answer(f"EXPLAIN PRIVACY {undeclared}", at)) and not at.ledger.entries("person")
+    found = rows(undeclared, at, "epsilon = 90, delta = 1e-6")
+    assert len(found) > 2 and len(at.ledger.entries("person")) == 1
+
+
 ALONE = ["sex, MEDIAN(age), COUNT(*) {} GROUP BY ROLLUP (sex)", "sex, active, VAR_POP(weight), COUNT(DISTINCT clinic) {} GROUP BY CUBE (sex, active)",
          "nickname, COUNT(*), AVG(weight) {} GROUP BY ROLLUP (nickname)", "GROUPING(year, sex) AS g, year, sex, MODE(clinic) {} "
          "GROUP BY GROUPING SETS ((year), (sex), ())", "year, MAX(age) {} GROUP BY CUBE (year) HAVING COUNT(*) > 5 ORDER BY 1 LIMIT 2"]

@@ -203,7 +203,7 @@ def _one_question(query: Query, session: Session, parameters: Parameters) -> Pla
             from dpsql.engine.set_by_set import set_by_set
 
             made = set_by_set(question, known, options, query.text, span_of(query.tree), session)
-            return made if question.aggregates else DeclaredGroups(
+            return made if made.reads_rows else DeclaredGroups(
                 question=question, options=options, cells=_cells_of(question), text=query.text, session=session,
                 beside=lambda: made)
         if _needs_workload(question, options):
@@ -245,7 +245,8 @@ def _needs_separate_sets(question: Question, known: Stability, options: Options)
     """Whether a question with grouping sets is to be released set by set."""
     several = known.rows is None and known.owner is None and bool(known.owners)
     undeclared = any(key.domain is None for key in question.keys)
-    by_itself = several or undeclared or any(not call.aggregate.plain for call in question.aggregates)
+    by_itself = several or undeclared or not question.aggregates or any(
+        not call.aggregate.plain for call in question.aggregates)
     plain = options.strategy is None and options.consistency == "none" and all(call.over is None for call in question.aggregates)
     return by_itself and plain and not known.public
 

@@ -75,6 +75,11 @@ class SetBySet(Charged[Answer]):
         return digest(self.session.policy, "set by set", self.question, self.program.options)
 
     @property
+    def reads_rows(self) -> bool:
+        """Whether private rows decide what is shown: aggregates, or groups that are not declared."""
+        return bool(self.question.aggregates) or any(key.domain is None for key in self.question.keys)
+
+    @property
     def columns(self) -> tuple[DescribedColumn, ...]:
         return of_question(self.question)
 
@@ -84,7 +89,7 @@ class SetBySet(Charged[Answer]):
         session, entity = self.session, self.session.catalog.entity.name
         told = explained(self.program, session.kernel, entity=entity, left=left_in_budget(session))
         view, sets = self.program.first[-1][1].view, kept_keys(self.question)
-        cost = told.cost if self.question.aggregates else "nothing: only declared groups are shown"
+        cost = told.cost if self.reads_rows else "nothing: only declared groups are shown"
         return replace(told, steps=tuple(steps(view, stabilities(view, session.kernel), 0, entity)),
                        groups=f"those of {len(sets)} grouping sets, each released separately", notes=self._left_out(), cost=cost)
 
