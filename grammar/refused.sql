@@ -858,6 +858,12 @@ SELECT AVG(s) FROM (SELECT person_id, SUM(DISTINCT year) AS s FROM visits GROUP 
 -- Unsupported distinct-aggregate: STDDEV_SAMP(DISTINCT ...) is not answered
 SELECT STDDEV(DISTINCT age) FROM people
 
+-- Unsupported distinct-aggregate: a quantile of DISTINCT values is not answered
+SELECT MEDIAN(DISTINCT age) FROM people
+
+-- Unsupported distinct-aggregate: MODE(DISTINCT ...) is not answered: every different value occurs once
+SELECT MODE(DISTINCT sex) FROM people
+
 -- Unsupported not-accepted: ORDER BY inside an aggregate is not answered
 SELECT SUM(age ORDER BY income) FROM people
 

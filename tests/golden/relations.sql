@@ -250,4 +250,5 @@ SELECT a.person_id, x FROM people a JOIN UNNEST([20, 50, NULL]) AS u(x) ON age >
 SELECT person_id, u.s, u.i FROM people JOIN UNNEST(['f', 'x', 'f']) WITH ORDINALITY AS u(s, i) ON sex = s
 SELECT person_id, x, y FROM people, generate_series(10, 90, 40) AS g(x), range(-1, 3) AS r(y) WHERE age > x + y
 SELECT visit_id, t FROM visits JOIN generate_series(TIMESTAMP '2018-01-01', TIMESTAMP '2021-12-01', INTERVAL 1 MONTH) AS g(t) ON date_trunc('month', seen) = t
+SELECT visit_id, t FROM visits JOIN range(DATE '2019-01-01 10:00', DATE '2019-06-01', INTERVAL 1 MONTH) AS g(t) ON seen >= t
 SELECT person_id FROM people WHERE age IN (SELECT UNNEST([20, 30, 40, 50])) OR sex IN (SELECT s FROM UNNEST(['f']) AS s)

@@ -112,10 +112,7 @@ class AggregateReader:
             raise SqlError(f"{name.upper()} takes one argument", code="type", span=span, try_=f"{name.upper()}(x)")
         distinct = isinstance(given[0], exp.Distinct)
         if distinct and (self._exact or name not in ("sum", "avg") or len(given[0].expressions) != 1):
-            within = "k, " if self._exact else ""
-            raise Unsupported(f"{name.upper()}(DISTINCT ...) is not answered" + " inside a query" * self._exact, span=span,
-                              code="distinct-aggregate", try_=f"SELECT {within}{name.upper()}(x) FROM (SELECT DISTINCT {within}x "
-                              "FROM t) AS d" + " GROUP BY k" * self._exact)
+            raise self._not_distinct(f"{name.upper()}(DISTINCT ...)", f"{name.upper()}(x)", span)
         expr = self._argument(given[0].expressions[0] if distinct else given[0], name.upper(), span)
         if AGGREGATES[name].kind is Kind.RANK:
             if not (self._exact or expr.type.numeric or expr.type is Type.DATE):
@@ -127,6 +124,12 @@ class AggregateReader:
         if distinct:
             return replace(self._make(name, (where([when], expr),), None, span), distinct=True)
         return self._make(name, (self._logarithm(expr, span) if AGGREGATES[name].logarithms else expr,), when, span)
+
+    def _not_distinct(self, what: str, plain: str, span: Span | None) -> Unsupported:
+        """The error for an aggregate of different values; `plain` is the same of all values."""
+        where, key, groups = (" inside a query", "k, ", " GROUP BY k") if self._exact else ("", "", "")
+        return Unsupported(f"{what} is not answered{where}", code="distinct-aggregate", span=span,
+                           try_=f"SELECT {key}{plain} FROM (SELECT DISTINCT {key}x FROM t) AS d{groups}")
 
     def _logarithm(self, expr: Expr, span: Span | None) -> Expr:
         """The logarithm of a number, raised first to the lower end of its range where it is below that. NULL stays NULL."""
@@ -189,6 +192,9 @@ class AggregateReader:
         return self._quantile(ordered.this, fraction, discrete, when, span)
 
     def _mode(self, node: exp.Expr | None, when: Expr | None, span: Span | None) -> Aggregated:
+        if isinstance(node, exp.Distinct):
+            raise Unsupported("MODE(DISTINCT ...) is not answered: every different value occurs once", code="distinct-aggregate",
+                              span=span, try_="MODE(x)")
         expr = self._argument(node, "MODE", span)
         return self._make("mode", (expr,), when, span)
 
@@ -204,6 +210,10 @@ class AggregateReader:
         return Fraction(str(value.value)).limit_denominator(10**6)
 
     def _quantile(self, node: exp.Expr, fraction: Fraction, discrete: bool, when: Expr | None, span: Span | None) -> Aggregated:
+        if isinstance(node, exp.Distinct):
+            median = not discrete and fraction * 2 == 1
+            plain = "MEDIAN(x)" if median else f"quantile_{'disc' if discrete else 'cont'}(x, {float(fraction):g})"
+            raise self._not_distinct("a quantile of DISTINCT values", plain, span)
         expr = self._argument(node, "a quantile", span)
         if not expr.type.numeric and not (discrete and expr.type is Type.DATE):
             raise Unsupported(f"quantiles of {expr.type.value} are not answered", code="type", span=expr.span or span,

@@ -103,9 +103,10 @@ def _moment(node: exp.Expr | None) -> dt.datetime | None:
     if not isinstance(node, exp.Cast) or not isinstance(node.this, exp.Literal) or node.to not in _TIMES:
         return None
     try:
-        return dt.datetime.fromisoformat(str(node.this.this))
+        moment = dt.datetime.fromisoformat(str(node.this.this))
     except ValueError:
         return None
+    return dt.datetime.combine(moment, dt.time()) if node.to.this is exp.DataType.Type.DATE else moment
 
 
 def _moments(ends: list[dt.datetime | None], step: exp.Expr | None, *, open_end: bool) -> list[dt.datetime]:

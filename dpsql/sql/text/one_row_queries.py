@@ -22,7 +22,7 @@ def put_values_in_place(tree: exp.Expr) -> None:
     """Changes a tree in place. A query stays if any of its uses has another form."""
     _without_names(tree)
     for nested in list(tree.find_all(exp.Subquery)):
-        if isinstance(nested.parent, exp.From | exp.Join) and nested.args.get("alias") is not None and nested.parent is not None:
+        if isinstance(nested.parent, exp.From | exp.Join) and nested.args.get("alias") is not None:
             _perform([_changes(nested, _values(nested), _row_queries(tree))])
 
 
