@@ -140,6 +140,50 @@ def test_what_was_told_before_the_switch_is_not_shared_and_what_was_shared_stays
     assert connect(folder, "bob").execute("SELECT sex, COUNT(*) FROM model GROUP BY sex").fetchall()
 
 
+def test_a_switch_that_is_turned_off_and_on_again_shares_what_was_shared_before(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    told = connect(folder, "ada").execute(COUNT).fetchall()
+    assert connect(folder, "bob").execute(COUNT).fetchall() == told
+    set_policy(folder, "share_answers = false")
+    assert connect(folder, "bob").execute(COUNT).cost and connect(folder, "eve").execute(COUNT).cost
+    set_policy(folder)
+    before = spent(folder)
+    again = connect(folder, "eve").execute(COUNT)
+    assert again.fetchall() == told and again.answer.shared and spent(folder) == before
+    assert run(capsys, folder, "ledger", "verify")[0] == 0
+
+
+def test_budgets_of_two_entities_share_nothing_with_each_other(folder: Path) -> None:
+    (folder / "dpsql.toml").write_text(worlds.POLICY.replace("]\nentity = ", "]\nshare_answers = true\nentity = "), encoding="utf-8")
+    connect(folder, "ada").execute(COUNT)
+    connect(folder, "ada").execute(GROUPS)
+    bob, eve = connect(folder, "bob", budget="household"), connect(folder, "eve", budget="household")
+    for text in (COUNT, GROUPS):
+        told = bob.execute(text)
+        again = eve.execute(text)
+        assert told.cost and again.answer.shared and again.fetchall() == told.fetchall()
+
+
+def test_a_plan_does_not_depend_on_the_numbers_of_others(folder: Path) -> None:
+    said = []
+    for seed in (1, 5):
+        (folder / "people.duckdb").unlink()
+        worlds.world(seed=seed).save(folder / "people.duckdb")
+        for name in ("ledger", "ledger.anchor"):
+            (folder / f"dpsql.{name}").unlink(missing_ok=True)
+        ReportingLedger.create(folder / "dpsql.ledger").close()
+        ada, bob = connect(folder, "ada"), connect(folder, "bob")
+        for text in (GROUPS, TABLE, "SELECT year, clinic, COUNT(*) FROM visits GROUP BY year, clinic"):
+            ada.execute(text)
+        before = entries(folder)
+        said.append([str(bob.explain(text)) for text in (
+            TABLE.replace("made", "mine"), "CREATE SYNTHETIC TABLE mine AS SELECT year, clinic FROM visits OPTIONS (epsilon = 1)",
+            "SELECT sex, COUNT(*) FROM people GROUP BY sex STANDARD ERROR 4", "SELECT sex, COUNT(*) FROM people GROUP BY sex STANDARD ERROR 1")])
+        assert entries(folder) == before
+        with pytest.raises(dpsql.Error, match="which is not known"):  # the price would depend on what ada counted
+            bob.explain("SELECT sex, AVG(income) FROM people GROUP BY sex STANDARD ERROR 4000")
+    assert said[0] == said[1] and "at no cost" in said[0][0]
+
+
 def test_explain_says_that_it_is_free_and_records_nothing(folder: Path) -> None:
     connect(folder, "ada").execute(COUNT)
     bob = connect(folder, "bob")
@@ -213,6 +257,17 @@ def test_released_tables_are_shared_by_their_statement_only(folder: Path) -> Non
         connect(folder, "bob").execute(text)
     bob.execute(TABLE)
     assert bob.execute(text).fetchall() and spent(folder) == before
+
+
+def test_tables_of_one_name_and_other_content_are_validated_apart(folder: Path) -> None:
+    text = "VALIDATE SELECT sex, COUNT(*) FROM people GROUP BY sex AGAINST made WITHIN 5"
+    ada, bob, eve = (connect(folder, name) for name in ("ada", "bob", "eve"))
+    ada.execute(TABLE)
+    bob.execute(TABLE)
+    eve.execute(TABLE.replace("= 1", "= 3"))
+    told = ada.execute(text).fetchall()
+    assert bob.execute(text).fetchall() == told and eve.execute(text).cost
+    assert [(who, told) for who, sql, told in entries(folder) if sql == text] == [("ada", False), ("bob", True), ("eve", False)]
 
 
 def test_a_table_of_another_is_not_put_in_the_place_of_an_own_one(folder: Path) -> None:
@@ -377,6 +432,36 @@ def test_several_processes_pay_once(folder: Path) -> None:
     assert len(found) == 1 and found.pop().count("\n") == 8
     listed = entries(folder)
     assert sum(not told for *_, told in listed) == 8 and len(listed) == 24
+
+
+DYING = """
+import sys, time, pathlib, dpsql
+from dpsql.backends.duckdb import DuckReader
+folder = pathlib.Path(sys.argv[1])
+connection = dpsql.connect(folder / "people.duckdb", policy=folder / "dpsql.toml", budget="person", analyst="ada", epsilon=1, delta=1e-6)
+def slow(*given):
+    (folder / "begun").touch()
+    time.sleep(60)
+DuckReader.columns = slow
+connection.execute(sys.argv[2])
+"""
+
+
+@pytest.mark.slow
+def test_who_waits_for_a_process_that_is_killed_asks_anew(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bob, found = connect(folder, "bob"), list[Any]()
+    dying = subprocess.Popen([sys.executable, "-c", DYING, str(folder), COUNT], cwd=Path(dpsql.__file__).parents[1])
+    wait_until(lambda: (folder / "begun").exists(), 120)
+    thread = threading.Thread(target=lambda: found.append(bob.execute(COUNT)))
+    thread.start()
+    time.sleep(0.5)
+    assert not found
+    dying.kill()
+    dying.wait()
+    thread.join(60)
+    assert found[0].cost and connect(folder, "ada").execute(COUNT).fetchall() == found[0].fetchall()
+    assert [(who, told) for who, _, told in entries(folder)] == [("ada", False), ("bob", False), ("ada", True)]
+    assert run(capsys, folder, "ledger", "verify")[0] == 0
 
 
 # -- the ledger
