@@ -122,8 +122,8 @@ def _automatic(question: Question, options: Options, known: Stability, searched:
         return ContributionBound(bound=BY_NAME["clip"], because="hardly any difference of two columns is as large as their "
                                  "declared ranges allow, and totals that are scaled down to a learned limit need far less noise")
     if not complete and _is_spread(question, options, known):
-        return ContributionBound(bound=BY_NAME["clip"], because=f"an entity may have {known.rows} of these rows, hardly all in one "
-                                 "group, and numbers that are scaled down to a learned limit need less noise")
+        return ContributionBound(bound=BY_NAME["clip"], because=f"an entity may have {known.rows} of these rows, hardly all in "
+                                 "one group, and numbers that are scaled down to a learned limit need less noise")
     if known.rows is not None:
         return ContributionBound(bound=BY_NAME["rows"], because=f"one entity has at most {known.rows} of these rows")
     if known.owner is None and not question.keys and (rows := declared_rows(question.view)) is not None and not _summed(question):

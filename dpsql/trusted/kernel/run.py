@@ -114,11 +114,11 @@ class Kernel:
         The relations queried (the script's `views`) and the first request are known, and so checked, before the charge.
 
         Raises, before anything is read or charged, AnsweredBefore where that is wanted and an answer is stored, or where the
-        ledger shares answers and another account has one (`ledgers.shared_answers`), chain.Refused
-        where a limit would be exceeded, Closed and Busy where too many statements of the account failed or are running,
-        claims.Disagreement where a claim is not confirmed, TypeError or ValueError where the first request is invalid or costs
-        more than `cost`, or `digest` names comparisons with an online model, which would forget how many updates it made, and
-        any exception that the script raises before that request; Incident where anything fails after the charge.
+        ledger shares answers and any account of the budget has one (`ledgers.shared_answers`), chain.Refused where a limit would
+        be exceeded, Closed and Busy where too many statements of the account failed or are running, claims.Disagreement where a
+        claim is not confirmed, TypeError or ValueError where the first request is invalid or costs more than `cost`, or `digest`
+        names comparisons with an online model, which would forget how many updates it made, and any exception that the script
+        raises before that request; Incident where anything fails after the charge.
         """
         if digest.startswith(SERIES):
             raise ValueError("this is the name of comparisons with an online model")
