@@ -28,7 +28,7 @@ from dpsql.sql.text.statement import Query
 from dpsql.trusted.declarations.tables import TableSchema
 from dpsql.trusted.noise.source import Secure
 from dpsql.trusted.plan.stored import StoredTable
-from dpsql.trusted.reader import Reader
+from dpsql.trusted.reader import Parts, Reader
 
 
 class Remembering:
@@ -58,19 +58,23 @@ class Remembering:
     def stored(self) -> Mapping[str, StoredTable]:
         return {}  # the database itself is read
 
-    def rows(self, sql: str, parts: Sequence[str] = ()) -> list[tuple[Any, ...]]:
+    @property
+    def keeps(self) -> bool:
+        return self._reader.keeps
+
+    def rows(self, sql: str, parts: Sequence[Parts] = ()) -> list[tuple[Any, ...]]:
         if sql not in self._rows:
-            self._rows[sql] = self._reader.rows(sql)
+            self._rows[sql] = self._reader.rows(sql, parts)
         return self._rows[sql]
 
-    def arrays(self, sql: str, parts: Sequence[str] = ()) -> Sequence[NDArray[Any]]:
+    def arrays(self, sql: str, parts: Sequence[Parts] = ()) -> Sequence[NDArray[Any]]:
         if sql not in self._arrays:
-            self._arrays[sql] = self._reader.arrays(sql)
+            self._arrays[sql] = self._reader.arrays(sql, parts)
         return self._arrays[sql]
 
-    def columns(self, sql: str, parts: Sequence[str] = ()) -> Sequence[np.ma.MaskedArray[Any, Any]]:
+    def columns(self, sql: str, parts: Sequence[Parts] = ()) -> Sequence[np.ma.MaskedArray[Any, Any]]:
         if sql not in self._columns:
-            self._columns[sql] = self._reader.columns(sql)
+            self._columns[sql] = self._reader.columns(sql, parts)
         return self._columns[sql]
 
     def close(self) -> None:

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.backends.fixed_views import fixed_views
+from dpsql.backends.kept_rows import KeptRows
 from dpsql.backends.source_files import NOWHERE, DataOrigin, FileState, files_of_database, fingerprint
 from dpsql.backends.store import Store, origin_text
 from dpsql.backends.store_buckets import FarBuckets
@@ -35,6 +36,7 @@ from dpsql.trusted.reader import Parts, ReaderFault
 TESTED = ((2, 0),)  # (major, minor) of the versions whose guarded expressions the tests have run on
 IN_MEMORY = "memory"  # the engine's name of the database in memory
 RELEASED = '"released rows"'  # the name of the attached database that holds them
+MANY_ROWS = 100_000  # of the largest table, from which it pays to keep what several queries read
 GROUP_BYTES = 128  # of one group with the sums of several aggregates, about
 
 SETTINGS = {
@@ -72,6 +74,10 @@ class DuckReader:
     @property
     def version(self) -> str:
         return self._version if self.far is None else f"{self._version}{self.far.version}"
+
+    @functools.cached_property
+    def keeps(self) -> bool:
+        return self.far is None and self.largest() >= MANY_ROWS
 
     @property
     def stored(self) -> Mapping[str, StoredTable]:
@@ -152,6 +158,8 @@ class DuckReader:
             raise ValueError("there is a table of this name")
         with self._cursor() as cursor:
             make_table(cursor, place, columns, unless_exists=True)  # another connection of the account may have
+        if "_kept" in vars(self):  # rows that are kept may be of a table of this name that was held before
+            self._kept.forget()
         self._held = {other: held for other, held in self._held.items() if other.lower() != name.lower()} | {name: place}
 
     def check(self) -> None:
@@ -185,6 +193,10 @@ class DuckReader:
         with self._cursor(sql) as cursor:
             cursor.execute(sql)
 
+    @functools.cached_property
+    def _kept(self) -> KeptRows:
+        return KeptRows(self._connection)
+
     def _collect(self, cursor: duckdb.DuckDBPyConnection, parts: Sequence[Parts]) -> None:
         """Run the statements of the buckets, one after the other, so that memory holds the groups of one; and put the rows
         together.
@@ -195,6 +207,8 @@ class DuckReader:
             if self.far is not None:
                 self.far.collect(cursor, table, self._held)
                 continue
+            if table.kept:
+                continue
             for number, part in enumerate(table.statements):
                 cursor.execute(f"INSERT INTO {table.name} {part}" if number else f"CREATE TEMP TABLE {table.name} AS {part}")
 
@@ -202,22 +216,27 @@ class DuckReader:
     def _cursor(self, sql: str = "", parts: Sequence[Parts] = ()) -> Iterator[duckdb.DuckDBPyConnection]:
         """One cursor for one query, guarded until all rows are fetched: some faults show only then. Of tables of released rows it
         sees those that the query names. What was read of files that are others now is not used."""
-        failed = False
-        cursor = self._connection.cursor()
+        failed, kept = False, [table for table in parts if table.kept]
+        cursor = self._kept.cursor if kept else self._connection.cursor()
         self._running.add(cursor)
         try:
             if self._beside is not None:
                 cursor.execute(f"USE {quote(self._beside)}")
             for name, place in self._held.items():
                 if any(quote(name) in text for text in (sql, *(table.statements[0] for table in parts))):
-                    cursor.execute(f"CREATE TEMP VIEW {quote(name)} AS SELECT * FROM {place}")
+                    cursor.execute(f"CREATE OR REPLACE TEMP VIEW {quote(name)} AS SELECT * FROM {place}")
             self._collect(cursor, parts)
+            if kept:
+                self._kept.collect(kept)
             yield cursor
         except duckdb.Error:
             failed = True
         finally:
             self._running.discard(cursor)
-            cursor.close()
+            if not kept:
+                cursor.close()
+            elif failed:
+                self._kept.forget()
         if failed or not self._stand():
             raise ReaderFault
 

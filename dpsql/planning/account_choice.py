@@ -23,6 +23,7 @@ from dpsql.questions.parts import Decomposition, Part
 from dpsql.questions.rules.limit_rows import keep_rows
 from dpsql.trusted.accounting.cost import Cost
 from dpsql.trusted.plan.node import Node, PublicFacts
+from dpsql.trusted.plan.operators.summands import Summand
 
 
 def with_account(program: Program, price: Price, public: PublicFacts) -> tuple[Program, list[list[Choice | None]]]:
@@ -97,19 +98,22 @@ def _expected_tasks(program: Program, public: PublicFacts) -> list[Task]:
     return tasks_of(program, program.decomposition, view, public, learned)
 
 
-def tasks_of(program: Program, parts: Decomposition, view: Node, public: PublicFacts, learned: Mapping[int, int]) -> list[Task]:
-    """The tasks of all parts that are measured, over the view with its limits; `learned` has limits on totals, by part."""
-    counted = program.counted
-    return [_task(program, i, part, view, public, learned.get(i)) for i, part in enumerate(parts.parts) if i not in counted]
+def tasks_of(program: Program, parts: Decomposition, view: Node, public: PublicFacts, learned: Mapping[int, int],
+             together: tuple[Summand, ...] = ()) -> list[Task]:
+    """The tasks of all parts that are measured, over the view with its limits; `learned` has limits on totals, by part, and
+    `together` the summands that are read at once."""
+    rows = LimitedRows(view=view, public=public, order=program.order, together=together)
+    return [_task(program, i, part, replace(rows, total=learned.get(i))) for i, part in enumerate(parts.parts)
+            if i not in program.counted]
 
 
-def _task(program: Program, at: int, part: Part, view: Node, public: PublicFacts, learned: int | None) -> Task:
+def _task(program: Program, at: int, part: Part, rows: LimitedRows) -> Task:
     if program.degrees is not None:
         return program.degrees.task(at, part, program.keys, program.bound.name)
     kind = KINDS[type(part)]
     if program.bound.mechanism is not None:
-        return kind.shared_task(at, part, program, view)
-    return kind.task(at, part, program, LimitedRows(view=view, public=public, order=program.order, total=learned))
+        return kind.shared_task(at, part, program, rows.view)
+    return kind.task(at, part, program, rows)
 
 
 def assign(program: Program, tasks: Sequence[Task], cells: int, given: Sequence[float] = ()) -> list[Choice | None]:

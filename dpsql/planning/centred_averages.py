@@ -31,12 +31,13 @@ from itertools import count
 
 from dpsql.frozen import Frozen, replace
 from dpsql.mechanisms.truncation.histogram import LearnedLimit
-from dpsql.questions.parts import Decomposition, Sums, total_of
+from dpsql.questions.parts import Decomposition, EntityTotals, Recipe, Sums, total_of
 from dpsql.questions.question import AggregateCall, Question
 from dpsql.questions.rules.decompose import mean_of
 from dpsql.trusted.plan.expr.nodes import Call, Cast, Expr, real
 from dpsql.trusted.plan.node import Node
 from dpsql.trusted.plan.operators.project import Project
+from dpsql.trusted.plan.operators.quantizer import Quantizer
 from dpsql.trusted.plan.operators.summands import Count
 from dpsql.types import Type
 
@@ -94,10 +95,28 @@ def middles_of(question: Question, parts: Decomposition) -> list[AverageCentre]:
     return found
 
 
-def centred(question: Question, parts: Decomposition, view: Node, centres: Sequence[AverageCentre], *,
-            cut: bool) -> tuple[Decomposition, Node]:
-    """The parts, with sums measured from centres, and the view extended by the summed columns. `cut` says whether the limit is
-    below the totals of some entities."""
+def centred_totals(question: Question, parts: Decomposition, centres: Sequence[AverageCentre]) -> Decomposition:
+    """The parts, with sums measured from centres, which follow from totals and numbers of rows of entities. A limit may be below
+    the totals of some."""
+    new, recipes = list(parts.parts), dict(parts.recipes)
+    for centre in centres:
+        average = centre.average
+        total, rows = parts.total(average.total), new[average.count]
+        assert isinstance(rows, Sums) and isinstance(rows.summand, Count)
+        steps = round(Fraction(centre.value) / total.grid.step)
+        new[average.total] = Sums(summand=total, totals=EntityTotals(total=total, count=rows.summand, centre=steps))
+        recipes[average.call.id] = _from_centre(question, average, total.grid, cut=True, centre=centre.value)
+    return replace(parts, parts=tuple(new), recipes=recipes)
+
+
+def _from_centre(question: Question, average: Average, grid: Quantizer, *, cut: bool, centre: float) -> Recipe:
+    ends = question.view.field(average.call.columns[0]).facts.declared
+    return mean_of(average.total, Fraction(grid.step), average.count, ends, cut=cut, centre=centre)
+
+
+def centred(question: Question, parts: Decomposition, view: Node,
+            centres: Sequence[AverageCentre]) -> tuple[Decomposition, Node]:
+    """The parts, with sums measured from centres, and the view extended by the summed columns."""
     columns: list[tuple[str, str, Expr]] = [(field.id, field.name, field.ref) for field in view.fields]
     new, recipes, taken = list(parts.parts), dict(parts.recipes), set(view.names)
     for number, centre in enumerate(centres):
@@ -112,6 +131,5 @@ def centred(question: Question, parts: Decomposition, view: Node, centres: Seque
                         Call(function="-", args=(value, real(centre.value)), type=Type.DOUBLE)))
         shifted = replace(grid, low=grid.low - centre.value, high=grid.high - centre.value)
         new[average.total] = Sums(summand=replace(summand, column=column, grid=shifted))
-        ends = question.view.field(average.call.columns[0]).facts.declared
-        recipes[average.call.id] = mean_of(average.total, Fraction(grid.step), average.count, ends, cut=cut, centre=centre.value)
+        recipes[average.call.id] = _from_centre(question, average, grid, cut=False, centre=centre.value)
     return replace(parts, parts=tuple(new), recipes=recipes), Project(input=view, columns=tuple(columns))

@@ -109,7 +109,7 @@ def _with_told_counts(program: Program) -> Program:
     centres = middles_of(program.question, parts)
     if not centres:
         return program
-    parts, view = centred(program.question, parts, program.view, centres, cut=False)
+    parts, view = centred(program.question, parts, program.view, centres)
     return replace(program, decomposition=parts, view=view)
 
 

@@ -28,12 +28,14 @@ class LimitedRows(Frozen):
 
     order  the norm for the noise: 1 (l1) for a pure epsilon, 2 (l2) for rho
     total  the limit on what an entity adds to a sum, in integers, if it was learned
+    together  the summands of which entities' contributions are read at once, if they are (`planning.entity_totals`)
     """
 
     view: Node
     public: PublicFacts
     order: int
     total: int | None = None
+    together: tuple[Summand, ...] = ()
 
 
 class Reach(Frozen):

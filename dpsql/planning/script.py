@@ -25,12 +25,13 @@ from dpsql.mechanisms.truncation.histogram import Deviation, LearnedLimit, devia
 from dpsql.planning.account_choice import assign, tasks_of
 from dpsql.planning.all_part_kinds import KINDS
 from dpsql.planning.averages_of_moments import moments_err_less
-from dpsql.planning.centred_averages import AverageCentre, averages_of, centred, centres_of
+from dpsql.planning.centred_averages import AverageCentre, averages_of, centred, centred_totals, centres_of
 from dpsql.planning.choose import Choice, shares_of_averages
 from dpsql.planning.compilation import parts_of, with_values
 from dpsql.planning.contribution_bound import WHOLE
 from dpsql.planning.contribution_bound import call_in_words as told_of
 from dpsql.planning.cut_off import EITHER, beyond_kept, cuts_off, open_ends, uncovered
+from dpsql.planning.entity_totals import columns_of, of_totals
 from dpsql.planning.frequency_limits import with_limits
 from dpsql.planning.groups import axes_of, cells_declared, combined, groups_of
 from dpsql.planning.program import Program
@@ -43,7 +44,7 @@ from dpsql.planning.slack_ranges import is_slack
 from dpsql.planning.sum_parts import base_of, contributions
 from dpsql.questions.all_aggregates import Kind
 from dpsql.questions.labels import summand_label
-from dpsql.questions.parts import Decomposition
+from dpsql.questions.parts import Decomposition, Sums
 from dpsql.questions.question import Scalar
 from dpsql.questions.rules.limit_rows import keep_rows
 from dpsql.questions.rules.squares import with_squares
@@ -55,7 +56,7 @@ from dpsql.trusted.plan.certificate import stability
 from dpsql.trusted.plan.expr.nodes import Value
 from dpsql.trusted.plan.node import Node, PublicFacts
 from dpsql.trusted.plan.operators.contributions import MOST
-from dpsql.trusted.plan.operators.summands import Count, GridSum
+from dpsql.trusted.plan.operators.summands import Count, GridSum, Summand
 from dpsql.types import Interval
 
 MOST_ROWS = 2**20  # the largest limit on rows of one entity that may be learned
@@ -296,13 +297,18 @@ def _chosen(program: Program, parts: Decomposition, view: Node, public: PublicFa
         return program, list(program.chosen), parts
     limits: Mapping[int, int] = {}
     weights: Sequence[float] = ()
+    together: tuple[Summand, ...] = ()
     if program.learned_limit == "totals":
-        program, parts, limits, found = yield from _totals(program, parts, view, cells, notes)
+        together = _read_together(program, parts)
+        program, parts, limits, found = yield from _totals(program, parts, view, together, cells, notes)
         if found:
-            parts, view, weights = _centred(program, parts, view, found, notes)
+            parts, weights = _centred(program, parts, found, notes)
     if program.learned_limit == "centres":
         parts, view = yield from _with_centres(program, parts, view, notes)
-    choices = assign(program, tasks_of(program, parts, view, public, limits), cells, weights)
+    if together:  # moments may be none of these
+        together = tuple(dict.fromkeys([*together, *(part.summand for part in parts.parts if isinstance(part, Sums)
+                                                     and part.totals is None)]))
+    choices = assign(program, tasks_of(program, parts, view, public, limits, together), cells, weights)
     assert all(choice is not None for choice in choices)
     return program, [choice for choice in choices if choice is not None], parts
 
@@ -327,18 +333,28 @@ def _is_better_whole(program: Program, found: Mapping[int, LearnedLimit], cells:
         2 * _deviation(program, cells)(rows) <= SMALL_PART * min(counted))
 
 
-def _totals(program: Program, parts: Decomposition, view: Node, cells: int, notes: list[str]) -> Generator[
-        Request, Any, tuple[Program, Decomposition, Mapping[int, int], Mapping[int, LearnedLimit]]]:
+def _read_together(program: Program, parts: Decomposition) -> tuple[Summand, ...]:
+    """The summands of all parts and of the histograms for their limits, where there are no groups: entities' contributions to
+    these are read at once."""
+    return () if program.keys else tuple(dict.fromkeys([*_measured_sums(parts).values(), *parts.sums.values()]))
+
+
+def _measured_sums(parts: Decomposition) -> dict[int, GridSum | Count]:
+    """The summand whose totals tell the limit of each part: that of the rows for moments."""
+    return {i: summand if isinstance(summand, GridSum | Count) else Count(when=summand.when) for i, summand in parts.sums.items()}
+
+
+def _totals(program: Program, parts: Decomposition, view: Node, together: tuple[Summand, ...], cells: int, notes: list[str],
+            ) -> Generator[Request, Any, tuple[Program, Decomposition, Mapping[int, int], Mapping[int, LearnedLimit]]]:
     """Learn a limit on the totals of each part; parts that count the same rows share one. Returns the program, which records if
     the reserve was spent or if the limits are not used; the parts, or others for which these limits serve better; the limits by
     part, in integers; and all that was learned by part, if every limit was and is used.
 
     If a histogram shows no limit, a limit on rows takes its place, with every row at its bound.
     """
-    sums = parts.sums
-    measured = {i: summand if isinstance(summand, GridSum | Count) else Count(when=summand.when) for i, summand in sums.items()}
+    measured = _measured_sums(parts)
     different: list[GridSum | Count] = list(dict.fromkeys(measured.values()))
-    shown = yield from _histograms(program, parts, view, different, cells)
+    shown = yield from _histograms(program, parts, view, different, together, cells)
     found = {i: shown[summand] for i, summand in measured.items()} if len(shown) == len(different) else {}
     if found and _is_better_whole(program, found, cells):
         program = replace(program, decided=WHOLE, limit_unused=True)
@@ -356,16 +372,17 @@ def _totals(program: Program, parts: Decomposition, view: Node, cells: int, note
     for summand, limit in limits.items():
         size = limit * (float(summand.grid.step) if isinstance(summand, GridSum) else 1)
         notes.append(_scaled_down(program, summand_label(summand, dict(view.names)), size))
-    return program, parts, {i: min(MOST, limits[measured[i]] * base_of(summand)) for i, summand in sums.items()}, found
+    return program, parts, {i: min(MOST, limits[measured[i]] * base_of(summand)) for i, summand in parts.sums.items()}, found
 
 
 def _histograms(program: Program, parts: Decomposition, view: Node, summands: Sequence[GridSum | Count],
-                cells: int) -> Generator[Request, Any, dict[GridSum | Count, LearnedLimit]]:
+                together: tuple[Summand, ...], cells: int) -> Generator[Request, Any, dict[GridSum | Count, LearnedLimit]]:
     """The limits on totals of these summands, as far as the histograms of their sizes show any."""
     shares = [OF_VALUES if isinstance(summand, GridSum) else 1 for summand in summands]
     found = {}
     for summand, share in zip(summands, shares, strict=True):
-        sizes = norms_of(contributions(view, program.owner, _told_apart(program, summand), summand), program.order)
+        given = contributions(view, program.owner, _told_apart(program, summand), *(together or (summand,)))
+        sizes = norms_of(given, program.order, columns_of(given, summand))
         price = program.stages["limits"].part(Fraction(share, sum(shares)))
         of_noise = Fraction(share, sum(shares)) if averages_of(program.question, parts) else None
         known: LearnedLimit | None = yield from learned(sizes, summand.l1, price, _deviation(program, cells, of_noise))
@@ -377,12 +394,16 @@ def _histograms(program: Program, parts: Decomposition, view: Node, summands: Se
 def _of_moments(program: Program, parts: Decomposition, found: Mapping[int, LearnedLimit],
                 notes: list[str]) -> tuple[Decomposition, dict[int, int]]:
     """The parts of averages that are computed from moments, and their limits in integers: those on the numbers of rows."""
-    rows = {(average.call.columns[0], average.call.when): found[average.count].limit
-            for average in averages_of(program.question, parts)}
-    notes += [_scaled_down(program, "rows", limit) for limit in dict.fromkeys(rows.values())]
+    averages = {(average.call.columns[0], average.call.when): average for average in averages_of(program.question, parts)}
     moments = parts_of(program, _any_bounds(program), moments=True)
-    return moments, {i: min(MOST, rows[summand.columns[0], summand.when] * base_of(summand))
-                     for i, summand in moments.sums.items()}
+    rows, new = {}, list(moments.parts)
+    for i, summand in moments.sums.items():
+        average = averages[summand.columns[0], summand.when]
+        rows[i] = found[average.count].limit
+        if not program.keys:
+            new[i] = of_totals(summand, parts.total(average.total), parts.parts[average.count])
+    notes += [_scaled_down(program, "rows", limit) for limit in dict.fromkeys(rows.values())]
+    return replace(moments, parts=tuple(new)), {i: min(MOST, rows[i] * base_of(summand)) for i, summand in moments.sums.items()}
 
 
 def _any_bounds(program: Program) -> dict[str, Interval]:
@@ -404,19 +425,16 @@ def _told_apart(program: Program, summand: GridSum | Count) -> tuple[str, ...]:
     return () if added and program.order == 1 else program.keys
 
 
-def _centred(program: Program, parts: Decomposition, view: Node, found: Mapping[int, LearnedLimit],
-             notes: list[str]) -> tuple[Decomposition, Node, Sequence[float]]:
-    """The parts with averages measured from centres, the view with the columns for this, and the weight of each part."""
+def _centred(program: Program, parts: Decomposition, found: Mapping[int, LearnedLimit],
+             notes: list[str]) -> tuple[Decomposition, Sequence[float]]:
+    """The parts with averages measured from centres, and the weight of each part."""
     centres = centres_of(program.question, parts, found)
     off = {centre.average.call.id: centre.off for centre in centres}
     weights = shares_of_averages(
         [(each.total, each.count, off.get(each.call.id, 1.0)) for each in averages_of(program.question, parts)], parts.weights,
         {i: known.limit / max(known.limit, known.total) for i, known in found.items()})
-    if not centres:
-        return parts, view, weights
-    for centre in centres:
-        notes.append(f"{_measured_from(centre)}, a number near it")
-    return (*centred(program.question, parts, view, centres, cut=True), weights)
+    notes += [f"{_measured_from(centre)}, a number near it" for centre in centres]
+    return centred_totals(program.question, parts, centres), weights
 
 
 def _with_centres(program: Program, parts: Decomposition, view: Node,
@@ -433,7 +451,7 @@ def _with_centres(program: Program, parts: Decomposition, view: Node,
                      f"{value:.6g}")
     for centre in found.averages:
         notes.append(_measured_from(centre))
-    return centred(program.question, parts, view, found.averages, cut=False)
+    return centred(program.question, parts, view, found.averages)
 
 
 def _measured_from(centre: AverageCentre) -> str:

@@ -8,6 +8,7 @@ from fractions import Fraction
 from dpsql.errors import OptionError
 from dpsql.mechanisms.mechanism import Linear, Shared
 from dpsql.planning.contribution_bound import BoundedQuestion
+from dpsql.planning.entity_totals import contributions_of
 from dpsql.planning.part_kind import LimitedRows, PartKind, Reach, linear_task, reach_of
 from dpsql.questions.all_aggregates import Kind
 from dpsql.questions.labels import summand_label
@@ -31,7 +32,7 @@ class SumsKind(PartKind[Sums]):
     def task(self, at: int, part: Sums, asked: BoundedQuestion, rows: LimitedRows) -> Linear:
         match asked.bound.name:
             case "clip":
-                return _clipped(at, part.summand, asked, rows)
+                return _clipped(at, part, asked, rows)
             case "reservoir":
                 return _sampled(at, part.summand, asked, rows)
         return linear_task(at, rows.view, asked.keys, part.summand, rows.public)
@@ -58,11 +59,15 @@ def _products(question: Question) -> frozenset[str]:
     return frozenset(call.columns[2] for call in question.aggregates if call.aggregate.kind is Kind.PAIR)
 
 
-def _clipped(at: int, summand: Summand, asked: BoundedQuestion, rows: LimitedRows) -> Linear:
+def _clipped(at: int, part: Sums, asked: BoundedQuestion, rows: LimitedRows) -> Linear:
     """The vector of what each entity adds to all cells is scaled down to the l1 or l2 norm of the limit, in integers."""
-    totals = tuple(f"e0_{j}" for j in range(summand.components))
-    clipped = Clip(input=contributions(rows.view, asked.owner, asked.keys, summand), owner=asked.owner, columns=totals,
-                   order=rows.order, bound=_total(summand, asked, rows))
+    given: Node
+    if rows.together:
+        given, totals = contributions_of(rows.view, asked.owner, part, rows.together)
+    else:
+        given = contributions(rows.view, asked.owner, asked.keys, part.summand)
+        totals = given.totals
+    clipped = Clip(input=given, owner=asked.owner, columns=totals, order=rows.order, bound=_total(part.summand, asked, rows))
     return linear_task(at, clipped, asked.keys, Clipped(clipped=totals), rows.public)
 
 
@@ -106,9 +111,9 @@ def sample_sum(at: int, summand: Summand, asked: BoundedQuestion) -> Linear:
     return Linear(at=at, input=asked.view, summand=summand, sensitivity=Sensitivity(l1=1, l2=1))
 
 
-def contributions(view: Node, owner: str, keys: tuple[str, ...], summand: Summand) -> Contributions:
+def contributions(view: Node, owner: str, keys: tuple[str, ...], *summands: Summand) -> Contributions:
     """The contribution of each entity to each cell. These are the cells of its rows, whether declared or not."""
-    return Contributions(input=view, owner=owner, keys=keys, summands=(summand,))
+    return Contributions(input=view, owner=owner, keys=keys, summands=summands)
 
 
 def clip_of(summand: Summand, limit: Fraction) -> int:

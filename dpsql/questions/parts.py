@@ -11,13 +11,26 @@ from dpsql.frozen import Frozen
 from dpsql.trusted.declarations.tables import Domain
 from dpsql.trusted.plan.expr.nodes import Value
 from dpsql.trusted.plan.operators.quantizer import Quantizer
-from dpsql.trusted.plan.operators.summands import GridSum, Summand
+from dpsql.trusted.plan.operators.summands import Count, GridSum, Summand
+
+
+class EntityTotals(Frozen):
+    """What the sums of a part follow from, entity by entity: a total of values, the number of rows that have one, and a centre
+    from which the values of a total are measured, in steps of its grid."""
+
+    total: GridSum
+    count: Count
+    centre: int = 0
 
 
 class Sums(Frozen):
-    """Linear: the sums of a summand over the cells. Releases one estimate, in integers, for each component."""
+    """Linear: the sums of a summand over the cells. Releases one estimate, in integers, for each component.
+
+    Where they are computed from `totals` of entities, the summand is this total, or moments of the same values.
+    """
 
     summand: Summand
+    totals: EntityTotals | None = None
 
 
 class Distincts(Frozen):

@@ -6,6 +6,7 @@ of the engine into `ReaderFault`, which carries nothing.
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
@@ -30,6 +31,11 @@ def parts_name(number: int) -> str:
     return f'"rows of all buckets {number} {TOKEN}"'
 
 
+def kept_name(text: str) -> str:
+    """The SQL name of a table with the rows of a statement, which is kept for further queries."""
+    return f'"rows kept {hashlib.sha256(text.encode()).hexdigest()[:32]} {TOKEN}"'
+
+
 PARTS = parts_name(0)
 
 
@@ -40,12 +46,14 @@ class Parts(Frozen):
     statements  one for each bucket of a store, in order
     combined    a statement over a table of that name. Whichever of the rows it has, the printed plan gives the same for the rows
                 of this statement in their place, which are fewer where many agree on the `keys`, as SQL; or None
+    kept        whether the table may stay for other queries that name it; it then has one statement, read before those of others
     """
 
     name: str = PARTS
     statements: tuple[str, ...]
     combined: str | None = None
     keys: tuple[str, ...] = ()
+    kept: bool = False
 
 
 Query: TypeAlias = tuple[str, tuple[Parts, ...]]
@@ -71,6 +79,11 @@ class Reader(Protocol):
 
     def schema(self) -> Mapping[str, TableSchema]:
         """All tables, without reading a row."""
+        ...
+
+    @property
+    def keeps(self) -> bool:
+        """Whether tables are so large that it pays to keep rows that several queries read."""
         ...
 
     @property

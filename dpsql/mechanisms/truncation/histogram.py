@@ -44,6 +44,7 @@ import numpy as np
 from dpsql.frozen import Frozen
 from dpsql.mechanisms.additive_noise import bought, scale_of
 from dpsql.mechanisms.significance import Reals, stand_out
+from dpsql.questions.rules.limit_rows import below_projections
 from dpsql.trusted.accounting.cost import Cost
 from dpsql.trusted.measurements.noisy_sums import MeasuredSums, NoisySums
 from dpsql.trusted.measurements.reading.request import Request
@@ -54,7 +55,6 @@ from dpsql.trusted.plan.cells import Grid
 from dpsql.trusted.plan.expr.nodes import Call, Case, Cast, Expr, Literal, Ref, predicate, whole
 from dpsql.trusted.plan.node import Node
 from dpsql.trusted.plan.operators.contributions import Contributions
-from dpsql.trusted.plan.operators.groupby import Fold, GroupBy
 from dpsql.trusted.plan.operators.grouped_sums import GroupedSums
 from dpsql.trusted.plan.operators.norms import SIZE, Norms
 from dpsql.trusted.plan.operators.owner_sets import LARGEST, OwnerSets
@@ -79,13 +79,13 @@ def deviation_of(allotted: Cost, cells: int) -> Deviation:
 
 def rows_of(view: Node, owner: str) -> Node:
     """The number of rows of each entity."""
-    owned = Project(input=view, columns=((owner, view.names[owner], view.field(owner).ref),))
-    return GroupBy(input=owned, keys=(owner,), folds=(Fold(id=SIZE, name="rows", function="count"),))
+    view, owner = below_projections(view, owner)
+    return norms_of(Contributions(input=view, owner=owner, keys=(), summands=(Count(),)), 1)
 
 
-def norms_of(given: Contributions, order: int) -> Node:
-    """The norm of each entity's contribution: l1 or l2, as `order` says."""
-    return Norms(input=given, owner=given.owner, columns=given.totals, order=order)
+def norms_of(given: Contributions, order: int, columns: tuple[str, ...] = ()) -> Node:
+    """The norm of each entity's contribution, to all sums or to those in `columns`: l1 or l2, as `order` says."""
+    return Norms(input=given, owner=given.owner, columns=columns or given.totals, order=order)
 
 
 class LearnedLimit(Frozen):

@@ -38,6 +38,16 @@ def _limited(node: Node, most: Callable[[Scan], int | None]) -> Truncate | None:
     return Truncate(input=node, rows=min(limits), owner=node.owner, order=row_order(node, node.owner)) if limits else None
 
 
+def below_projections(view: Node, owner: str) -> tuple[Node, str]:
+    """The relation of whose rows a view's projections compute columns, and the column of it that names the entity."""
+    while isinstance(view, Project):
+        inner = next(expr for column, _, expr in view.columns if column == owner)
+        if not isinstance(inner, Ref):
+            break
+        view, owner = view.input, inner.column
+    return view, owner
+
+
 @rule
 def keep_rows(view: Node, rows: int, owner: str) -> Node:
     """The view with at most `rows` rows of each entity.

@@ -243,7 +243,16 @@ def typed(expr: Expr, below: Columns, kind: Type | None = None) -> ColumnShape:
         require(not isinstance(part, Ref) or (part.column in below and below[part.column].type is part.type))
         require(_as_said(part))
     require(kind is None or expr.type is kind)
-    return below[expr.column] if isinstance(expr, Ref) else ColumnShape(type=expr.type)
+    return below[expr.column] if isinstance(expr, Ref) else _held(expr) or ColumnShape(type=expr.type)
+
+
+def _held(expr: Expr) -> ColumnShape | None:
+    """The range of GREATEST(LEAST(x, high), low), which is that of the two constants: both skip what is NULL."""
+    match expr:
+        case Call(function="greatest", type=Type.BIGINT, args=(
+                Call(function="least", args=(_, Literal(value=int(high)))), Literal(value=int(low)))):
+            return ColumnShape(type=Type.BIGINT, low=low, high=max(low, high))
+    return None
 
 
 def _as_said(part: Expr) -> bool:

@@ -99,6 +99,7 @@ class Printing(Frozen):
     stored  the private tables, by name, that are read in a store instead of the database
     bucket  the number of the one bucket that is read; None for all of them
     hold    whether sums are held within 64 bits, or first added to others
+    keep    from the statement of a relation that several texts read, one with the same rows: they may be kept in a table
     """
 
     salt: int = 0
@@ -106,6 +107,7 @@ class Printing(Frozen):
     stored: Mapping[str, StoredTable] = field(default_factory=dict)
     bucket: int | None = None
     hold: bool = True
+    keep: Callable[[str], str] = lambda statement: statement
 
     def seen(self, input: Node) -> dict[str, Facts]:
         """Facts about the columns of a relation, with their ranges over the actual rows."""

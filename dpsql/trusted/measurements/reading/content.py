@@ -26,6 +26,9 @@ that it gives in each bucket, put together (4). So the text in which a table of 
 same: what stands above is printed from the plan, which still contains the part, and depends on no order of rows. Tables that are
 nowhere but in buckets elsewhere have no name in that text that the engine knows: were one read outside of a part, the statement
 would fail.
+(6) *Kept rows* are those that a statement inside of the text gives on this content, in a table whose name tells that
+statement. So the text that reads this table gives the same; and so does every later text with the same statement, as long as the
+reader is open and what it holds stays the same (`reader.hold`).
 
 The answer is the same function of the data either way; only the time differs, which is outside the promise.
 """
@@ -60,7 +63,7 @@ from dpsql.trusted.plan.operators.truncate_keys import TruncateKeys
 from dpsql.trusted.plan.operators.two_parts import clipped, in_two_parts
 from dpsql.trusted.plan.operators.two_steps import in_two_steps
 from dpsql.trusted.plan.stored import StoredTable, shape_of
-from dpsql.trusted.reader import PARTS, Parts, Query, Reader, parts_name
+from dpsql.trusted.reader import PARTS, Parts, Query, Reader, kept_name, parts_name
 from dpsql.types import ANY_NUMBER, Interval
 
 Owned: TypeAlias = tuple[str, OwnerPath | None]
@@ -99,6 +102,22 @@ class RememberedAnswers(Protocol):
     def recall(self, question: str) -> str | None: ...
 
     def note(self, question: str, answer: str) -> None: ...
+
+
+class KeptStatements:
+    """The statements of a text whose rows are kept, in the order in which they read each other; see (6)."""
+
+    def __init__(self) -> None:
+        self._made: dict[str, Parts] = {}
+
+    @property
+    def tables(self) -> tuple[Parts, ...]:
+        return tuple(self._made.values())
+
+    def keep(self, statement: str) -> str:
+        name = kept_name(statement)
+        self._made.setdefault(name, Parts(name=name, statements=(statement,), kept=True))
+        return f"SELECT * FROM {name}"
 
 
 class Content:
@@ -151,7 +170,9 @@ class Content:
             texts = tuple(printed(part, learned, bucket) for bucket in buckets)
             names[id(part)] = tables.setdefault(texts, Parts(name=parts_name(len(tables)), statements=texts)).name
         readable = {name: table for name, table in stored.items() if table.at_once or table.alone}
-        return printed(plan, learned, replace(printing, stored=readable), names), tuple(tables.values())
+        kept = KeptStatements()
+        keep = kept.keep if self._reader.keeps and not stored else printing.keep
+        return printed(plan, learned, replace(printing, stored=readable, keep=keep), names), (*tables.values(), *kept.tables)
 
     def _all_stored(self, plan: Node) -> dict[str, StoredTable]:
         """The private tables of a plan that are in a store."""

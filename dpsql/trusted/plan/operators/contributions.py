@@ -6,9 +6,11 @@ from collections.abc import Mapping
 
 from dpsql.trusted.cached import cached_property
 from dpsql.trusted.plan.expr.facts import Facts
+from dpsql.trusted.plan.expr.printing import quote
 from dpsql.trusted.plan.node import Field, Node, Printing, PublicFacts, Stability
 from dpsql.trusted.plan.operators.grouped_sums import check_summands, grouped_sums, saturated
-from dpsql.trusted.plan.operators.summands import Summand
+from dpsql.trusted.plan.operators.summands import Count, Summand
+from dpsql.trusted.plan.operators.truncate import rows_of_each
 from dpsql.types import Interval, Type
 
 MOST = 2**50  # so that squares of contributions can be summed in 128 bits
@@ -64,5 +66,14 @@ class Contributions(Node):
         return Stability(rows=rows, owners=(self.owner,), because="sums over each entity's own rows")
 
     def render(self, below: tuple[str, ...], printing: Printing) -> str:
-        return grouped_sums(self.input, below[0], (self.owner, *self.keys), self.summands, self.totals, printing,
+        if self.keys:
+            return self._grouped(below[0], printing)
+        if self.summands != (Count(),):
+            return printing.keep(self._grouped(below[0], printing))
+        counted = printing.keep(rows_of_each(below[0], self.owner))
+        size = saturated('t1."#n"', MOST)
+        return f'SELECT t1."@" AS {quote(self.owner)}, {size} AS "e0_0" FROM ({counted}) AS t1'
+
+    def _grouped(self, below: str, printing: Printing) -> str:
+        return grouped_sums(self.input, below, (self.owner, *self.keys), self.summands, self.totals, printing,
                             hold=lambda total, printing: saturated(total, MOST))

@@ -113,8 +113,8 @@ class Truncate(Node):
 
         Entities with many rows are numbered, where their names are texts: numbers are sorted faster.
         """
-        owner, beside = f"t0.{quote(self.owner)}", self._beside(printing) if test == ">" else {}
-        counted = f"SELECT {owner} AS \"@\", COUNT(*) AS \"#n\" FROM ({below}) AS t0 GROUP BY {owner}"
+        beside = self._beside(printing) if test == ">" else {}
+        counted = printing.keep(rows_of_each(below, self.owner))
         known = ", ".join([NAME, *(f"{printed} AS {quote(name)}" for name, printed in beside.items())])
         owners = f"SELECT {known} FROM ({counted}) AS t1 WHERE (t1.\"#n\" {test} {self.rows})"
         names = ", ".join([*columns_of("t2", self).values(), *(f"t3.{quote(name)}" for name in beside)])
@@ -143,6 +143,12 @@ class Truncate(Node):
         kept = min(self.rows, MOST)
         return (f"SELECT {self.ranking.widened} FROM ({placed}) AS t1 "
                 f"WHERE ((((t1.\"#p\" * {kept}) + (t1.\"#u\" % t1.\"#n\")) % t1.\"#n\") < {kept})")
+
+
+def rows_of_each(below: str, owner: str) -> str:
+    """The statement for the number of rows "#n" of each entity "@"."""
+    name = f"t0.{quote(owner)}"
+    return f"SELECT {name} AS \"@\", COUNT(*) AS \"#n\" FROM ({below}) AS t0 GROUP BY {name}"
 
 
 def cheap(node: Node, idle: Callable[[Truncate], bool] = lambda node: False) -> bool:

@@ -12,10 +12,10 @@ from dpsql.frozen import replace
 from dpsql.trusted.plan.expr.printing import quote
 from dpsql.trusted.plan.node import InvalidPlan, Printing, columns_of
 from dpsql.trusted.plan.operators.clip import Clip
-from dpsql.trusted.plan.operators.contributions import Contributions
+from dpsql.trusted.plan.operators.contributions import MOST, Contributions
 from dpsql.trusted.plan.operators.grouped_sums import GroupedSums, clamped_total, grouped_sums, only_readable
-from dpsql.trusted.plan.operators.summands import Clipped
-from dpsql.trusted.plan.operators.truncate import Truncate, cheap
+from dpsql.trusted.plan.operators.summands import Clipped, Count, GridSum, Moments
+from dpsql.trusted.plan.operators.truncate import Truncate, cheap, rows_of_each
 
 
 def clipped(plan: GroupedSums, idle: Callable[[Truncate], bool]) -> Contributions | None:
@@ -31,10 +31,11 @@ def clipped(plan: GroupedSums, idle: Callable[[Truncate], bool]) -> Contribution
 def in_two_parts(plan: GroupedSums, rows: str, printing: Printing) -> str:
     """The statement of such a tally over the statement `rows` of its contributions; `printing` is for these rows.
 
-    Proof that it gives the same sums. Let s be the sum of the l1 norms of all rows' vectors of an entity. Its contributions, as
-    one vector over all cells, have an l1 norm of at most s (triangle inequality), and an l2 norm that is no larger. Where s is
-    within the bound, they are therefore not scaled, nor held within 2^50, and add up to the sums over the rows. Other entities
-    are clipped as the plan says. The totals of both parts are added up, and then held within 64 bits as those of the plan.
+    Proof that it gives the same sums. Let s be the sum of the l1 norms of all rows' vectors of an entity, or more. Its
+    contributions, as one vector over all cells, have an l1 norm of at most s (triangle inequality), and an l2 norm that is no
+    larger. Where s is within the bound, they are therefore not scaled, nor held within 2^50, and add up to the sums over the
+    rows. Other entities are clipped as the plan says. The totals of both parts are added up, and then held within 64 bits as
+    those of the plan.
     """
     clip, given = plan.input, plan.input.inputs[0]
     if not isinstance(clip, Clip) or not isinstance(given, Contributions):
@@ -52,14 +53,28 @@ def in_two_parts(plan: GroupedSums, rows: str, printing: Printing) -> str:
 
 def _part(clip: Clip, given: Contributions, rows: str, test: str, printing: Printing) -> str:
     """The rows of those entities for which the sum of all rows' norms passes a test."""
-    names, kinds, owner = columns_of("t0", given.input), printing.seen(given.input), quote(given.owner)
+    most = min(clip.bound, MOST - 1)  # a total that was clamped to 2^50 is above it
+    owners = f"SELECT t2.\"@\" FROM ({_sizes(given, rows, printing)}) AS t2 WHERE (t2.\"#\" {test} CAST({most} AS HUGEINT))"
+    kept = ", ".join(columns_of("t3", given.input).values())
+    return f"SELECT {kept} FROM ({rows}) AS t3 JOIN ({owners}) AS t4 ON (t3.{quote(given.owner)} = t4.\"@\")"
+
+
+def _sizes(given: Contributions, rows: str, printing: Printing) -> str:
+    """The statement for a number "#" of each entity "@": the sum of its rows' l1 norms, or more. It reads what the histogram of a
+    limit has read before, where that tells enough: the number of rows, or totals that are not negative."""
+    if all(isinstance(summand, Count | Moments) for summand in given.summands):
+        counted = printing.keep(rows_of_each(rows, given.owner))
+        of_row = sum(summand.l1 for summand in given.summands)
+        return f"SELECT t1.\"@\", (CAST(t1.\"#n\" AS HUGEINT) * CAST({of_row} AS HUGEINT)) AS \"#\" FROM ({counted}) AS t1"
+    if all(isinstance(summand, GridSum) and summand.grid.least >= 0 for summand in given.summands):
+        totals = replace(given, keys=()).render((rows,), printing)
+        size = " + ".join(f"CAST(t1.{quote(total)} AS HUGEINT)" for total in given.totals)
+        return f"SELECT t1.{quote(given.owner)} AS \"@\", ({size}) AS \"#\" FROM ({totals}) AS t1"
+    names, kinds = columns_of("t0", given.input), printing.seen(given.input)
     inner, sizes = [f"{names[given.owner]} AS \"@\""], []
     for i, summand in enumerate(given.summands):
         cells = {f'"#{i}_{j}"': cell for j, cell in enumerate(summand.cells(names, kinds))}
         inner += [f"{cell} AS {alias}" for alias, cell in cells.items()]
         sizes.append(f"COALESCE({summand.size(tuple(f't1.{alias}' for alias in cells))}, 0)")
     read = f"SELECT {', '.join(inner)} FROM ({rows}) AS t0"
-    sized = f"SELECT t1.\"@\", CAST({' + '.join(sizes)} AS HUGEINT) AS \"#\" FROM ({read}) AS t1 GROUP BY t1.\"@\""
-    owners = f"SELECT t2.\"@\" FROM ({sized}) AS t2 WHERE (t2.\"#\" {test} CAST({clip.bound} AS HUGEINT))"
-    kept = ", ".join(columns_of("t3", given.input).values())
-    return f"SELECT {kept} FROM ({rows}) AS t3 JOIN ({owners}) AS t4 ON (t3.{owner} = t4.\"@\")"
+    return printing.keep(f"SELECT t1.\"@\", CAST({' + '.join(sizes)} AS HUGEINT) AS \"#\" FROM ({read}) AS t1 GROUP BY t1.\"@\"")

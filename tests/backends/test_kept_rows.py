@@ -1,0 +1,91 @@
+"""Rows that several queries read: made once, dropped where memory is short, and never those of other rows than are there."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from support import worlds
+from support.golden.dense import dense
+from support.sessions import reader_of, session_of
+
+from dpsql.audit.exact import Exact
+from dpsql.backends.duckdb import DuckReader
+from dpsql.dbapi import Connection
+from dpsql.trusted.reader import Parts, ReaderFault, kept_name
+
+
+@pytest.fixture
+def reader() -> DuckReader:
+    return reader_of(dense(people=200))
+
+
+def kept(text: str) -> Parts:
+    return Parts(name=kept_name(text), statements=(text,), kept=True)
+
+
+def asked(reader: DuckReader, *tables: Parts) -> list[int]:
+    return [reader.rows(f"SELECT COUNT(*) FROM {table.name}", tables)[0][0] for table in tables]
+
+
+def names(reader: DuckReader) -> Counter[str]:
+    return Counter(reader._kept._tables)
+
+
+def test_it_is_made_once(reader: DuckReader) -> None:
+    drawn = kept("SELECT random() AS x FROM visits")
+    first = reader.rows(f"SELECT MAX(x) FROM {drawn.name}", [drawn])
+    assert reader.rows(f"SELECT MAX(x) FROM {drawn.name}", [drawn]) == first
+
+
+def test_one_may_read_another(reader: DuckReader) -> None:
+    counted = kept("SELECT person_id, COUNT(*) AS n FROM visits GROUP BY person_id")
+    many = kept(f"SELECT * FROM {counted.name} AS t WHERE n > 1")
+    people, few = asked(reader, counted, many)
+    assert people > few > 0
+
+
+def test_the_oldest_goes_where_memory_is_short(reader: DuckReader) -> None:
+    first, second, third = (kept(f"SELECT {at} AS x, * FROM people") for at in range(3))
+    rows, _ = asked(reader, first, second)
+    reader._kept._most = 2 * rows
+    asked(reader, first)
+    asked(reader, third)
+    assert names(reader).keys() == {first.name, third.name}
+    reader._kept._most = 0
+    assert asked(reader, second) == [rows]  # what is asked for stays for its query
+    assert names(reader).keys() == {second.name}
+
+
+def test_after_a_fault_nothing_is_left(reader: DuckReader) -> None:
+    fine, wrong = kept("SELECT 1 AS x"), kept("SELECT error('no') AS x FROM visits")
+    asked(reader, fine)
+    with pytest.raises(ReaderFault):
+        asked(reader, fine, wrong)
+    assert not names(reader)
+    assert asked(reader, fine) == [1]
+
+
+def test_released_rows_of_one_name_are_not_mixed_up(reader: DuckReader) -> None:
+    joined = kept("SELECT v.person_id FROM visits AS v JOIN \"listed\" AS l ON v.clinic = l.clinic")
+    reader.hold("listed", "first", {"clinic": ("VARCHAR", ["a"])})
+    few, = asked(reader, joined)
+    reader.hold("listed", "second", {"clinic": ("VARCHAR", ["a", "b"])})
+    many, = asked(reader, joined)
+    assert many > few > 0
+
+
+def test_a_limit_changes_what_is_read_of_them_not_what_is_kept(reader: DuckReader, tmp_path: Path,
+                                                                monkeypatch: pytest.MonkeyPatch) -> None:
+    """A statement asks for histograms and sums of one relation of entities, and the next one, with other limits, for the same."""
+    monkeypatch.setattr(DuckReader, "keeps", True)
+    policy = worlds.POLICY.replace("{ person = 3, household = 12 }", "{ person = 400, household = 4000 }")
+    with Connection(session_of(tmp_path, reader=reader, policy=policy, noise=Exact(), at={"epsilon": 4})) as connection:
+        truth, = reader.rows("SELECT SUM(least(greatest(cost, 0), 500)), COUNT(*) FROM visits")
+        first = connection.execute("SELECT SUM(cost), COUNT(*) FROM visits").fetchall()
+        made = names(reader)
+        assert len(made) == 1
+        second = connection.execute("SELECT SUM(cost), COUNT(*) FROM visits", epsilon=3).fetchall()
+        assert names(reader) == made
+    assert first == second and float(first[0][0]) == pytest.approx(float(truth[0])) and first[0][1] == truth[1]
