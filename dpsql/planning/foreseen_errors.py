@@ -151,7 +151,7 @@ def _plans(program: Program, public: PublicFacts) -> Iterator[tuple[Decompositio
             grid = program.decomposition.total(average.total).grid
             at = round((grid.low + place * (grid.high - grid.low)) / grid.step)
             centres.append(AverageCentre(average=average, value=float(at * grid.step)))
-        parts, view = centred(program.question, program.decomposition, program.view, centres, cut=False)
+        parts, view = centred(program.question, program.decomposition, program.view, centres)
         found = assign(program, tasks_of(program, parts, view, public, {}), cells_declared(program.question))
         yield parts, [choice for choice in found if choice is not None]
 
