@@ -154,7 +154,7 @@ class Reader:
     """
 
     stored: ClassVar[Mapping[str, Any]] = MappingProxyType({})  # no table is in a store
-    content = ""
+    content, keeps = "", False
 
     version = "v1"
 

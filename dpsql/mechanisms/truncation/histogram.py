@@ -79,8 +79,10 @@ def deviation_of(allotted: Cost, cells: int) -> Deviation:
 
 def rows_of(view: Node, owner: str) -> Node:
     """The number of rows of each entity."""
-    view, owner = below_projections(view, owner)
-    return norms_of(Contributions(input=view, owner=owner, keys=(), summands=(Count(),)), 1)
+    rows, inner = below_projections(view, owner)
+    sizes = norms_of(Contributions(input=rows, owner=inner, keys=(), summands=(Count(),)), 1)
+    named = (owner, view.names[owner], sizes.field(inner).ref), (SIZE, SIZE, sizes.field(SIZE).ref)
+    return sizes if inner == owner else Project(input=sizes, columns=named)
 
 
 def norms_of(given: Contributions, order: int, columns: tuple[str, ...] = ()) -> Node:

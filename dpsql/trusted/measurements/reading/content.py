@@ -28,7 +28,7 @@ nowhere but in buckets elsewhere have no name in that text that the engine knows
 would fail.
 (6) *Kept rows* are those that a statement inside of the text gives on this content, in a table whose name tells that
 statement. So the text that reads this table gives the same; and so does every later text with the same statement, as long as the
-reader is open and what it holds stays the same (`reader.hold`).
+reader is open and what it holds stays the same (`reader.Reader.hold`).
 
 The answer is the same function of the data either way; only the time differs, which is outside the promise.
 """
