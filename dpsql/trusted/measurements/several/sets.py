@@ -17,18 +17,25 @@ from dpsql.trusted.extensions.removal_program import Sets
 from dpsql.trusted.measurements.reading.request import Context
 from dpsql.trusted.measurements.several.levels import ExtensionSums
 from dpsql.trusted.measurements.several.many_sets import Listed, Streamed
+from dpsql.trusted.measurements.several.vouched_values import VouchedValues, vouched_values
 from dpsql.trusted.noise.integer import Noise, drawn
 from dpsql.trusted.noise.source import Source
 from dpsql.trusted.plan.operators.owner_sets import OwnerSets
-from dpsql.trusted.reader import ReaderFault
+from dpsql.trusted.reader import Query, ReaderFault
 
 Columns: TypeAlias = Sequence[NDArray[Any]]
 """The printed sets, column by column."""
-Sums: TypeAlias = LipschitzExtension | Streamed
+Sums: TypeAlias = LipschitzExtension | Streamed | VouchedValues
 
 
 def read(plan: OwnerSets, levels: tuple[int, ...], cells: int, context: Context) -> Sequence[tuple[Sums, ...]]:
     """For each cell, the extensions at the levels: of the positive weights and, if the plan is signed, of the negative ones."""
+    if (values := sample_of(plan, context)) is not None:
+        return vouched_values(values, plan, levels, cells, context.solvers, lambda: _read(plan, levels, cells, context))
+    return _read(plan, levels, cells, context)
+
+
+def _read(plan: OwnerSets, levels: tuple[int, ...], cells: int, context: Context) -> Sequence[tuple[LipschitzExtension | Streamed, ...]]:
     columns = columns_of(plan, context)
     if columns is not None:
         return in_memory(columns, plan, levels, cells, context.solvers)
@@ -38,12 +45,25 @@ def read(plan: OwnerSets, levels: tuple[int, ...], cells: int, context: Context)
 
 def columns_of(plan: OwnerSets, context: Context) -> Columns | None:
     """The sets as arrays; None if there are more than fit into memory, here or in the engine."""
-    text, parts = context.query(plan)
+    return _at_most(MOST_ROWS, context.query(plan), context)
+
+
+def sample_of(plan: OwnerSets, context: Context) -> Columns | None:
+    """For values of rows of one entity each, a few entities of each (`OwnerSets.sampled`), if there are not too many values."""
+    if plan.once is None or len(plan.owners) > 1 or plan.summed:
+        return None
+    text, parts = context.query(plan.input)
+    return _at_most(MOST_ROWS // 4, (plan.sampled(text), parts), context)
+
+
+def _at_most(most: int, query: Query, context: Context) -> Columns | None:
+    """The rows of a query as arrays; None if there are more."""
+    text, parts = query
     try:
-        found = context.reader.arrays(f"SELECT * FROM ({text}) AS t LIMIT {MOST_ROWS + 1}", parts)
+        found = context.reader.arrays(f"SELECT * FROM ({text}) AS t LIMIT {most + 1}", parts)
     except ReaderFault:  # the groups may not fit into memory; after any other fault, the reading that follows fails too
         return None
-    return found if len(found[-1]) <= MOST_ROWS else None
+    return found if len(found[-1]) <= most else None
 
 
 def in_memory(columns: Columns, plan: OwnerSets, levels: tuple[int, ...], cells: int, solvers: Solvers) -> list[tuple[Sums, ...]]:

@@ -113,12 +113,27 @@ class OwnerSets(Summary):
             source = self._compared(source, low, high, [*self._cells, *self.summed])
         return source
 
+    def sampled(self, below: str) -> str:
+        """For each value of `once`, in each cell: its cell, whether all of its rows are of one entity, the name of one of its
+        entities, and the hashes of the names of three of them, which may be the same: of that one, and of those whose hash is the
+        nearest to that of the value and the farthest from it, by the number that the bits in which they differ make."""
+        (owner,), names, once = self.owners, columns_of("t0", self.input), str(self.once)
+        who, what = (_plain(names[column], self.input.env[column]) for column in (owner, once))
+        read = ", ".join([f'{who} AS "#e"', f'{what} AS "#v"', *(f"{names[cell]} AS {quote(cell)}" for cell in self._cells)])
+        source = f"SELECT {read} FROM ({below}) AS t0"
+        if self.input.env[owner].nullable:
+            source += f" WHERE ({names[owner]} IS NOT NULL)"
+        keys, mixed = ", ".join([*(f"t1.{quote(cell)}" for cell in self._cells), 't1."#v"']), 'xor(hash(t1."#e"), hash(t1."#v"))'
+        groups = (f'SELECT {keys}, MIN(t1."#e") AS "#e", MIN(t1."#e") = MAX(t1."#e") AS "#1", MIN({mixed}) AS "#n", '
+                  f'MAX({mixed}) AS "#f" FROM ({source}) AS t1 GROUP BY {keys}')
+        shown = [*(f"t2.{quote(cell)}" for cell in self._cells), 't2."#1"', 't2."#e"', 'hash(t2."#e") AS "#h"']
+        shown += [f'xor(t2.{end}, hash(t2."#v")) AS {end}' for end in ('"#n"', '"#f"')]
+        return f"SELECT {', '.join(shown)} FROM ({groups}) AS t2"
+
     def _name(self, column: str, printed: str, known: Facts) -> str:
-        stands = settled(printed, known.type)
-        if self.once is None and known.type in NAMES:
-            return stands
-        text = f"CAST({stands} AS VARCHAR)"
-        return text if self.once is None else f"('{VALUE if column == self.once else ENTITY}' || {text})"
+        if self.once is None:
+            return _plain(printed, known)
+        return f"('{VALUE if column == self.once else ENTITY}' || CAST({settled(printed, known.type)} AS VARCHAR))"
 
     def _present(self, owner: str, printed: dict[str, str]) -> str:
         """The name in a column, or another name of the row if it is NULL."""
@@ -139,6 +154,12 @@ class OwnerSets(Summary):
         parts = [f"t2.{quote(NAME)}[{i}] AS {quote(name)}" for i, name in enumerate(self.name_columns, 1)]
         parts += [f"t2.{quote(name)} AS {quote(name)}" for name in others]
         return f"SELECT {', '.join(parts)} FROM (SELECT t1.*, list_sort([{listed}]) AS {quote(NAME)} FROM ({source}) AS t1) AS t2"
+
+
+def _plain(printed: str, known: Facts) -> str:
+    """A name as it leaves the engine."""
+    stands = settled(printed, known.type)
+    return stands if known.type in NAMES else f"CAST({stands} AS VARCHAR)"
 
 
 def network(columns: tuple[str, ...]) -> Iterator[tuple[str, str]]:
