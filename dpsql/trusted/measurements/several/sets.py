@@ -17,7 +17,7 @@ from dpsql.trusted.extensions.removal_program import Sets
 from dpsql.trusted.measurements.reading.request import Context
 from dpsql.trusted.measurements.several.levels import ExtensionSums
 from dpsql.trusted.measurements.several.many_sets import Listed, Streamed
-from dpsql.trusted.measurements.several.vouched_values import VouchedValues, vouched_values
+from dpsql.trusted.measurements.several.vouched_values import ValueRows, VouchedValues, vouched_values
 from dpsql.trusted.noise.integer import Noise, drawn
 from dpsql.trusted.noise.source import Source
 from dpsql.trusted.plan.operators.owner_sets import OwnerSets
@@ -30,9 +30,20 @@ Sums: TypeAlias = LipschitzExtension | Streamed | VouchedValues
 
 def read(plan: OwnerSets, levels: tuple[int, ...], cells: int, context: Context) -> Sequence[tuple[Sums, ...]]:
     """For each cell, the extensions at the levels: of the positive weights and, if the plan is signed, of the negative ones."""
-    if (values := sample_of(plan, context)) is not None:
-        return vouched_values(values, plan, levels, cells, context.solvers, lambda: _read(plan, levels, cells, context))
+    if plan.once is not None and len(plan.owners) == 1 and not plan.summed:
+        text, parts = context.query(plan.input)
+        sample = _at_most(MOST_ROWS // 4, (plan.sampled(text), parts), context)
+        if sample is not None:
+            rows = ValueRows(plan, sample, lambda: _gathered(plan, context), lambda: _read(plan, levels, cells, context))
+            return vouched_values(rows, levels, cells, context.solvers)
     return _read(plan, levels, cells, context)
+
+
+def _gathered(plan: OwnerSets, context: Context) -> Columns | None:
+    text, parts = context.query(plan.input)
+    if not plan.numbered and context.reader.rows(plan.mistaken(text), parts):
+        return None
+    return _at_most(MOST_ROWS, (plan.gathered(text), parts), context)
 
 
 def _read(plan: OwnerSets, levels: tuple[int, ...], cells: int, context: Context) -> Sequence[tuple[LipschitzExtension | Streamed, ...]]:
@@ -46,14 +57,6 @@ def _read(plan: OwnerSets, levels: tuple[int, ...], cells: int, context: Context
 def columns_of(plan: OwnerSets, context: Context) -> Columns | None:
     """The sets as arrays; None if there are more than fit into memory, here or in the engine."""
     return _at_most(MOST_ROWS, context.query(plan), context)
-
-
-def sample_of(plan: OwnerSets, context: Context) -> Columns | None:
-    """For values of rows of one entity each, a few entities of each (`OwnerSets.sampled`), if there are not too many values."""
-    if plan.once is None or len(plan.owners) > 1 or plan.summed:
-        return None
-    text, parts = context.query(plan.input)
-    return _at_most(MOST_ROWS // 4, (plan.sampled(text), parts), context)
 
 
 def _at_most(most: int, query: Query, context: Context) -> Columns | None:

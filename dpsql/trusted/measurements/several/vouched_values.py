@@ -24,10 +24,13 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from dpsql.frozen import Frozen
 from dpsql.trusted.extensions.ask_solvers import Solvers
 from dpsql.trusted.extensions.lipschitz_extension import LipschitzExtension
-from dpsql.trusted.extensions.owned import NOBODY, Owned, coded, merged
+from dpsql.trusted.extensions.owned import NOBODY, Integers, Owned, coded, merged
 from dpsql.trusted.plan.operators.owner_sets import UNIT, OwnerSets
+
+SAMPLES = 8, 64  # rows of a value that are looked at before all of them
 
 
 class Extension(Protocol):
@@ -40,20 +43,18 @@ class Extension(Protocol):
 
 
 Ends: TypeAlias = tuple[Extension, Extension, int]
-"""F from below; and from above, without the values of the last number, which is in units."""
+"""F from below; and from above, without the ones in (2), whose number is the last, in units."""
 
 
 class VouchedValues:
     """Bounds of F at each of several levels, as in `LipschitzExtension`: low[j] <= F(levels[j]) <= high[j]."""
 
     def __init__(self, levels: Sequence[int], ends: Iterator[Ends]) -> None:
-        """The `ends` are closer and closer, and the last ones are equal."""
+        """The last ones of the `ends` are equal."""
         self.levels, self._ends = tuple(levels), ends
-        self._read: list[Ends] = [next(ends)]
-        self._used = [0] * len(levels)
-        least, most, free = self._read[0]
+        self._found, self._used = [next(ends)], [0] * len(self.levels)
+        least, most, free = self._found[0]
         self.low, self.high = list(least.low), [high + free for high in most.high]
-        self._rise()
 
     def exact(self, j: int) -> bool:
         return self.low[j] == self.high[j]
@@ -65,55 +66,89 @@ class VouchedValues:
         return self.low[j]
 
     def refine(self, j: int) -> None:
-        """Narrow the bounds of one level by the next ends."""
-        if self._used[j] == len(self._read):
-            self._read.append(next(self._ends))
-        least, most, free = self._read[self._used[j]]
+        """Narrow the bounds of a level by the next ends, and those of others: V does not fall as levels rise, as what is feasible
+        remains so."""
+        if self._used[j] == len(self._found):
+            self._found.append(next(self._ends))
+        least, most, free = self._found[self._used[j]]
         self._used[j] += 1
-        self.high[j] = min(self.high[j], most.value(j) + free)
+        self.low[j:] = np.maximum(self.low[j:], least.value(j)).tolist()
         if not self.exact(j):
-            self.low[j] = max(self.low[j], least.value(j))
-        self._rise()
-
-    def _rise(self) -> None:
-        """V does not fall as levels rise: what is feasible remains so."""
-        self.low = np.maximum.accumulate(self.low).tolist()
-        self.high = np.minimum.accumulate(self.high[::-1])[::-1].tolist()
+            self.high[: j + 1] = np.minimum(self.high[: j + 1], most.value(j) + free).tolist()
 
 
-def vouched_values(columns: Sequence[NDArray[Any]], plan: OwnerSets, levels: tuple[int, ...], cells: int, solvers: Solvers,
-                   whole: Callable[[], Sequence[tuple[Extension, ...]]]) -> list[tuple[VouchedValues]]:
-    """For each cell, F at the levels, from the columns of `OwnerSets.sampled`; `whole` reads all pairs, and is called only where
-    they are needed.
+class ValueRows(Frozen, kw_only=False):
+    """The rows of a plan whose values are vouched for by entities of one owner column.
 
-    A value of which all rows are of one entity is one of the others in (2): its pair is known. The others have a few of their
-    entities in (1), merged by the hashes of their names.
+    `sample` has the columns of `OwnerSets.sampled`; `gathered` returns those of `OwnerSets.gathered` if different entities have
+    different codes, or else None; `whole` the extensions of all pairs in each cell.
     """
-    pairs = cache(whole)
 
-    def ends(at: int, single: NDArray[np.bool_], names: NDArray[Any], *hashes: NDArray[Any]) -> Iterator[Ends]:
-        many = ~single
-        yield (LipschitzExtension(vouching(hashes[0][single], [column[many] for column in hashes]), levels, 2, solvers),
-               LipschitzExtension(vouching(names[single], []), levels, 2), UNIT * int(many.sum()))
-        part, = pairs()[at]
+    plan: OwnerSets
+    sample: Sequence[NDArray[Any]]
+    gathered: Callable[[], Sequence[NDArray[Any]] | None]
+    whole: Callable[[], Sequence[tuple[Extension, ...]]]
+
+
+def vouched_values(rows: ValueRows, levels: tuple[int, ...], cells: int, solvers: Solvers) -> list[tuple[VouchedValues]]:
+    """For each cell, F at the levels. Rows are read only as they are needed, once for all cells.
+
+    First, the ones in (2) are all values that several entities have, and the pairs in (1) those of the sample, where entities are
+    merged by hashes of their names. Then, the ones are values of many rows, of which (1) has some, more and more.
+    """
+    gathered, whole = cache(rows.gathered), cache(rows.whole)
+
+    def ends(at: int) -> Iterator[Ends]:
+        counts, single, names, *hashes = (column[rows.sample[0] == at] for column in rows.sample[1:])
+        several = ~single
+        many, each = int(several.sum()), len(hashes) if SAMPLES[0] * several.sum() <= counts[several].sum() else 0
+        nearest = np.concatenate([hashes[0][:0], *(column[several] for column in hashes[:each])])
+        yield (LipschitzExtension(vouching(hashes[0][single], np.tile(np.arange(many), each), nearest, many), levels, 2, solvers),
+               LipschitzExtension(vouching(names[single], np.arange(0), names[:0], 0), levels, 2, solvers), UNIT * many)
+        if (found := gathered()) is not None:
+            alone = names[single] if rows.plan.numbered else hashes[0][single]
+            values, entities = _by_value(*(column[found[0] == at] for column in found[1:]))
+            for places, free in _samples(values):
+                least = LipschitzExtension(vouching(alone, values[places], entities[places], many), levels, 2, solvers)
+                sure = places[~free[values[places]]]
+                most = least if len(sure) == len(values) else LipschitzExtension(
+                    vouching(alone, values[sure], entities[sure], many), levels, 2, solvers)
+                yield least, most, UNIT * int(free.sum())
+        part, = whole()[at]
         yield part, part, 0
 
-    here = [columns] if plan.cell is None else [[column[columns[0] == at] for column in columns[1:]] for at in range(cells)]
-    return [(VouchedValues(levels, ends(at, *part)),) for at, part in enumerate(here)]
+    return [(VouchedValues(levels, ends(at)),) for at in range(cells)]
 
 
-def vouching(alone: NDArray[Any], pairs: Sequence[NDArray[Any]]) -> Owned:
-    """The sets of values, by the names of entities: `alone` are those of values that nobody else has, and each column of `pairs`
-    has one of the entities of every other value.
+def _by_value(values: Integers, entities: NDArray[Any]) -> tuple[Integers, NDArray[Any]]:
+    """Rows in the order of their values, which become 0, 1, 2, ..."""
+    if (values[1:] < values[:-1]).any():
+        order = np.argsort(values, kind="stable")
+        values, entities = values[order], entities[order]
+    return np.cumsum(np.concatenate((np.zeros(min(1, len(values)), dtype=bool), values[1:] != values[:-1]))), entities
 
-    The values of an entity alone need no names: together they are a set of the entity, whose weight is their number
-    (`extensions.merging`, first step, as the load of each is 1).
+
+def _samples(values: Integers) -> Iterator[tuple[Integers, NDArray[np.bool_]]]:
+    """The places of some rows of each value, and the values that have others; more and more, finally all."""
+    sizes = np.bincount(values)
+    starts, shift = np.cumsum(sizes) - sizes, np.arange(len(sizes)) * 0.618 % 1
+    for most in SAMPLES:
+        if 2 * np.minimum(sizes, most).sum() <= len(values):
+            free, places = sizes > most, np.arange(most)
+            spread = ((places + shift[:, None]) * (sizes / most)[:, None]).astype(np.int64)  # not the first ones, as rows may be in the order of entities
+            chosen = starts[:, None] + np.where(free[:, None], np.minimum(spread, sizes[:, None] - 1), places)
+            yield chosen[free[:, None] | (places < sizes[:, None])], free
+    yield np.arange(len(values)), np.zeros(len(sizes), dtype=bool)
+
+
+def vouching(alone: NDArray[Any], values: Integers, entities: NDArray[Any], many: int) -> Owned:
+    """The sets of pairs of values 0 .. `many` - 1 and entities, and of other values that are each of one entity in `alone`.
+
+    These have no codes: those of an entity are a set of its own, whose weight is their number (`extensions.merging`, first step,
+    as the load of each is 1).
     """
-    many, width = len(pairs[0]) if pairs else 0, len(pairs)
-    codes, entities = coded([np.concatenate((alone, *pairs))])
+    codes, count = coded([np.concatenate((alone, entities))])
     rows = np.full((len(codes), 2), NOBODY, dtype=np.int32)
-    rows[: len(alone), 0] = codes[: len(alone), 0]
-    rows[len(alone) :, 0] = np.tile(np.arange(entities, entities + many, dtype=np.int32), width)
-    rows[len(alone) :, 1] = codes[len(alone) :, 0]
-    owners, weights = merged(rows, np.ones(len(rows), dtype=np.int64), entities + many)
-    return Owned(np.where(owners[:, 1] == NOBODY, weights, 1), np.asfortranarray(owners), entities + many, many)
+    rows[: len(alone), 0], rows[len(alone) :, 0], rows[len(alone) :, 1] = codes[: len(alone), 0], count + values, codes[len(alone) :, 0]
+    owners, weights = merged(rows, np.ones(len(rows), dtype=np.int64), count + many)
+    return Owned(np.where(owners[:, 1] == NOBODY, weights, 1), np.asfortranarray(owners), count + many, many)
