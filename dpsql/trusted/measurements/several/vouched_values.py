@@ -55,6 +55,7 @@ class VouchedValues:
         self._found, self._used = [next(ends)], [0] * len(self.levels)
         least, most, free = self._found[0]
         self.low, self.high = list(least.low), [high + free for high in most.high]
+        self._narrow(least, most, free)
 
     def exact(self, j: int) -> bool:
         return self.low[j] == self.high[j]
@@ -66,15 +67,19 @@ class VouchedValues:
         return self.low[j]
 
     def refine(self, j: int) -> None:
-        """Narrow the bounds of a level by the next ends, and those of others: V does not fall as levels rise, as what is feasible
-        remains so."""
+        """Narrow the bounds of a level by the next ends."""
         if self._used[j] == len(self._found):
             self._found.append(next(self._ends))
         least, most, free = self._found[self._used[j]]
         self._used[j] += 1
-        self.low[j:] = np.maximum(self.low[j:], least.value(j)).tolist()
-        if not self.exact(j):
-            self.high[: j + 1] = np.minimum(self.high[: j + 1], most.value(j) + free).tolist()
+        if least.value(j) < self.high[j]:
+            _ = most.value(j)
+        self._narrow(least, most, free)
+
+    def _narrow(self, least: Extension, most: Extension, free: int) -> None:
+        """Take the bounds of these ends. V does not fall as levels rise, as what is feasible remains so."""
+        self.low = np.maximum.accumulate(np.maximum(self.low, least.low)).tolist()
+        self.high = np.minimum.accumulate(np.minimum(self.high, np.add(most.high, free))[::-1])[::-1].tolist()
 
 
 class ValueRows(Frozen, kw_only=False):
