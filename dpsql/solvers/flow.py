@@ -39,6 +39,8 @@ def flow(program: LinearProgram, gap: float) -> Point:
     weights = np.minimum(program.weights, np.minimum(capacities[first], capacities[second]))
     if max(capacities.max(initial=0), weights.max(initial=0)) >= 2**31:
         raise OverflowError("these capacities are too large for a flow")
+    if not np.isin(np.unique(second), first).any():
+        return _between_kinds(LinearProgram(program.owners, weights, capacities))
     source, sink = 2 * count, 2 * count + 1
     left, right = np.arange(count, dtype=np.int32), np.arange(count, 2 * count, dtype=np.int32)
     tails = np.concatenate((first, second, np.full(count, source, np.int32), right))
@@ -49,6 +51,31 @@ def flow(program: LinearProgram, gap: float) -> Point:
     arc = (found.data > 0) & (found.row < count) & (found.col >= count) & (found.col < source)
     narrow = LinearProgram(program.owners, weights, capacities)
     return _point(narrow, found.row[arc], found.col[arc] - count, found.data[arc].astype(np.int64))
+
+
+def _between_kinds(program: LinearProgram) -> Point:
+    """The point and the prices if no entity is the greater one of a row and the lesser one of another: of one copy."""
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import breadth_first_order, maximum_flow
+
+    count, first, second = len(program.capacities), program.owners[:, 0].astype(np.int32), program.owners[:, 1].astype(np.int32)
+    source, sink, every = count, count + 1, np.arange(count, dtype=np.int32)
+    begins = np.zeros(count, dtype=bool)
+    begins[first] = True
+    tails = np.concatenate((first, np.where(begins, source, every).astype(np.int32)))
+    heads = np.concatenate((second, np.where(begins, every, sink).astype(np.int32)))
+    sizes = np.concatenate((program.weights, program.capacities)).astype(np.int32)
+    graph = csr_array((sizes, (tails, heads)), shape=(count + 2, count + 2))
+    found = maximum_flow(graph, source, sink).flow
+    left = csr_array(graph - found)
+    left.eliminate_zeros()
+    seen = np.zeros(count + 2, dtype=bool)
+    seen[breadth_first_order(left, source, return_predecessors=False)] = True
+    sent, arcs = np.zeros(len(first)), found.tocoo()
+    used = (arcs.data > 0) & (arcs.row < count) & (arcs.col < count)
+    key = first.astype(np.int64) * count + second
+    sent[np.searchsorted(key, arcs.row[used].astype(np.int64) * count + arcs.col[used])] = arcs.data[used]
+    return Point(rows=sent, prices=np.where(begins, ~seen[:count], seen[:count]) * 1.0)
 
 
 def _point(program: LinearProgram, tails: Codes, heads: Codes, sizes: Integers) -> Point:

@@ -75,6 +75,8 @@ class VouchedValues:
         if least.value(j) < self.high[j]:
             _ = most.value(j)
         self._narrow(least, most, free)
+        if not self.exact(j):  # they differ at lower levels as well, or nearly always
+            self._used[:j] = np.maximum(self._used[:j], self._used[j]).tolist()
 
     def _narrow(self, least: Extension, most: Extension, free: int) -> None:
         """Take the bounds of these ends. V does not fall as levels rise, as what is feasible remains so."""
