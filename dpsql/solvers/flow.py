@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dpsql.trusted.extensions.linear_program import LinearProgram, Point
+from dpsql.trusted.extensions.linear_program import LinearProgram, Point, Truths
 from dpsql.trusted.extensions.owned import Codes, Integers
 
 
@@ -39,8 +39,10 @@ def flow(program: LinearProgram, gap: float) -> Point:
     weights = np.minimum(program.weights, np.minimum(capacities[first], capacities[second]))
     if max(capacities.max(initial=0), weights.max(initial=0)) >= 2**31:
         raise OverflowError("these capacities are too large for a flow")
-    if not np.isin(np.unique(second), first).any():
-        return _between_kinds(LinearProgram(program.owners, weights, capacities))
+    begins = np.zeros(count, dtype=bool)
+    begins[first] = True
+    if not begins[second].any():
+        return _between_kinds(LinearProgram(program.owners, weights, capacities), begins)
     source, sink = 2 * count, 2 * count + 1
     left, right = np.arange(count, dtype=np.int32), np.arange(count, 2 * count, dtype=np.int32)
     tails = np.concatenate((first, second, np.full(count, source, np.int32), right))
@@ -53,15 +55,13 @@ def flow(program: LinearProgram, gap: float) -> Point:
     return _point(narrow, found.row[arc], found.col[arc] - count, found.data[arc].astype(np.int64))
 
 
-def _between_kinds(program: LinearProgram) -> Point:
-    """The point and the prices if no entity is the greater one of a row and the lesser one of another: of one copy."""
+def _between_kinds(program: LinearProgram, begins: Truths) -> Point:
+    """The point and the prices of one copy, if the entities that are the greater ones of rows (`begins`) are never the lesser."""
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import breadth_first_order, maximum_flow
 
     count, first, second = len(program.capacities), program.owners[:, 0].astype(np.int32), program.owners[:, 1].astype(np.int32)
     source, sink, every = count, count + 1, np.arange(count, dtype=np.int32)
-    begins = np.zeros(count, dtype=bool)
-    begins[first] = True
     tails = np.concatenate((first, np.where(begins, source, every).astype(np.int32)))
     heads = np.concatenate((second, np.where(begins, every, sink).astype(np.int32)))
     sizes = np.concatenate((program.weights, program.capacities)).astype(np.int32)

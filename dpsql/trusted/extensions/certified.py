@@ -75,8 +75,8 @@ def certified(rows: Owned, level: int, small: ReducedRows, point: Point) -> Cert
 def prices_of(rows: Owned, small: ReducedRows, point: Point) -> Integers:
     """The price of every entity in units of 1 / WHOLE, rounded up."""
     prices = np.zeros(rows.entities, dtype=np.int64)
-    prices[small.spent] = WHOLE
     prices[small.people] = np.ceil(np.minimum(numbers(point.prices, len(small.people)), 1.0) * WHOLE).astype(np.int64)
+    prices[small.spent] = WHOLE
     return prices
 
 

@@ -8,11 +8,14 @@ from numpy.typing import NDArray
 from dpsql.frozen import Frozen
 from dpsql.trusted.extensions.owned import NOBODY, Codes, Integers, Owned, arranged, each_once, loads
 
+FEW = 64  # times as many heavy entities as light ones, and another pass over the rows is not worth its time
+
 
 class ReducedRows(Frozen, kw_only=False):
     """V(level) = `fixed` + the maximum of the same program over the remaining rows, with each entity's remaining capacity.
 
-    Each row names at least two of the entities, and each entity's load is above its capacity.
+    Each row names at least two of the entities. Each entity's load is above its capacity, or, where rows have two owners, that of
+    nearly each.
 
     How a solution here maps to one of the whole problem: entity e here is `people[e]`; other entities have price 1 if they are
     among `spent`, else 0. `groups[r]` is the group of row r of the whole problem: the first groups are the rows here; the others
@@ -52,7 +55,8 @@ def reduced(rows: Owned, totals: Integers, level: int) -> ReducedRows:
 
     (3) *Entities without capacity.* Where c_e = 0, every row of e has x = 0: it is dropped, and its other owners' loads fall.
 
-    Each step may make more entities light, so they are repeated until none is.
+    Each step may make more entities light, so they are repeated until none is. Where rows have two owners, whose maximum is
+    computed exactly, they end when few are: what is left has the same maximum with these or without.
 
     A bound for the remaining problem gives one for the whole: with prices y for the remaining entities, 1 for those of (3) and 0
     for the light ones, D of the whole is `fixed` + D of the remaining problem, as each step shows. (`certified` does not need
@@ -84,7 +88,8 @@ def reduced(rows: Owned, totals: Integers, level: int) -> ReducedRows:
         trail.settle(kept, weights, np.where(alone, np.append(taken, 0)[owners[:, 0]], 0))
         owners, weights = owners[kept], weights[kept]
         load = loads(owners, weights, count)
-        if (load > capacities).all():
+        light = int((load <= capacities).sum())
+        if not light or (owners.shape[1] == 2 and FEW * light < count):
             return ReducedRows(fixed, weights, owners, load, capacities, people, np.concatenate(spent), *trail.ends(len(weights)))
 
 
