@@ -17,7 +17,7 @@ from dpsql.trusted.extensions.removal_program import Sets
 from dpsql.trusted.measurements.reading.request import Context
 from dpsql.trusted.measurements.several.levels import ExtensionSums
 from dpsql.trusted.measurements.several.many_sets import Listed, Streamed
-from dpsql.trusted.measurements.several.vouched_values import ValueRows, VouchedValues, vouched_values
+from dpsql.trusted.measurements.several.vouched_values import Extension, VouchedValues, vouched_values
 from dpsql.trusted.noise.integer import Noise, drawn
 from dpsql.trusted.noise.source import Source
 from dpsql.trusted.plan.operators.owner_sets import OwnerSets
@@ -25,28 +25,23 @@ from dpsql.trusted.reader import Query, ReaderFault
 
 Columns: TypeAlias = Sequence[NDArray[Any]]
 """The printed sets, column by column."""
-Sums: TypeAlias = LipschitzExtension | Streamed | VouchedValues
+Sums: TypeAlias = Extension | VouchedValues
 
 
 def read(plan: OwnerSets, levels: tuple[int, ...], cells: int, context: Context) -> Sequence[tuple[Sums, ...]]:
     """For each cell, the extensions at the levels: of the positive weights and, if the plan is signed, of the negative ones."""
-    if plan.once is not None and len(plan.owners) == 1 and not plan.summed:
-        text, parts = context.query(plan.input)
-        sample = _at_most(MOST_ROWS // 4, (plan.sampled(text), parts), context)
-        if sample is not None:
-            rows = ValueRows(plan, sample, lambda: _gathered(plan, context), lambda: _read(plan, levels, cells, context))
-            return vouched_values(rows, levels, cells, context.solvers)
-    return _read(plan, levels, cells, context)
-
-
-def _gathered(plan: OwnerSets, context: Context) -> Columns | None:
+    if plan.once is None or len(plan.owners) > 1 or plan.summed:
+        return _sums(plan, levels, cells, context)
     text, parts = context.query(plan.input)
-    if not plan.numbered and context.reader.rows(plan.mistaken(text), parts):
-        return None
-    return _at_most(MOST_ROWS, (plan.gathered(text), parts), context)
+    sample = _at_most(MOST_ROWS // 4, (plan.sampled(text), parts), context)
+    if sample is None:
+        return _sums(plan, levels, cells, context)
+    return vouched_values(sample, lambda: _at_most(MOST_ROWS, (plan.gathered(text), parts), context),
+                          lambda: _sums(plan, levels, cells, context), levels, cells, context.solvers)
 
 
-def _read(plan: OwnerSets, levels: tuple[int, ...], cells: int, context: Context) -> Sequence[tuple[LipschitzExtension | Streamed, ...]]:
+def _sums(plan: OwnerSets, levels: tuple[int, ...], cells: int, context: Context) -> Sequence[tuple[Extension, ...]]:
+    """The same from the sets of all rows."""
     columns = columns_of(plan, context)
     if columns is not None:
         return in_memory(columns, plan, levels, cells, context.solvers)
@@ -69,9 +64,10 @@ def _at_most(most: int, query: Query, context: Context) -> Columns | None:
     return found if len(found[-1]) <= most else None
 
 
-def in_memory(columns: Columns, plan: OwnerSets, levels: tuple[int, ...], cells: int, solvers: Solvers) -> list[tuple[Sums, ...]]:
+def in_memory(columns: Columns, plan: OwnerSets, levels: tuple[int, ...], cells: int,
+              solvers: Solvers) -> list[tuple[Extension, ...]]:
     """The extensions that `read` returns, for sets in memory."""
-    found: list[tuple[Sums, ...]] = []
+    found: list[tuple[Extension, ...]] = []
     for names, weights in by_cell(columns, cells, told=plan.cell is not None):
         once = plan.once is not None
         positive, negative = signed(names, np.minimum(weights, 1) if once else weights, once=once)  # the limit of a value is 1

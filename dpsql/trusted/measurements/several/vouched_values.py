@@ -19,29 +19,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql.frozen import Frozen
 from dpsql.trusted.extensions.ask_solvers import Solvers
 from dpsql.trusted.extensions.lipschitz_extension import LipschitzExtension
 from dpsql.trusted.extensions.owned import NOBODY, Integers, Owned, coded, merged
-from dpsql.trusted.plan.operators.owner_sets import UNIT, OwnerSets
+from dpsql.trusted.measurements.several.many_sets import Streamed
+from dpsql.trusted.plan.operators.owner_sets import UNIT
 
 SAMPLES = 8, 64  # rows of a value that are looked at before all of them
 
 
-class Extension(Protocol):
-    """F at each of several levels, between bounds."""
-
-    low: list[int]
-    high: list[int]
-
-    def value(self, j: int) -> int: ...
-
-
+Extension: TypeAlias = LipschitzExtension | Streamed
 Ends: TypeAlias = tuple[Extension, Extension, int]
 """F from below; and from above, without the ones in (2), whose number is the last, in units."""
 
@@ -84,42 +76,32 @@ class VouchedValues:
         self.high = np.minimum.accumulate(np.minimum(self.high, np.add(most.high, free))[::-1])[::-1].tolist()
 
 
-class ValueRows(Frozen, kw_only=False):
-    """The rows of a plan whose values are vouched for by entities of one owner column.
-
-    `sample` has the columns of `OwnerSets.sampled`; `gathered` returns those of `OwnerSets.gathered` if different entities have
-    different codes, or else None; `whole` the extensions of all pairs in each cell.
-    """
-
-    plan: OwnerSets
-    sample: Sequence[NDArray[Any]]
-    gathered: Callable[[], Sequence[NDArray[Any]] | None]
-    whole: Callable[[], Sequence[tuple[Extension, ...]]]
-
-
-def vouched_values(rows: ValueRows, levels: tuple[int, ...], cells: int, solvers: Solvers) -> list[tuple[VouchedValues]]:
-    """For each cell, F at the levels. Rows are read only as they are needed, once for all cells.
+def vouched_values(sample: Sequence[NDArray[Any]], gathered: Callable[[], Sequence[NDArray[Any]] | None],
+                   whole: Callable[[], Sequence[tuple[Extension, ...]]], levels: tuple[int, ...], cells: int,
+                   solvers: Solvers) -> list[tuple[VouchedValues]]:
+    """For each cell, F at the levels. `sample` has the columns of `OwnerSets.sampled`; `gathered` reads those of
+    `OwnerSets.gathered`, unless they are too many, and `whole` all sets: only if they are needed, once for all cells.
 
     First, the ones in (2) are all values that several entities have, and the pairs in (1) those of the sample, where entities are
     merged by hashes of their names. Then, the ones are values of many rows, of which (1) has some, more and more.
     """
-    gathered, whole = cache(rows.gathered), cache(rows.whole)
+    gathered, whole = cache(gathered), cache(whole)
+
+    def extension(values: Integers, entities: NDArray[Any], alone: NDArray[Any], many: int) -> LipschitzExtension:
+        return LipschitzExtension(vouching(values, entities, alone, many), levels, 2, solvers)
 
     def ends(at: int) -> Iterator[Ends]:
-        counts, single, names, *hashes = (column[rows.sample[0] == at] for column in rows.sample[1:])
-        several = ~single
+        counts, single, names, *hashes = (column[sample[0] == at] for column in sample[1:])
+        several, alone = ~single, names[single]
         many, each = int(several.sum()), len(hashes) if SAMPLES[0] * several.sum() <= counts[several].sum() else 0
         nearest = np.concatenate([hashes[0][:0], *(column[several] for column in hashes[:each])])
-        yield (LipschitzExtension(vouching(hashes[0][single], np.tile(np.arange(many), each), nearest, many), levels, 2, solvers),
-               LipschitzExtension(vouching(names[single], np.arange(0), names[:0], 0), levels, 2, solvers), UNIT * many)
+        yield (extension(np.tile(np.arange(many), each), nearest, hashes[0][single], many),
+               extension(np.arange(0), names[:0], alone, 0), UNIT * many)
         if (found := gathered()) is not None:
-            alone = names[single] if rows.plan.numbered else hashes[0][single]
             values, entities = _by_value(*(column[found[0] == at] for column in found[1:]))
             for places, free in _samples(values):
-                least = LipschitzExtension(vouching(alone, values[places], entities[places], many), levels, 2, solvers)
-                sure = places[~free[values[places]]]
-                most = least if len(sure) == len(values) else LipschitzExtension(
-                    vouching(alone, values[sure], entities[sure], many), levels, 2, solvers)
+                least, sure = extension(values[places], entities[places], alone, many), places[~free[values[places]]]
+                most = least if len(sure) == len(values) else extension(values[sure], entities[sure], alone, many)
                 yield least, most, UNIT * int(free.sum())
         part, = whole()[at]
         yield part, part, 0
@@ -140,22 +122,22 @@ def _samples(values: Integers) -> Iterator[tuple[Integers, NDArray[np.bool_]]]:
     sizes = np.bincount(values)
     starts, shift = np.cumsum(sizes) - sizes, np.arange(len(sizes)) * 0.618 % 1
     for most in SAMPLES:
-        if 2 * np.minimum(sizes, most).sum() <= len(values):
-            free, places = sizes > most, np.arange(most)
-            spread = ((places + shift[:, None]) * (sizes / most)[:, None]).astype(np.int64)  # not the first ones, as rows may be in the order of entities
-            chosen = starts[:, None] + np.where(free[:, None], np.minimum(spread, sizes[:, None] - 1), places)
-            yield chosen[free[:, None] | (places < sizes[:, None])], free
+        kept = np.minimum(sizes, most)
+        if 2 * kept.sum() <= len(values):  # they are spread, as rows may be in the order of entities
+            of = np.repeat(np.arange(len(sizes)), kept)
+            place = np.arange(len(of)) - (np.cumsum(kept) - kept)[of] + shift[of]
+            yield starts[of] + np.minimum((place * (sizes / kept)[of]).astype(np.int64), sizes[of] - 1), sizes > most
     yield np.arange(len(values)), np.zeros(len(sizes), dtype=bool)
 
 
-def vouching(alone: NDArray[Any], values: Integers, entities: NDArray[Any], many: int) -> Owned:
+def vouching(values: Integers, entities: NDArray[Any], alone: NDArray[Any], many: int) -> Owned:
     """The sets of pairs of values 0 .. `many` - 1 and entities, and of other values that are each of one entity in `alone`.
 
     These have no codes: those of an entity are a set of its own, whose weight is their number (`extensions.merging`, first step,
     as the load of each is 1).
     """
-    codes, count = coded([np.concatenate((alone, entities))])
-    rows = np.full((len(codes), 2), NOBODY, dtype=np.int32)
-    rows[: len(alone), 0], rows[len(alone) :, 0], rows[len(alone) :, 1] = codes[: len(alone), 0], count + values, codes[len(alone) :, 0]
+    codes, count = coded([np.concatenate((entities, alone))])
+    rows = np.concatenate((codes, np.full((len(codes), 1), NOBODY, dtype=np.int32)), axis=1)
+    rows[: len(values)] = np.stack((count + values, codes[: len(values), 0]), axis=1)
     owners, weights = merged(rows, np.ones(len(rows), dtype=np.int64), count + many)
     return Owned(np.where(owners[:, 1] == NOBODY, weights, 1), np.asfortranarray(owners), count + many, many)

@@ -114,49 +114,27 @@ class OwnerSets(Summary):
         return source
 
     def sampled(self, below: str) -> str:
-        """For each value of `once`, in each cell: its cell, the number of its rows, whether all of them are of one entity, the name
-        of one of its entities, and the hashes of the names of three of them, which may be the same: of that one, and of those
-        whose hash is the nearest to that of the value and the farthest from it, by the number that the differing bits make."""
-        keys, mixed = self._keys("t1"), 'xor(hash(t1."#e"), hash(t1."#v"))'
+        """For each value of `once`, in each cell: its cell, the number of its rows, whether all of them are of one entity, the
+        name of one of its entities, and the hashes of the names of three, which may be the same: of that one, and of those whose
+        hash is the nearest to that of the value and the farthest from it, by the number that the differing bits make."""
+        keys, mixed = 't1."#k", t1."#v"', 'xor(hash(t1."#e"), hash(t1."#v"))'
         groups = (f'SELECT {keys}, COUNT(*) AS "#c", MIN(t1."#e") AS "#e", MIN(t1."#e") = MAX(t1."#e") AS "#1", '
                   f'MIN({mixed}) AS "#n", MAX({mixed}) AS "#f" FROM ({self._pairs(below)}) AS t1 GROUP BY {keys}')
         ends = ", ".join(f'xor(t2.{end}, hash(t2."#v")) AS {end}' for end in ('"#n"', '"#f"'))
-        return f'SELECT {self._number("t2")}, t2."#c", t2."#1", t2."#e", hash(t2."#e") AS "#h", {ends} FROM ({groups}) AS t2'
+        return f'SELECT t2."#k", t2."#c", t2."#1", t2."#e", hash(t2."#e") AS "#h", {ends} FROM ({groups}) AS t2'
 
     def gathered(self, below: str) -> str:
-        """For each row of a value that several entities have: its cell, a number of the value, and the code of the entity."""
-        keys = self._keys("t1")
-        groups = (f"SELECT {self._number('t1')}, row_number() OVER () AS \"#v\", list({self._code('t1')}) AS \"#e\" "
-                  f"FROM ({self._pairs(below)}) AS t1 GROUP BY {keys} HAVING MIN(t1.\"#e\") < MAX(t1.\"#e\")")
+        """For each row of a value that several entities have: its cell, a number of the value, and the name of the entity."""
+        groups = (f'SELECT t1."#k", row_number() OVER () AS "#v", list(t1."#e") AS "#e" FROM ({self._pairs(below)}) AS t1 '
+                  'GROUP BY t1."#k", t1."#v" HAVING MIN(t1."#e") < MAX(t1."#e")')
         return f'SELECT t2."#k", t2."#v", unnest(t2."#e") AS "#e" FROM ({groups}) AS t2'
 
-    def mistaken(self, below: str) -> str:
-        """A row if entities with different names have the same code; none otherwise."""
-        code = self._code("t1")
-        return (f'SELECT {code} AS "#h" FROM ({self._pairs(below)}) AS t1 GROUP BY {code} '
-                f'HAVING MIN(t1."#e") < MAX(t1."#e") LIMIT 1')
-
-    @property
-    def numbered(self) -> bool:
-        """Whether the names of entities are whole numbers, which are their own codes; those of others are hashes."""
-        return self.input.env[self.owners[0]].type is Type.BIGINT
-
-    def _code(self, table: str) -> str:
-        return f'{table}."#e"' if self.numbered else f'hash({table}."#e")'
-
-    def _keys(self, table: str) -> str:
-        return ", ".join(f"{table}.{quote(key)}" for key in (*self._cells, "#v"))
-
-    def _number(self, table: str) -> str:
-        """The number of the cell."""
-        return f"{'0' if self.cell is None else f'{table}.{quote(self.cell)}'} AS \"#k\""
-
     def _pairs(self, below: str) -> str:
-        """The rows with the names of their value and of the one entity, which is not NULL."""
+        """The rows with the number of their cell and the names of their value and of the one entity, which is not NULL."""
         (owner,), names, once = self.owners, columns_of("t0", self.input), str(self.once)
         who, what = (_plain(names[column], self.input.env[column]) for column in (owner, once))
-        read = ", ".join([f'{who} AS "#e"', f'{what} AS "#v"', *(f"{names[cell]} AS {quote(cell)}" for cell in self._cells)])
-        return f"SELECT {read} FROM ({below}) AS t0 WHERE ({names[owner]} IS NOT NULL)"
+        cell = "0" if self.cell is None else names[self.cell]
+        return f'SELECT {cell} AS "#k", {who} AS "#e", {what} AS "#v" FROM ({below}) AS t0 WHERE ({names[owner]} IS NOT NULL)'
 
     def _name(self, column: str, printed: str, known: Facts) -> str:
         if self.once is None:
