@@ -33,7 +33,7 @@ def read(plan: OwnerSets, levels: tuple[int, ...], cells: int, context: Context)
     if plan.once is None or len(plan.owners) > 1 or plan.summed:
         return _sums(plan, levels, cells, context)
     text, parts = context.query(plan.input)
-    sample = _at_most(MOST_ROWS // 4, (plan.sampled(text), parts), context)
+    sample = _at_most(MOST_ROWS // 2, (plan.sampled(text), parts), context)  # three pairs of each are fewer than the proofs allow
     if sample is None:
         return _sums(plan, levels, cells, context)
     return vouched_values(sample, lambda: _at_most(MOST_ROWS, (plan.gathered(text), parts), context),
