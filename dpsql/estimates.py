@@ -12,7 +12,7 @@ cut off at a range known to contain the truth.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import Literal, TypeAlias
 
@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.frozen import Frozen, field, replace
+from dpsql.trusted.cached import cached_property
 
 Numbers = NDArray[np.float64]
 Ends: TypeAlias = tuple[Numbers, Numbers]
@@ -235,7 +236,7 @@ class Estimate(Frozen):
         """The same values, with NaN where the condition does not hold."""
         return replace(self, values=np.where(condition, self.values, np.nan))
 
-    @property
+    @cached_property
     def deviations(self) -> Numbers:
         """The standard error of each value."""
         total = np.zeros_like(self.values)
@@ -256,11 +257,18 @@ class Estimate(Frozen):
     def approximate(self) -> bool:
         return not self.linear or any(error.kind == "approximate" for error, _ in self.slopes.values())
 
+    @cached_property
+    def _ends(self) -> dict[float, Ends]:
+        return {}
+
     def ends(self, confidence: float) -> Ends:
         """The ends of the interval that covers the truth with this probability, for each value. One end is infinite if the
         truth may be any distance beyond it; the other then gets the whole error probability."""
-        if self.drawn is not None:
-            return self.drawn(confidence)
+        if confidence not in self._ends:
+            self._ends[confidence] = self.drawn(confidence) if self.drawn is not None else self._ends_of_noise(confidence)
+        return self._ends[confidence]
+
+    def _ends_of_noise(self, confidence: float) -> Ends:
         below, above = (np.broadcast_to(np.asarray(part, dtype=np.float64), self.values.shape)
                         for part in (self.below, self.above))
         width = self.margins(confidence)
@@ -277,14 +285,24 @@ class Estimate(Frozen):
 
     def margins(self, confidence: float) -> Numbers:
         """Half the width of the interval of the noise, for each value."""
-        names = list(self.slopes)
-        if not names:
-            return np.zeros_like(self.values)
-        table = np.stack([np.broadcast_to(np.abs(self.slopes[name][1]), self.values.shape) for name in names], axis=1)
-        errors = tuple(self.slopes[name][0] for name in names)
-        if (table == table[:1]).all():  # the case for most answers
-            return np.full(len(table), margin(errors, tuple(table[0].tolist()), confidence) if len(table) else 0.0)
-        return widths_of(errors, table, confidence)
+        errors = tuple(error for error, _ in self.slopes.values())
+        return _margins(errors, self._slopes_of(self.slopes), confidence)
+
+    def _slopes_of(self, names: Iterable[tuple[int, ...]]) -> Numbers:
+        """The slopes of each value, a row, with respect to these noise terms."""
+        shape = self.values.shape
+        found = [np.broadcast_to(self.slopes[name][1] if name in self.slopes else 0.0, shape) for name in names]
+        return np.stack(found, axis=1) if found else np.zeros((*shape, 0))
+
+
+def _margins(errors: tuple[NoiseTerm, ...], slopes: Numbers, confidence: float) -> Numbers:
+    """Half the width of the interval of the noise, for each row of slopes."""
+    if not errors:
+        return np.zeros(len(slopes))
+    table = np.abs(slopes)
+    if (table == table[:1]).all():  # the case for most answers
+        return np.full(len(table), margin(errors, tuple(table[0].tolist()), confidence) if len(table) else 0.0)
+    return widths_of(errors, table, confidence)
 
 
 def joined(parts: Sequence[Estimate]) -> Estimate:
@@ -358,16 +376,19 @@ def fieller(above: Estimate, below: Estimate, confidence: float) -> Ends:
     """
     a, b = above.values, below.values
     squares = above.deviations**2, below.deviations**2, ((above + below).deviations ** 2 - (above - below).deviations ** 2) / 4
+    terms = {**above.slopes, **below.slopes}
+    errors, ours, theirs = tuple(error for error, _ in terms.values()), above._slopes_of(terms), below._slopes_of(terms)
 
     def multiple(quotient: Numbers) -> Numbers:
         given = np.where(np.isfinite(quotient), quotient, 0.0)
         spread = np.sqrt(np.maximum(squares[0] - 2 * given * squares[2] + given**2 * squares[1], 0))
-        return np.where(spread > 0, (above - below.scaled(given)).margins(confidence) / np.where(spread > 0, spread, 1.0), 0.0)
+        slopes = ours - theirs * given[..., None]
+        margins = _margins(errors, slopes.reshape(-1, len(errors)), confidence).reshape(given.shape)
+        return np.where(spread > 0, margins / np.where(spread > 0, spread, 1.0), 0.0)
 
-    low = high = a / np.where(b != 0, b, np.nan)
-    for _ in range(2):
-        low, high = _fieller_ends(a, b, *squares, multiple(low))[0], _fieller_ends(a, b, *squares, multiple(high))[1]
-    return low, high
+    low, high = _fieller_ends(a, b, *squares, multiple(a / np.where(b != 0, b, np.nan)))
+    at_low, at_high = multiple(np.stack((low, high)))
+    return _fieller_ends(a, b, *squares, at_low)[0], _fieller_ends(a, b, *squares, at_high)[1]
 
 
 def _fieller_ends(a: Numbers, b: Numbers, aa: Numbers, bb: Numbers, ab: Numbers, multiple: Numbers) -> Ends:

@@ -1,0 +1,123 @@
+"""What a statement over few rows costs besides its queries: CPU milliseconds of the whole process.
+
+    python tests/bench/small_statements.py --rows 10000 --runs 15
+
+Every run asks another statement, in a session that has answered others about the same tables before: each has an epsilon of
+its own, so that no answer is stored. Beside it are the queries that the statement sends to DuckDB, alone on a connection of
+their own, and the same statement asked again, whose answer is stored.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import duckdb
+from bench_clock import milliseconds, table
+from bench_data import WIDE, database, opened, plain
+
+from dpsql.engine.answering import answer
+from dpsql.engine.session import Session
+
+SEVERAL = "SELECT year, COUNT(*), SUM(cost), AVG(cost), STDDEV(cost), AVG(points) FROM visits GROUP BY year"
+STATEMENTS = {
+    "count": "SELECT COUNT(*) FROM visits",
+    "count where": "SELECT COUNT(*) FROM visits WHERE points >= 0 AND year < 2020",
+    "count by year": "SELECT year, COUNT(*) FROM visits GROUP BY year",
+    "sum": "SELECT SUM(cost) FROM visits",
+    "sum by year": "SELECT year, SUM(cost) FROM visits GROUP BY year",
+    "average": "SELECT AVG(cost) FROM visits",
+    "average by year": "SELECT year, AVG(cost) FROM visits GROUP BY year",
+    "several aggregates by year": SEVERAL,
+    "median": "SELECT MEDIAN(cost) FROM visits",
+    "distinct entities": "SELECT COUNT(DISTINCT person_id) FROM visits",
+    "join along the foreign key": "SELECT p.sex, COUNT(*) FROM visits v JOIN people p ON v.person_id = p.person_id GROUP BY p.sex",
+}
+HEADS = ("statement", "limit", "dpsql", "its queries", "number", "the rest", "stored")
+
+
+def spent(runs: Sequence[Callable[[], object]]) -> float:
+    """The median of the CPU seconds of several runs."""
+    found = []
+    for run in runs:
+        begun = time.process_time()
+        run()
+        found.append(time.process_time() - begun)
+    return statistics.median(found)
+
+
+class Recorded:
+    """The queries that a session sends to its database while this is open."""
+
+    def __init__(self, session: Session) -> None:
+        self._reader: Any = session.kernel._reader  # type: ignore[attr-defined]
+        self.queries: list[tuple[str, bool]] = []
+
+    def __enter__(self) -> list[tuple[str, bool]]:
+        for name in ("rows", "arrays", "columns"):
+            setattr(self._reader, name, self._recording(name))
+        return self.queries
+
+    def __exit__(self, *_: object) -> None:
+        for name in ("rows", "arrays", "columns"):
+            delattr(self._reader, name)
+
+    def _recording(self, name: str) -> Callable[..., Any]:
+        made = getattr(self._reader, name)
+
+        def recording(sql: str, parts: Sequence[Any] = ()) -> Any:
+            self.queries.append((sql, name == "rows"))
+            return made(sql, parts)
+
+        return recording
+
+
+def run_all(connection: duckdb.DuckDBPyConnection, queries: Sequence[tuple[str, bool]]) -> None:
+    for sql, as_rows in queries:
+        found = connection.cursor().execute(sql)
+        found.fetchall() if as_rows else found.fetchnumpy()
+
+
+def measured(name: str, sql: str, limit: int | None, session: Session, path: Path, runs: int) -> list[str]:
+    texts = [sql.replace("SELECT", f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = {1 + run / 1000})", 1) for run in range(runs + 3)]
+    for text in texts[:2]:
+        answer(text, session)
+    with Recorded(session) as queries:
+        answer(texts[2], session)
+    ours = spent([lambda text=text: answer(text, session) for text in texts[3:]])
+    stored = spent([lambda text=text: answer(text, session) for text in texts[3:]])
+    with plain(path) as connection:
+        run_all(connection, queries)
+        base = spent([lambda: run_all(connection, queries)] * runs)
+    return [name, str(limit or "learned"), milliseconds(ours), milliseconds(base), str(len(queries)), milliseconds(ours - base),
+            milliseconds(stored)]
+
+
+def report(rows: int, folder: Path, runs: int, only: str = "") -> Iterator[list[str]]:
+    path = database(rows, folder)
+    for limit in (WIDE, None):
+        session = opened(path, "person", limit)
+        for name, sql in STATEMENTS.items():
+            if only in name:
+                yield measured(name, sql, limit, session, path, runs)
+        session.close()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=10_000)
+    parser.add_argument("--data", type=Path, default=Path(tempfile.gettempdir()) / "dpsql-bench", help="where data is kept")
+    parser.add_argument("--runs", type=int, default=15)
+    parser.add_argument("--only", default="", help="only the statements whose name contains this")
+    given = parser.parse_args()
+    print(table(f"{given.rows} rows: CPU milliseconds, median of {given.runs}", HEADS,
+                list(report(given.rows, given.data, given.runs, given.only))))
+
+
+if __name__ == "__main__":
+    main()
