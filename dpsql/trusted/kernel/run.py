@@ -24,7 +24,7 @@ from dpsql.trusted.kernel.claims import Claims
 from dpsql.trusted.kernel.ledger import Ledger
 from dpsql.trusted.kernel.model_progress import SERIES, next_progress, paid_for
 from dpsql.trusted.kernel.publics import Publics
-from dpsql.trusted.kernel.taken import Script, continue_script, copied_request
+from dpsql.trusted.kernel.taken import Held, Script, continue_script, copied_request
 from dpsql.trusted.measurements.all_measurements import MEASUREMENTS
 from dpsql.trusted.measurements.online_comparisons import ComparisonResult, Comparisons, Opening
 from dpsql.trusted.measurements.reading.content import Content, RememberedAnswers
@@ -84,11 +84,11 @@ class Kernel:
         """
         self._reader, self._ledger, self._noise, self.incidents = reader, ledger, noise or Secure(), incidents
         self.late, self._solvers = late, solvers
-        self._content = Content(reader, answers)
-        self._publics = Publics(reader)
+        self._content, self._publics = Content(reader, answers), Publics(reader)
         self._claims = Claims(reader, self._publics, Printing(salt=ledger.salt))
         self._held: dict[str, str] = {}
         self._first: Priced | None = None
+        self._copies: Held = {}
 
     @property
     def version(self) -> str:
@@ -107,8 +107,7 @@ class Kernel:
         self._reader.close()
 
     def run(self, script: Script, *, cost: Cost, account: Account, limits: Mapping[str | None, Limit], digest: str, sql: str,
-            encode: Callable[[Any], str], views: Sequence[Node] = (), leaving: Leave = AT_ONCE,
-            unless_stored: bool = False) -> Any:
+            encode: Callable[[Any], str], views: Sequence[Node] = (), leaving: Leave = AT_ONCE, unless_stored: bool = False) -> Any:
         """Charge, then serve the requests of a script, store its answer when it may leave, and return it.
 
         The relations queried (the script's `views`) and the first request are known, and so checked, before the charge.
@@ -125,10 +124,10 @@ class Kernel:
         if unless_stored and (body := self._ledger.stored(account, digest, self.version)) is not None:
             raise AnsweredBefore(body, self.version)
         self._claims.begin()
-        held: dict[int, tuple[Any, Any]] = {}  # views may be part of the first request; each is copied once
+        self._copies = {}  # views are parts of requests, and requests share parts; each is copied once
         for view in views:
-            self._claims.relation(copied_request(view, held))
-        script = self._begun(script, held, cost)
+            self._claims.relation(copied_request(view, self._copies))
+        script = self._begun(script, cost)
         seq = self._ledger.charge(account, cost.rounded(), digest=digest, data=self._reader.version, sql=sql, allows=limits,
                                   incidents=self.incidents, body=self._opened())
         return self._answered(seq, account, lambda: self._serve(script, cost), encode, leaving)
@@ -202,17 +201,17 @@ class Kernel:
 
     # -- one script
 
-    def _begun(self, script: Script, held: dict[int, tuple[Any, Any]], cost: Cost) -> Script:
+    def _begun(self, script: Script, cost: Cost) -> Script:
         """The same script, after checking its first request, which depends on nothing private. Raises the error of that
         request.
 
         The script continues with the kernel's own copy, to whose values nobody else has a reference: so its certificates are
-        still valid when it is served, and are kept with it. Those of later requests are derived when they are served. Values in
-        `held` were copied before and are not copied again, even if the original has changed since.
+        still valid when it is served, and are kept with it. Those of later requests are derived when they are served. Values that
+        were copied for the statement before are not copied again, even if the original has changed since.
         """
         self._first = None
         try:
-            begun = copied_request(next(script), held)
+            begun = copied_request(next(script), self._copies)
         except StopIteration as ended:
             return continue_script(script, ended)
         self._first = self._priced(begun)
@@ -240,8 +239,10 @@ class Kernel:
         charge."""
         if self._first and request is self._first.request:
             return self._first
-        self._claims.begin()
-        return self._priced(copied_request(request))
+        if len(self._copies) > 10_000:  # or a script of many requests would fill memory
+            self._copies = {}
+            self._claims.begin()
+        return self._priced(copied_request(request, self._copies))
 
     def _priced(self, own: Request) -> Priced:
         certificates = self._certificates(own)
@@ -280,9 +281,8 @@ class Kernel:
         return request.release(context, *certificates)
 
     def _context(self) -> Context:
-        return Context(reader=self._reader, noise=self._noise, printing=Printing(salt=self._ledger.salt),
-                       content=self._content, public=self._publics, solvers=self._solvers,
-                       split_parts=self._claims.split_parts)
+        return Context(reader=self._reader, noise=self._noise, printing=Printing(salt=self._ledger.salt), content=self._content,
+                       public=self._publics, solvers=self._solvers, split_parts=self._claims.split_parts)
 
     def _note(self, seq: int, late: int) -> None:
         """Record that a charged statement failed; if that cannot be recorded, nothing changes for the analyst."""
