@@ -14,6 +14,7 @@ from dpsql.engine.guard import guarded
 from dpsql.engine.parameters import Parameters, check_parameters
 from dpsql.engine.plan import Plan, Result
 from dpsql.engine.session import Session
+from dpsql.engine.single import SingleStatement
 from dpsql.errors import ProgrammingError
 from dpsql.frozen import Frozen
 from dpsql.sql.text.parse import parse
@@ -31,9 +32,13 @@ from dpsql.sql.text.statement import (
     Validate,
 )
 from dpsql.trusted.accounting.cost import Charge
+from dpsql.trusted.cached import cached_property
 
 if TYPE_CHECKING:
     from dpsql.planning.explain import Explanation
+
+
+MOST_PLANS = 100  # that a session keeps
 
 
 class PlannedStatement(Frozen):
@@ -44,11 +49,28 @@ class PlannedStatement(Frozen):
     statement: Statement
     plan: Plan
 
+    @cached_property
+    def sums(self) -> bool:
+        """Whether the statement is a query with a sum."""
+        return isinstance(self.statement, Query) and self.statement.tree.find(exp.Sum) is not None
+
 
 @guarded
 def answer(text: str, session: Session, parameters: Parameters = ()) -> Result:
-    """Answer one statement. Raises a located `errors.Error` if anything is wrong with it."""
-    return _answered(_planned(parse(text), text, session, parameters))
+    """Answer one statement. Raises a located `errors.Error` if anything is wrong with it.
+
+    The plans of the last statements are kept, by their texts. A plan is valid for the session that it was made for, as long as
+    the data have one version: policy, price and confidence are those of the session, and what is kept names no other table than
+    those of the policy. So a statement that is asked again gets its stored answer without being planned.
+    """
+    version, made = session.planned.get(text, ("", None)) if type(parameters) is tuple and not parameters else ("", None)
+    if made is None or made.plan.session is not session or version != session.kernel.version:
+        made = _planned(parse(text), text, session, parameters)
+        if not parameters and type(made.plan) is SingleStatement and made.plan.session is session:
+            while len(session.planned) >= MOST_PLANS:
+                session.planned.pop(next(iter(session.planned)), None)
+            session.planned[text] = session.kernel.version, made
+    return _answered(made)
 
 
 @guarded
@@ -82,7 +104,7 @@ def _answered(made: PlannedStatement) -> Result:
     found, statement = made.plan.answer(), made.statement
     if not isinstance(statement, Query) or not isinstance(found, Answer):
         return found
-    if statement.tree.find(exp.Sum):  # no others are wide
+    if made.sums:  # no others are wide
         found = as_described(found, made.plan.columns)
     return showing_ends(found, made.plan.columns) if statement.shows_ends else found
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from fractions import Fraction
 from threading import Event
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dpsql.backends.upload_folders import Uploads
 from dpsql.budgets.convert import limit
@@ -41,6 +41,7 @@ class Session(Frozen):
     online: dict[str, JointHistogram] = field(default_factory=dict, compare=False)  # online models, by what they know
     interrupted: Event = field(default_factory=Event, compare=False)  # whether the statement that is asked is to stop
     released: dict[str, tuple[str, Table]] = field(default_factory=dict, compare=False)  # synthetic tables, by name
+    planned: dict[str, tuple[str, Any]] = field(default_factory=dict, compare=False)  # see `answering`
 
     @cached_property
     def account(self) -> Account:

@@ -24,6 +24,7 @@ from dpsql.questions.identity import digest
 from dpsql.questions.question import Question, Scalar
 from dpsql.sql.binding.bind import bind
 from dpsql.sql.text.statement import Query
+from dpsql.trusted.cached import cached_property
 from dpsql.trusted.measurements.reading.request import Request
 from dpsql.trusted.plan.node import Node, Stability
 
@@ -80,7 +81,7 @@ class SingleStatement(Charged[Answer]):
     program: Program
     shown: slice
 
-    @property
+    @cached_property
     def identity(self) -> str:
         return digest(self.session.policy, self.program.question, self.program.options)
 
@@ -93,8 +94,11 @@ class SingleStatement(Charged[Answer]):
 
         told = explained(self.program, self.session.kernel, entity=self.session.catalog.entity.name,
                          left=left_in_budget(self.session))
-        notes = left_out(self.program, self.session.catalog, self.session.kernel)
-        return replace(told, notes=notes)
+        return replace(told, notes=self._notes)
+
+    @cached_property
+    def _notes(self) -> tuple[str, ...]:
+        return left_out(self.program, self.session.catalog, self.session.kernel)
 
     def answer(self) -> Answer:
         with located(self.text):
@@ -106,7 +110,7 @@ class SingleStatement(Charged[Answer]):
 
     def bill(self) -> ChargeRequest:
         program = self.program
-        return ChargeRequest(steps=program_steps(program, self.session), cost=program.cost, options=program.options,
+        return ChargeRequest(steps=_steps(program, self.session, self._notes), cost=program.cost, options=program.options,
                              views=(program.view, *(below.view for _, below in program.first)))
 
 
