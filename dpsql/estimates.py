@@ -383,7 +383,7 @@ def fieller(above: Estimate, below: Estimate, confidence: float) -> Ends:
         given = np.where(np.isfinite(quotient), quotient, 0.0)
         spread = np.sqrt(np.maximum(squares[0] - 2 * given * squares[2] + given**2 * squares[1], 0))
         slopes = ours - theirs * given[..., None]
-        margins = _margins(errors, slopes.reshape(-1, len(errors)), confidence).reshape(given.shape)
+        margins = _margins(errors, slopes.reshape(given.size, len(errors)), confidence).reshape(given.shape)
         return np.where(spread > 0, margins / np.where(spread > 0, spread, 1.0), 0.0)
 
     low, high = _fieller_ends(a, b, *squares, multiple(a / np.where(b != 0, b, np.nan)))

@@ -16,7 +16,8 @@ plan would mean another choice, for all entities.)
 scan lies within its `ends` in all rows of the table (but for NULL, which gives NULL in all texts); a filter or a truncation
 only takes rows away; the range of an expression over columns in ranges is that of `facts`. Nothing else in the text uses a
 range.
-(3) *Two steps and two parts* give the same sums: see the proofs in `two_steps` and `two_parts`.
+(3) *Two steps and two parts* give the same sums: see the proofs in `two_steps` and `two_parts`. So it is the same which of the
+texts is executed.
 (4) *In a store* are the rows of a table that have an owner, with the owners and places that the plan would work out
 (`plan.stored`, `backends.store_writer`), and each bucket has those of a set of entities. So the text gives over all buckets
 what the plan gives, and over each of them what the plan gives over its entities; which is merged where the kernel has found
@@ -46,7 +47,7 @@ from dpsql.trusted.declarations.tables import OwnerPath, Table
 from dpsql.trusted.plan.expr.facts import Facts, NotTotal, facts
 from dpsql.trusted.plan.expr.nodes import Expr, columns
 from dpsql.trusted.plan.expr.printing import quote
-from dpsql.trusted.plan.node import Node, Printing, Summary
+from dpsql.trusted.plan.node import Node, Printing, Summary, bottom_up
 from dpsql.trusted.plan.operators.clip import Clip
 from dpsql.trusted.plan.operators.contributions import Contributions
 from dpsql.trusted.plan.operators.distinct import Distinct
@@ -67,14 +68,17 @@ from dpsql.trusted.reader import PARTS, Parts, Query, Reader, kept_name, parts_n
 from dpsql.types import ANY_NUMBER, Interval
 
 Owned: TypeAlias = tuple[str, OwnerPath | None]
+FEW = 50_000
 FEWER_ROWS = Contributions, Distinct, GroupBy, Norms, SetOperation, Truncate, TruncateKeys
 
 
 class Learned(Frozen):
-    """Facts read from the tables of a plan: the largest number of rows of one entity, and ranges of columns."""
+    """Facts read from the tables of a plan: the largest number of rows of one entity, ranges of columns, and whether each table
+    has at most FEW rows, of which a long text is planned more slowly than a short one is executed."""
 
     most: Mapping[Owned, int]
     ends: Mapping[tuple[str, str], Interval]
+    few: bool = False
 
     def idle(self, node: Truncate) -> bool:
         """Whether a truncation keeps every row."""
@@ -146,11 +150,13 @@ class Content:
 
     def learned(self, plan: Node) -> Learned:
         """All facts that the text of a plan may depend on."""
-        scans = [scan for node in _nodes(plan) if isinstance(node, Truncate) and (scan := _limited(node)) is not None]
-        ranged = [place for node in _nodes(plan) if isinstance(node, GroupedSums | Contributions) and not _in_steps(node)
+        scans = [scan for node in bottom_up(plan) if isinstance(node, Truncate) and (scan := _limited(node)) is not None]
+        ranged = [place for node in bottom_up(plan) if isinstance(node, GroupedSums | Contributions) and not _in_steps(node)
                   for place in _sources(node.input, _clamped(node))]
         return Learned(most={(scan.table.name, scan.table.owner): self.most_rows(scan) for scan in scans},
-                       ends={(table.name, column): self.ends(table, column) for table, column in ranged})
+                       ends={(table.name, column): self.ends(table, column) for table, column in ranged},
+                       few=isinstance(plan, GroupedSums) and isinstance(plan.input, Clip) and all(
+                           self.rows(table) <= FEW for table in _private(plan).values()))
 
     def query(self, plan: Node, printing: Printing, split_parts: Callable[[Node], Sequence[Node]]) -> Query:
         """A plan in the form that is executed on this content: bucket by bucket, if a summary is split by entity and all of its
@@ -158,8 +164,8 @@ class Content:
         largest parts of a plan that are split by entity."""
         learned, stored = self.learned(plan), self._all_stored(plan)
         parts = [part for part in split_parts(plan) if _private(part).keys() <= stored.keys()] if stored else []
-        buckets = [replace(printing, stored=stored, bucket=number) for number in range(next(iter(stored.values())).buckets)
-                   ] if stored else []
+        numbers = range(next(iter(stored.values())).buckets if stored else 0)
+        buckets = [replace(printing, stored=stored, bucket=number) for number in numbers]
         if isinstance(plan, Summary) and parts and parts[0] is plan.input and (merged := plan.merge_sql(PARTS)) is not None:
             texts = tuple(printed(plan, learned, replace(bucket, hold=False)) for bucket in buckets)
             combined = plan.combine_sql(PARTS) if plan.merge_keys else None
@@ -182,6 +188,11 @@ class Content:
         """A table in the store, if the store was prepared for exactly this table."""
         found = self._reader.stored.get(table.name)
         return found if found is not None and found.shape == shape_of(table) else None
+
+    def rows(self, table: Table) -> int:
+        """The number of rows of a table."""
+        stored = self._stored(table)
+        return stored.rows if stored is not None else int(self._look_up(f"SELECT COUNT(*) FROM {quote(table.name)}")[0])
 
     def most_rows(self, scan: Scan) -> int:
         """The largest number of rows of one entity."""
@@ -215,7 +226,7 @@ def printed(plan: Node, learned: Learned, printing: Printing, tables: Mapping[in
         rows = printed(plan.input.input, learned, printing, tables)
         whole = _text(plan.input, (rows,), learned, printing)
         return in_two_steps(plan, rows, printing) or _text(plan, (whole,), learned, printing)
-    if isinstance(plan, GroupedSums) and isinstance(plan.input, Clip) and (given := clipped(plan, learned.idle)) is not None:
+    if isinstance(plan, GroupedSums) and not learned.few and (given := clipped(plan, learned.idle)) is not None:
         return in_two_parts(plan, printed(given.input, learned, printing, tables), _seen(given, learned, printing))
     return _text(plan, tuple(printed(below, learned, printing, tables) for below in plan.inputs), learned, printing)
 
@@ -247,7 +258,7 @@ def _pays(part: Node, stored: Mapping[str, StoredTable]) -> bool:
     """
     read = [stored[name] for name in _private(part)]
     return any(table.alone for table in read) or (
-        not all(table.at_once for table in read) and any(isinstance(node, FEWER_ROWS) for node in _nodes(part)))
+        not all(table.at_once for table in read) and any(isinstance(node, FEWER_ROWS) for node in bottom_up(part)))
 
 
 def _limited(node: Truncate) -> Scan | None:
@@ -298,10 +309,4 @@ def _read(node: Project, wanted: Collection[str]) -> frozenset[str]:
 
 def _private(plan: Node) -> dict[str, Table]:
     """The private tables that a plan reads, by name."""
-    return {scan.table.name: scan.table for scan in _nodes(plan) if isinstance(scan, Scan) and not scan.table.public}
-
-
-def _nodes(plan: Node) -> Iterator[Node]:
-    yield plan
-    for below in plan.inputs:
-        yield from _nodes(below)
+    return {scan.table.name: scan.table for scan in bottom_up(plan) if isinstance(scan, Scan) and not scan.table.public}
