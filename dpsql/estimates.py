@@ -424,6 +424,8 @@ NONE = 1023  # steps of no width at all
 @lru_cache(maxsize=2**10)  # statements of one price and one sensitivity have the same noise
 def margin(errors: tuple[NoiseTerm, ...], slopes: tuple[float, ...], confidence: float) -> float:
     """The width of `widths_of` for a single sum."""
+    if len(errors) == 1 and errors[0].kind in ON_INTEGERS and errors[0].together is None and 0 < slopes[0] < HUGE:
+        return slopes[0] * _integer(errors[0], confidence) if errors[0].scale > 0 else 0.0
     return float(widths_of(errors, np.array(slopes, dtype=np.float64).reshape(1, -1), confidence)[0])
 
 
@@ -554,10 +556,15 @@ def _coverage(widths: tuple[float, ...], spread: float) -> Callable[[float], flo
     for width in widths:
         weight = weight / (1 + (width * t) ** 2)
     weight, step = weight / t, t[1] - t[0]
+    across = math.isqrt(len(t)) + 1  # t in rows, so that few sines are computed: sin(a + b) = sin a cos b + cos a sin b
+    table = np.pad(weight, (0, -len(t) % across)).reshape(-1, across)
+    coarse, fine = step * across * np.arange(len(table)), step * np.arange(1, across + 1)
+    last, ending = float(t[-1]), float(weight[-1])
 
     def covered(w: float) -> float:
-        wave = np.sin(t * w) * weight
-        return float(2 / math.pi * step * (wave.sum() + (w - wave[-1]) / 2))  # trapezoids; the integrand is w at 0
+        a, b = coarse * w, fine * w
+        waves = np.sin(a) @ (table @ np.cos(b)) + np.cos(a) @ (table @ np.sin(b))
+        return float(2 / math.pi * step * (waves + (w - math.sin(last * w) * ending) / 2))  # trapezoids; the integrand is w at 0
 
     return covered
 

@@ -107,7 +107,8 @@ class Kernel:
         self._reader.close()
 
     def run(self, script: Script, *, cost: Cost, account: Account, limits: Mapping[str | None, Limit], digest: str, sql: str,
-            encode: Callable[[Any], str], views: Sequence[Node] = (), leaving: Leave = AT_ONCE, unless_stored: bool = False) -> Any:
+            encode: Callable[[Any], str], views: Sequence[Node] = (), leaving: Leave = AT_ONCE,
+            unless_stored: bool = False) -> Any:
         """Charge, then serve the requests of a script, store its answer when it may leave, and return it.
 
         The relations queried (the script's `views`) and the first request are known, and so checked, before the charge.
@@ -220,8 +221,7 @@ class Kernel:
 
     def _opened(self) -> str | None:
         """The advance payment of the statement, if its first request opens an online model."""
-        first = self._first
-        return first.request.opened(*first.certificates).as_json() if first and type(first.request) is Opening else None
+        return own.request.opened(*own.certificates).as_json() if (own := self._first) and type(own.request) is Opening else None
 
     def _serve(self, script: Script, cost: Cost) -> Any:
         spent, context = FREE, self._context()

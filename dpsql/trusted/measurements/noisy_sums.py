@@ -40,10 +40,11 @@ class NoisySums(Frozen, OfOnePlan):
 
     def release(self, context: Context, certificate: Certificate) -> MeasuredSums:
         """Read the exact sums of the listed cells, add each summand's noise, and return only the noisy sums."""
-        plan = self.plan
+        plan, many = self.plan, len(self.cells)
         totals, column = [], iter(sums_in(context.columns(plan), len(plan.keys), self.cells))
         for summand, noise in zip(plan.summands, self.noises, strict=True):
-            totals.append(tuple(tuple(added(next(column), noise, context.noise)) for _ in range(summand.components)))
+            noisy = added([number for _ in range(summand.components) for number in next(column)], noise, context.noise)
+            totals.append(tuple(tuple(noisy[i * many:(i + 1) * many]) for i in range(summand.components)))
         return MeasuredSums(totals=tuple(totals))
 
 

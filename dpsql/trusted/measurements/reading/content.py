@@ -68,13 +68,12 @@ from dpsql.trusted.reader import PARTS, Parts, Query, Reader, kept_name, parts_n
 from dpsql.types import ANY_NUMBER, Interval
 
 Owned: TypeAlias = tuple[str, OwnerPath | None]
-FEW = 50_000
 FEWER_ROWS = Contributions, Distinct, GroupBy, Norms, SetOperation, Truncate, TruncateKeys
 
 
 class Learned(Frozen):
     """Facts read from the tables of a plan: the largest number of rows of one entity, ranges of columns, and whether each table
-    has at most FEW rows, of which a long text is planned more slowly than a short one is executed."""
+    has so few rows that an engine takes longer to plan a long text than to execute a short one."""
 
     most: Mapping[Owned, int]
     ends: Mapping[tuple[str, str], Interval]
@@ -155,8 +154,7 @@ class Content:
                   for place in _sources(node.input, _clamped(node))]
         return Learned(most={(scan.table.name, scan.table.owner): self.most_rows(scan) for scan in scans},
                        ends={(table.name, column): self.ends(table, column) for table, column in ranged},
-                       few=isinstance(plan, GroupedSums) and isinstance(plan.input, Clip) and all(
-                           self.rows(table) <= FEW for table in _private(plan).values()))
+                       few=isinstance(getattr(plan, "input", None), Clip) and all(map(self.few, _private(plan).values())))
 
     def query(self, plan: Node, printing: Printing, split_parts: Callable[[Node], Sequence[Node]]) -> Query:
         """A plan in the form that is executed on this content: bucket by bucket, if a summary is split by entity and all of its
@@ -164,8 +162,7 @@ class Content:
         largest parts of a plan that are split by entity."""
         learned, stored = self.learned(plan), self._all_stored(plan)
         parts = [part for part in split_parts(plan) if _private(part).keys() <= stored.keys()] if stored else []
-        numbers = range(next(iter(stored.values())).buckets if stored else 0)
-        buckets = [replace(printing, stored=stored, bucket=number) for number in numbers]
+        buckets = [replace(printing, stored=stored, bucket=i) for i in range(max([0, *(one.buckets for one in stored.values())]))]
         if isinstance(plan, Summary) and parts and parts[0] is plan.input and (merged := plan.merge_sql(PARTS)) is not None:
             texts = tuple(printed(plan, learned, replace(bucket, hold=False)) for bucket in buckets)
             combined = plan.combine_sql(PARTS) if plan.merge_keys else None
@@ -189,10 +186,10 @@ class Content:
         found = self._reader.stored.get(table.name)
         return found if found is not None and found.shape == shape_of(table) else None
 
-    def rows(self, table: Table) -> int:
-        """The number of rows of a table."""
-        stored = self._stored(table)
-        return stored.rows if stored is not None else int(self._look_up(f"SELECT COUNT(*) FROM {quote(table.name)}")[0])
+    def few(self, table: Table) -> bool:
+        """Whether a table has few rows; see `Learned`."""
+        rows = f"SELECT COUNT(*) FROM {quote(table.name)}"
+        return (self._look_up(rows)[0] if (stored := self._stored(table)) is None else stored.rows) <= 50_000
 
     def most_rows(self, scan: Scan) -> int:
         """The largest number of rows of one entity."""

@@ -263,7 +263,6 @@ class Streamed:
             if len(sets.weights) < 2 * self._room:
                 sets = replace(sets, singles=sum(name.startswith(VALUE) for name in heavy) if listed.plan.once is not None else 0)
                 return UNIT * whole + LipschitzExtension(sets, (level,), self._owners, listed.context.solvers).value(0)
-        search = CuttingPlanes(HeavyRows(listed, heavy, level), room, halves=self._owners <= 2,
-                               solvers=listed.context.solvers)
+        search = CuttingPlanes(HeavyRows(listed, heavy, level), room, halves=self._owners <= 2, solvers=listed.context.solvers)
         search.narrowed(slack(level, self._owners))
         return UNIT * whole + search.units

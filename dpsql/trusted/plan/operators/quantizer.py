@@ -7,10 +7,10 @@ import math
 from fractions import Fraction
 
 from dpsql.frozen import Frozen
+from dpsql.trusted.cached import cached_property
 from dpsql.types import ANY_NUMBER, Interval, Type
 
-MOST_STEPS = 2**40
-MOST_SIZE, LEAST_STEP = 1e100, 1e-100  # squares of numbers and of steps are floats still
+MOST_STEPS, MOST_SIZE, LEAST_STEP = 2**40, 1e100, 1e-100  # squares of numbers and of steps are floats still
 REACH = Fraction(1, 2) - Fraction(1, 2**10)  # of a step: how far an end may lie beyond the integer that it counts as
 SMALL = 2**50  # whole numbers of which a few can be added up exactly, in floats too
 
@@ -46,11 +46,11 @@ class Quantizer(Frozen):
     def origin(self) -> float:
         return self.low if self.from_low else 0
 
-    @property
+    @cached_property
     def least(self) -> int:
         return 0 if self.from_low else math.floor(Fraction(self.low) / self.step + REACH)
 
-    @property
+    @cached_property
     def most(self) -> int:
         return math.ceil((Fraction(self.high) - Fraction(self.origin)) / self.step - REACH)
 
