@@ -25,6 +25,15 @@ def test_speed(tmp_path: Path) -> None:
     assert all(float(cell) >= 0 for line in lines[3:] for cell in line[1:4])
 
 
+@pytest.mark.slow
+@pytest.mark.long
+def test_small_statements(tmp_path: Path) -> None:
+    lines = printed("small_statements.py", "--rows", 1000, "--runs", 1, "--only", "count", "--data", tmp_path)
+    assert lines[0] == ["1000 rows: CPU milliseconds, median of 1"]
+    assert [line[:2] for line in lines[3:]] == [[name, limit] for limit in ("1000", "learned") for name in ("count", "count where", "count by year")]
+    assert all(float(cell) >= 0 for line in lines[3:] for cell in (*line[2:5], line[6]))
+
+
 def test_ledger(tmp_path: Path) -> None:
     lines = printed("ledger.py", "--statements", 12, "--threads", 1, 3, "--events", 1500, "--data", tmp_path)
     one, three = (next(line for line in lines if line[0] == threads) for threads in ("1", "3"))

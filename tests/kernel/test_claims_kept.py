@@ -6,18 +6,25 @@ import gc
 import weakref
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pytest
+from msgspec.structs import force_setattr
 from support.sessions import session_of
 from support.small_tables import TRUE, people
 
 from dpsql.backends.duckdb import DuckReader
+from dpsql.engine.answering import answer
 from dpsql.questions.no_public_facts import NoPublicFacts
 from dpsql.trusted.kernel import checker
 from dpsql.trusted.kernel.checker import Known
 from dpsql.trusted.kernel.claims import Claims, Disagreement
+from dpsql.trusted.kernel.run import Kernel
 from dpsql.trusted.kernel.shapes import Columns
+from dpsql.trusted.measurements.noisy_sums import NoisySums
+from dpsql.trusted.measurements.reading.request import Request
+from dpsql.trusted.noise.integer import DiscreteLaplace
 from dpsql.trusted.plan.certificate import certify
 from dpsql.trusted.plan.node import Node, Printing
 from dpsql.trusted.plan.operators.filter import Filter
@@ -101,3 +108,36 @@ def test_what_was_counted_in_public_rows_is_forgotten_where_their_name_stands_fo
     assert forgotten == [*parts]
     kernel.hold("released", "first", {"x": ("INTEGER", [1, 2])})
     assert forgotten == [*parts, *parts]
+
+
+def test_what_requests_of_a_statement_share_is_derived_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, derived: list[int]) -> None:
+    looks, asked = Kernel._look, list[object]()
+
+    def looking(kernel: Kernel, request: Request, *more: Any) -> Any:
+        asked.append(request)
+        return looks(kernel, request, *more)
+
+    monkeypatch.setattr(Kernel, "_look", looking)
+    answer("SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (bound = 'clip') SUM(cost) FROM visits", session_of(tmp_path))
+    assert len(asked) > 1 and len(derived) == 1
+
+
+def test_what_is_forged_between_requests_is_not_gone_by(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A later request for the same plan reads the plan as it was checked, whatever the script made of it since."""
+    kernel = session_of(tmp_path).kernel
+    plan = GroupedSums(input=Filter(input=people(), condition=TRUE), keys=(), summands=(Count(),))
+    requests = [NoisySums(plan=plan, cells=((),), noises=(DiscreteLaplace(scale=scale),)) for scale in (1.0, 2.0, 3.0)]
+    own = [kernel._certified(requests[0])]
+    force_setattr(plan, "input", people())
+    own.append(kernel._certified(requests[1]))
+    assert own[1].request.plan is own[0].request.plan and isinstance(own[1].request.plan.input, Filter)
+    kernel._copies = {}  # as with the next statement
+    assert isinstance(kernel._certified(requests[2]).request.plan.input, Scan)
+
+
+def test_the_copies_of_a_statement_of_many_requests_are_given_up(tmp_path: Path) -> None:
+    kernel = session_of(tmp_path).kernel
+    kernel._copies = dict.fromkeys(range(10_001), (None, None))
+    plan = GroupedSums(input=people(), keys=(), summands=(Count(),))
+    kernel._certified(NoisySums(plan=plan, cells=((),), noises=(DiscreteLaplace(scale=1.0),)))
+    assert 0 < len(kernel._copies) < 100
