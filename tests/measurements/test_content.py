@@ -6,7 +6,7 @@ import contextlib
 import random
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
-from types import MappingProxyType
+from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,20 +21,21 @@ from dpsql.trusted.measurements.reading.content import Content, Learned, _pays, 
 from dpsql.trusted.plan.certificate import stability
 from dpsql.trusted.plan.expr.nodes import Ref
 from dpsql.trusted.plan.node import InvalidPlan, Node, Printing
+from dpsql.trusted.plan.operators.clip import Clip
 from dpsql.trusted.plan.operators.contributions import Contributions
 from dpsql.trusted.plan.operators.distinct import Distinct
 from dpsql.trusted.plan.operators.grouped_sums import GroupedSums
 from dpsql.trusted.plan.operators.project import Project
 from dpsql.trusted.plan.operators.quantizer import Quantizer
 from dpsql.trusted.plan.operators.scan import Scan
-from dpsql.trusted.plan.operators.summands import Count, GridSum
+from dpsql.trusted.plan.operators.summands import Clipped, Count, GridSum
 from dpsql.trusted.plan.operators.truncate import Truncate
 from dpsql.trusted.plan.stored import StoredTable, shape_of
 from dpsql.trusted.reader import PARTS
 from dpsql.types import ANY_NUMBER, Interval, Type
 
 SALTED = Printing(salt=2**40 + 5)
-NOTHING = Learned(most={}, ends={})
+NOTHING = Learned(most={}, ends={}, short=True)
 
 
 @pytest.fixture(scope="module")
@@ -178,8 +179,18 @@ def test_ranges_of_summed_columns_of_private_tables_shorten_their_clamps(familie
     plan = GroupedSums(input=view, keys=(), summands=(GridSum(column="x", grid=grid),))
     ends = content.ends(tables["visits"], "cost")
     learned = content.learned(plan)
-    assert learned == Learned(most={}, ends={("visits", "cost"): ends})
+    assert learned == Learned(most={}, ends={("visits", "cost"): ends}, short=True)
     assert learned.reach(view, {"x"}) == {"x": ends} and learned.reach(scan, {"c", "v"}) == {"c": ends}
     assert len(printed(plan, learned, SALTED)) < len(printed(plan, NOTHING, SALTED))
     public = Scan(table=tables["clinics"], columns=(("x", "beds"),), owners=())
     assert content.learned(GroupedSums(input=public, keys=(), summands=(GridSum(column="x", grid=grid),))) == NOTHING
+
+
+@pytest.mark.parametrize(("rows", "parts"), [(0, False), (50_000, False), (50_001, True)])
+def test_clipped_sums_of_few_rows_have_a_short_text(rows: int, parts: bool) -> None:
+    reader = SimpleNamespace(rows=lambda sql: [(rows,)], stored={}, content="")
+    scan = Scan(table=catalog("person").tables["visits"], columns=(("v", "visit_id"), ("p", "person_id")), owners=("p",))
+    given = Contributions(input=scan, owner="p", keys=("v",), summands=(Count(),))
+    clip = Clip(input=given, owner="p", columns=given.totals, order=1, bound=3)
+    plan = GroupedSums(input=clip, keys=("v",), summands=(Clipped(clipped=given.totals),))
+    assert ("UNION ALL" in printed(plan, Content(reader).learned(plan), SALTED)) is parts  # type: ignore[arg-type]

@@ -113,7 +113,7 @@ class Claims:
 
     def _compare(self, node: Node) -> None:
         claimed = self.claimed(node)
-        for below in bottom_up(node):
+        for below in () if id(node) in self._confirmed else bottom_up(node):
             if id(below) not in self._confirmed:
                 _none(disagreements(below, claimed, self._found))
                 self._confirmed.add(id(below))

@@ -66,7 +66,7 @@ def stabilities(plan: Node, public: PublicFacts, known: dict[int, Stability] | N
     like any other, as if the public table had one more row.
     """
     found = {} if known is None else known
-    for node in bottom_up(plan):
+    for node in () if id(plan) in found else bottom_up(plan):
         if id(node) not in found:
             _check(node)
             here = node.stability(tuple(found[id(below)] for below in node.inputs), public)

@@ -10,6 +10,7 @@ import abc
 import enum
 import re
 from collections.abc import Callable, Collection, Mapping
+from itertools import chain
 from typing import Protocol, TypeVar
 
 from dpsql.frozen import Frozen, field, replace
@@ -260,4 +261,4 @@ def fold(plan: Node, visit: Callable[[Node, tuple[Result, ...]], Result]) -> Res
 
 def bottom_up(plan: Node) -> list[Node]:
     """Every node of a plan, after its inputs; a node that occurs several times is listed each time."""
-    return [*(node for below in plan.inputs for node in bottom_up(below)), plan]
+    return [*chain.from_iterable(map(bottom_up, plan.inputs)), plan]

@@ -72,12 +72,12 @@ FEWER_ROWS = Contributions, Distinct, GroupBy, Norms, SetOperation, Truncate, Tr
 
 
 class Learned(Frozen):
-    """Facts read from the tables of a plan: the largest number of rows of one entity, ranges of columns, and whether each table
-    has so few rows that an engine takes longer to plan a long text than to execute a short one."""
+    """Facts read from the tables of a plan: the largest number of rows of one entity, ranges of columns, and whether a short text
+    is preferred to one in two parts, as each table has so few rows that an engine takes longer to plan than to execute."""
 
     most: Mapping[Owned, int]
     ends: Mapping[tuple[str, str], Interval]
-    few: bool = False
+    short: bool = False
 
     def idle(self, node: Truncate) -> bool:
         """Whether a truncation keeps every row."""
@@ -154,7 +154,7 @@ class Content:
                   for place in _sources(node.input, _clamped(node))]
         return Learned(most={(scan.table.name, scan.table.owner): self.most_rows(scan) for scan in scans},
                        ends={(table.name, column): self.ends(table, column) for table, column in ranged},
-                       few=isinstance(getattr(plan, "input", None), Clip) and all(map(self.few, _private(plan).values())))
+                       short=not isinstance(getattr(plan, "input", None), Clip) or all(map(self.few, _private(plan).values())))
 
     def query(self, plan: Node, printing: Printing, split_parts: Callable[[Node], Sequence[Node]]) -> Query:
         """A plan in the form that is executed on this content: bucket by bucket, if a summary is split by entity and all of its
@@ -223,7 +223,7 @@ def printed(plan: Node, learned: Learned, printing: Printing, tables: Mapping[in
         rows = printed(plan.input.input, learned, printing, tables)
         whole = _text(plan.input, (rows,), learned, printing)
         return in_two_steps(plan, rows, printing) or _text(plan, (whole,), learned, printing)
-    if isinstance(plan, GroupedSums) and not learned.few and (given := clipped(plan, learned.idle)) is not None:
+    if isinstance(plan, GroupedSums) and not learned.short and (given := clipped(plan, learned.idle)) is not None:
         return in_two_parts(plan, printed(given.input, learned, printing, tables), _seen(given, learned, printing))
     return _text(plan, tuple(printed(below, learned, printing, tables) for below in plan.inputs), learned, printing)
 
