@@ -42,6 +42,7 @@ class Family:
 
     stored: ClassVar[Mapping[str, Any]] = MappingProxyType({})  # no table is in a store
     content = ""
+    keeps = False
 
     def __init__(self, full: World, *, name: str = "", tame: bool = False, entities: Sequence[str] = ENTITIES) -> None:
         self.world, self.name, self.tame = full, name, tame

@@ -73,7 +73,7 @@ FEWER_ROWS = Contributions, Distinct, GroupBy, Norms, SetOperation, Truncate, Tr
 
 class Learned(Frozen):
     """Facts read from the tables of a plan: the largest number of rows of one entity, ranges of columns, and whether a short text
-    is preferred to one in two parts, as each table has so few rows that an engine takes longer to plan than to execute."""
+    is preferred to one in two parts, as tables are so small that an engine takes longer to plan than to execute."""
 
     most: Mapping[Owned, int]
     ends: Mapping[tuple[str, str], Interval]
@@ -154,7 +154,7 @@ class Content:
                   for place in _sources(node.input, _clamped(node))]
         return Learned(most={(scan.table.name, scan.table.owner): self.most_rows(scan) for scan in scans},
                        ends={(table.name, column): self.ends(table, column) for table, column in ranged},
-                       short=not isinstance(getattr(plan, "input", None), Clip) or all(map(self.few, _private(plan).values())))
+                       short=not self._reader.keeps and not self._all_stored(plan))
 
     def query(self, plan: Node, printing: Printing, split_parts: Callable[[Node], Sequence[Node]]) -> Query:
         """A plan in the form that is executed on this content: bucket by bucket, if a summary is split by entity and all of its
@@ -185,11 +185,6 @@ class Content:
         """A table in the store, if the store was prepared for exactly this table."""
         found = self._reader.stored.get(table.name)
         return found if found is not None and found.shape == shape_of(table) else None
-
-    def few(self, table: Table) -> bool:
-        """Whether a table has few rows; see `Learned`."""
-        rows = f"SELECT COUNT(*) FROM {quote(table.name)}"
-        return (self._look_up(rows)[0] if (stored := self._stored(table)) is None else stored.rows) <= 50_000
 
     def most_rows(self, scan: Scan) -> int:
         """The largest number of rows of one entity."""
