@@ -48,7 +48,6 @@ from dpsql.trusted.plan.expr.facts import Facts, NotTotal, facts
 from dpsql.trusted.plan.expr.nodes import Expr, columns
 from dpsql.trusted.plan.expr.printing import quote
 from dpsql.trusted.plan.node import Node, Printing, Summary, bottom_up
-from dpsql.trusted.plan.operators.clip import Clip
 from dpsql.trusted.plan.operators.contributions import Contributions
 from dpsql.trusted.plan.operators.distinct import Distinct
 from dpsql.trusted.plan.operators.filter import Filter
