@@ -55,6 +55,8 @@ class Type(enum.Enum):
     DATE = "DATE"
     TIMESTAMP = "TIMESTAMP"
 
+    __hash__ = object.__hash__  # equal members are one object; that of Enum takes a call of Python each time
+
     @property
     def numeric(self) -> bool:
         return self in (Type.BIGINT, Type.DOUBLE)

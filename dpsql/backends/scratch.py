@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import duckdb
+import numpy as np
+from numpy.typing import NDArray
 
 from dpsql.backends.duckdb import make_table, scratch
 from dpsql.trusted.plan.expr.nodes import Expr
@@ -31,15 +33,24 @@ class DuckScratch:
 
     def evaluate(self, exprs: Sequence[Expr], columns: Mapping[str, tuple[Type, Sequence[Any]]]) -> list[tuple[Any, ...]]:
         """The values of expressions over rows given column by column, in the order of the rows."""
+        rows: list[tuple[Any, ...]] = self._selected(exprs, columns).fetchall()
+        return rows
+
+    def truths(self, tests: Sequence[Expr], columns: Mapping[str, tuple[Type, Sequence[Any]]]) -> NDArray[np.bool_]:
+        """Whether each condition is true, and neither false nor NULL, for each of these rows: an array (conditions, rows)."""
+        found = self._selected(tests, columns).fetchnumpy()
+        return np.stack([np.ma.filled(found[str(at)], False) for at in range(len(tests))])
+
+    def _selected(self, exprs: Sequence[Expr], columns: Mapping[str, tuple[Type, Sequence[Any]]]) -> duckdb.DuckDBPyConnection:
+        """A query of expressions over rows, in the order of the rows. Its columns are numbered from 0."""
         names = {column: f"t0.{quote(column)}" for column in columns}
         lists = [f"unnest(CAST(${i + 2} AS {_carrier(kind, values)}[])) AS {quote(column)}"
                  for i, (column, (kind, values)) in enumerate(columns.items())]
         size = max((len(values) for _, values in columns.values()), default=1)
         source = ", ".join(["unnest(range(CAST($1 AS BIGINT))) AS \"#\"", *lists])
-        text = f"SELECT {', '.join(to_sql(expr, names) for expr in exprs)} FROM (SELECT {source}) AS t0 ORDER BY t0.\"#\""
+        shown = ", ".join(f"{to_sql(expr, names)} AS {quote(str(at))}" for at, expr in enumerate(exprs))
         given = [size, *(list(values) for _, values in columns.values())]
-        rows: list[tuple[Any, ...]] = self._connection.execute(text, given).fetchall()
-        return rows
+        return self._connection.execute(f"SELECT {shown} FROM (SELECT {source}) AS t0 ORDER BY t0.\"#\"", given)
 
     def compiles(self, pattern: str) -> bool:
         """Whether a regular expression is valid, so that it cannot fail on a row."""

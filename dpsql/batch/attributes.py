@@ -12,7 +12,12 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
+from typing import TypeAlias
 
+import numpy as np
+from numpy.typing import NDArray
+
+from dpsql.batch.conditions import truths
 from dpsql.batch.linear_queries import column_of
 from dpsql.batch.undeclared import COMPARISONS, Cell, UndeclaredCells, cuts_of, undeclared_cells
 from dpsql.errors import Unsupported
@@ -28,6 +33,7 @@ MOST_VALUES = 100_000
 NO_VALUES = Domain(())
 NO_OTHERS = partial(UndeclaredCells, below=(), others=(), rest=None)
 AT_ONCE = 100  # expressions that are evaluated by one statement
+Bits: TypeAlias = NDArray[np.uint8]  # a truth value for each value of a column, eight in a byte
 
 
 class AttributeColumn(Frozen):
@@ -50,10 +56,22 @@ class AttributeColumn(Frozen):
     rest: int | None = None
     told: Mapping[Expr, Mapping[int, Value]] = field(default_factory=dict, compare=False)
 
+    @property
+    def _given(self) -> dict[str, tuple[Type, list[Value]]]:
+        return {ref.column: (ref.type, [row[at] for row in self.stands]) for at, ref in enumerate(self.refs)}
+
+    def where_true(self, tests: Sequence[Expr], scratch: Scratch) -> dict[Expr, Bits]:
+        """For which of `values` each condition on the columns is true."""
+        found: dict[Expr, Bits] = {}
+        for test, here in truths(tests, self._given, scratch):
+            for place, value in self.told.get(test, {}).items():
+                here[place] = value is True
+            found[test] = np.packbits(here)
+        return found
+
     def results(self, exprs: Sequence[Expr], scratch: Scratch) -> dict[Expr, list[Value]]:
         """The results of expressions over the columns, one for each of `values`."""
-        given = {ref.column: (ref.type, [row[at] for row in self.stands]) for at, ref in enumerate(self.refs)}
-        found: dict[Expr, list[Value]] = {}
+        given, found = self._given, dict[Expr, list[Value]]()
         for first in range(0, len(exprs), AT_ONCE):
             part = exprs[first : first + AT_ONCE]
             rows = scratch.evaluate(part, given)
@@ -118,16 +136,20 @@ def _declared(name: str, ref: Ref, domain: Domain, other: UndeclaredCells, *, nu
     """The cells below the declared values, these values, the other cells, and NULL. A row may have NULL even if only the policy
     excludes it, and not the database; it then counts wherever queries count NULL, unless the policy excludes all other values
     too: then no row has others, or it is in no cell."""
-    known, missing = [Cell(value=value, stand=value) for value in domain.values], [Cell(value=None, stand=None)] * nullable
-    cells = [*other.below, *known, *((*missing, *other.others) if nulls_within else (*other.others, *missing))]
+    others = [*other.others]
+    after = ([None] * nullable, others) if nulls_within else (others, [None] * nullable)
+    cells: list[Cell | None] = [*other.below, *(None for _ in domain.values), *after[0], *after[1]]
+    first = len(other.below)
+    values = [cell.value if cell is not None else None for cell in cells]
+    stands = [cell.stand if cell is not None else None for cell in cells]
+    values[first : first + len(domain)] = stands[first : first + len(domain)] = domain.values
     told: dict[Expr, dict[int, Value]] = {}
     for place, cell in enumerate(cells):
-        for expr, value in cell.told.items():
+        for expr, value in cell.told.items() if cell is not None else ():
             told.setdefault(expr, {})[place] = value
-    values = tuple(cell.value for cell in cells)
     rest = values.index(other.rest) if other.rest is not None else None
-    return AttributeColumn(name=name, refs=(ref,), code=other.code, values=values, rest=rest, told=told,
-                           stands=tuple((cell.stand,) for cell in cells))
+    return AttributeColumn(name=name, refs=(ref,), code=other.code, values=tuple(values), rest=rest, told=told,
+                           stands=tuple(zip(stands)))
 
 
 def _places(found: Iterable[Iterable[Value]], kind: Type) -> list[float]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql.batch.attributes import AttributeColumn, attributes
+from dpsql.batch.attributes import AttributeColumn, Bits, attributes
 from dpsql.batch.column_factors import Keyed, factor
 from dpsql.batch.group import Group
 from dpsql.batch.linear_queries import LinearStatement, LinearSum
@@ -46,11 +46,14 @@ def group_of(members: Sequence[NumberedSum], public: PublicFacts, scratch: Scrat
     """The group of some sums, and for each of them the number of its query for every cell of its statement: -1 if no row can be
     in the cell, and -2 if there is nothing to sum. Raises Unsupported, with a span."""
     source, part = members[0].statement.source, members[0].sum
-    exprs = [expr for member in members for expr in (*member.statement.keys, *member.sum.tests)]
+    keys = dict.fromkeys(key for member in members for key in member.statement.keys)
+    tests = dict.fromkeys(test for member in members for test in member.sum.tests)
     columns = attributes(source, [told for member in members for told in (
         *zip(member.statement.keys, (key.values for key in member.statement.question.keys), strict=True),
         *((test, (True,)) for test in member.sum.tests))], scratch, _running(members), _together(members, source))
-    builder = _Builder(columns=columns, told=[_results(column, exprs, scratch) for column in columns])
+    builder = _Builder(
+        columns=columns, keys=[column.results(list(filter(column.is_read_by, keys)), scratch) for column in columns],
+        tests=[column.where_true(list(filter(column.is_read_by, tests)), scratch) for column in columns])
     found = [builder.add(member) for member in members]
     parts, offsets = merged(builder.parts)
     sizes = [Attribute(column.refs[0].column, len(column.values)) for column in columns]
@@ -78,10 +81,6 @@ def _together(members: Sequence[NumberedSum], source: Node) -> list[AttributeCol
     return [column for column in found if column is not None]
 
 
-def _results(column: AttributeColumn, exprs: Sequence[Expr], scratch: Scratch) -> dict[Expr, list[Value]]:
-    return column.results([expr for expr in dict.fromkeys(exprs) if column.is_read_by(expr)], scratch)
-
-
 def _view(source: Node, columns: Sequence[AttributeColumn], value: Expr | None) -> Node:
     """The source reduced to the columns that define cells, and the value that is summed."""
     shown = [(f"a{i}", column.refs[0].column, column.code) for i, column in enumerate(columns)]
@@ -92,10 +91,15 @@ def _view(source: Node, columns: Sequence[AttributeColumn], value: Expr | None) 
 
 @dataclasses.dataclass
 class _Builder:
-    """Collects products of factors, equal ones once. Their rows are numbered one product after the other."""
+    """Collects products of factors, equal ones once. Their rows are numbered one product after the other.
+
+    keys   for each column, the values of the keys that are computed from it
+    tests  for each column, for which of its values conditions on it are true
+    """
 
     columns: Sequence[AttributeColumn]
-    told: Sequence[dict[Expr, list[Value]]]
+    keys: Sequence[Mapping[Expr, Sequence[Value]]]
+    tests: Sequence[Mapping[Expr, Bits]]
     parts: list[Product] = dataclasses.field(default_factory=list)
     rows: int = 0
     _first: dict[Product, int] = dataclasses.field(default_factory=dict)
@@ -130,14 +134,16 @@ class _Builder:
 
     def _factor(self, member: NumberedSum, at: int, mine: Sequence[int]) -> tuple[Factor, Numbers]:
         """The factor of a column, and the number of the query for each combination of the keys computed from it."""
-        statement, part, told = member.statement, member.sum, self.told[at]
-        tests = tuple(test for test in part.tests if test in told)
+        statement, part, told = member.statement, member.sum, self.keys[at]
+        tests = tuple(test for test in part.tests if test in self.tests[at])
         keys, over = statement.question.keys, part.over
         known = tests, tuple((statement.keys[i], keys[i].values, keys[i].column) for i in mine), over
         if (at, known) not in self._factors:
-            kept = np.ones(len(self.columns[at].values), dtype=bool)
+            size = len(self.columns[at].values)
+            bits = np.packbits(np.ones(size, dtype=bool))
             for test in tests:
-                kept &= np.array([value is True for value in told[test]], dtype=bool)
+                bits &= self.tests[at][test]
+            kept = np.unpackbits(bits, count=size).astype(bool)
             names = [keys[i].column for i in mine]
             each = tuple(place for place, name in enumerate(names) if over is None or name in over.within)
             ordered = over is not None and over.order in names and over.order not in over.within

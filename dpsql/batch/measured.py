@@ -57,12 +57,12 @@ class MeasuredGroup(Frozen):
         return f"{self.group.size} by the strategy '{self.name}'{sure}"
 
     def noise(self, price: Cost) -> str:
-        request = self.request(price)
-        numbers, scales = sum(block.rows for block in request.blocks), [block.scale for block in request.blocks]
+        scales = self._scales(price)
+        numbers = sum(block.rows for block in self.strategy.blocks)
         least, most = min(scales), max(scales)
         told = f"{least:.4g}" if math.isclose(least, most, rel_tol=1e-3) else f"{least:.4g} to {most:.4g}"
-        word = "standard deviation" if request.noise == "gaussian" else "scale"
-        return f"discrete {request.noise.capitalize()} noise of {word} {told} on {numbers} integer queries"
+        word = "standard deviation" if self.strategy.noise == "gaussian" else "scale"
+        return f"discrete {self.strategy.noise.capitalize()} noise of {word} {told} on {numbers} integer queries"
 
     def variances(self, price: Cost) -> Array:
         return variances_at(self.group, self.group.smaller.workload, self.strategy, price)
@@ -100,23 +100,31 @@ class MeasuredGroup(Frozen):
         return np.stack(found, axis=1) * self.group.unit
 
     def check(self, price: Cost) -> None:
-        if any(not block.scale <= WIDEST for block in self.request(price).blocks):  # its noise does not fit into 64 bits
+        if any(not scale <= WIDEST for scale in self._scales(price)):  # its noise does not fit into 64 bits
             raise too_small()
+
+    def _scales(self, price: Cost) -> list[float]:
+        """The scale of the noise of each block at a price, without the matrices over all values."""
+        stretch = stretch_at(self.group, self.strategy, price)
+        return [float(block.scale * stretch) for block in self.strategy.blocks]
 
     def request(self, price: Cost) -> Blocks:
         """The request for the strategy's blocks over the view, with the noise scales that this price pays for."""
         return blocks_of(self.group, self.group.smaller, self.strategy, price)
 
 
+def stretch_at(group: Group, strategy: Strategy, price: Cost) -> float:
+    """The factor for the scales of a strategy's blocks at which measuring them costs this price."""
+    unit, worst = price.epsilon if strategy.noise == "laplace" else price.rho, strategy.sensitivity.value
+    assert unit is not None
+    if strategy.noise == "laplace":
+        return scale_of(worst * group.moved / unit) * SLACK
+    return sigma_of(worst * group.moved**2 / (2 * unit)) * SLACK
+
+
 def blocks_of(group: Group, smaller: ReducedWorkload, strategy: Strategy, price: Cost) -> Blocks:
     """The request for a strategy's queries for a reduced workload of a group, with the noise that this price pays for."""
-    unit = price.epsilon if strategy.noise == "laplace" else price.rho
-    assert unit is not None
-    worst = strategy.sensitivity.value
-    if strategy.noise == "laplace":
-        stretch = scale_of(worst * group.moved / unit) * SLACK
-    else:
-        stretch = sigma_of(worst * group.moved**2 / (2 * unit)) * SLACK
+    stretch = stretch_at(group, strategy, price)
     line = not group.columns or strategy.domain.shape != smaller.workload.domain.shape  # all cells are one attribute there
     classes = [numbers[numbers >= 0] for numbers in smaller.classes]  # values that no query counts have no cells
     places = [in_line(classes, smaller.workload.domain.shape)] if line else classes
@@ -206,8 +214,9 @@ def widened(own: Factor, numbers: NDArray[np.int64]) -> Factor:
         return compact
     dense = own.dense()
     room("a matrix of queries over all values", dense.shape[0], len(numbers))
-    wide = np.zeros((dense.shape[0], len(numbers)), dtype=dense.dtype)
-    wide[:, numbers >= 0] = dense[:, numbers[numbers >= 0]]
+    padded = np.concatenate([dense, np.zeros((len(dense), 1), dtype=dense.dtype)], axis=1)  # whose last column is number -1
+    wide = np.take(padded, np.maximum(numbers, -1), axis=1, mode="wrap")
+    wide.flags.writeable = False
     return Dense(wide)
 
 

@@ -18,6 +18,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import count, pairwise
 
+from dpsql.catalog.days import KEPT_BY_ENDS
 from dpsql.errors import Unsupported
 from dpsql.frozen import Frozen, field
 from dpsql.sql.binding.domains import Scratch
@@ -32,6 +33,8 @@ EQUALITIES = ("=", "<>", "is not distinct from", "is distinct from", "in", "is n
 COMPARISONS = (*EQUALITIES, "<", "<=", ">", ">=")
 NEVER = "no value of this key"
 EPOCH = dt.datetime(1970, 1, 1)
+_NUMBERS = int | float
+_PLACED = int | float | dt.date
 
 
 class Cell(Frozen):
@@ -68,7 +71,7 @@ def undeclared_cells(ref: Ref, known: Facts, domain: Domain, exprs: Mapping[Expr
     Conditions are given with the value True, and keys with the values that are distinguished. A column of numbers may have no
     declared values. Raises Unsupported if there are too many cells.
     """
-    line = _LINES.get(ref.type)
+    line = LINES.get(ref.type)
     if line is None or (domain.values and not _is_within(line, domain)):
         return _EqualityCells(ref=ref, domain=domain, exprs=exprs, scratch=scratch).cells()
     return _Ordered(ref=ref, domain=domain, exprs=exprs, scratch=scratch, line=line, known=known).cells()
@@ -215,7 +218,7 @@ class _Ordered(_Maker):
 
     def cells(self) -> UndeclaredCells:
         settled, open_, cuts = self.split(COMPARISONS)
-        points = sorted(self.line.place(value) for value in self.domain.values)
+        points = sorted(self.line.places(self.domain.values))
         least, most = (points[0], points[-1]) if points else (-math.inf, math.inf)
         ends = {end for cut in cuts for end in self.line.around(cut)}
         segments = self.segments(set(points), {*points[:1], *points[-1:], *ends})
@@ -289,6 +292,12 @@ class Line(Frozen):
     high: float = math.inf
     whole: bool = True
 
+    def places(self, values: Sequence[Value]) -> Sequence[float]:
+        """The positions of some values."""
+        if isinstance(values, KEPT_BY_ENDS):
+            return values if isinstance(values, range) else values.numbers
+        return [self.place(value) for value in values]
+
     def around(self, cut: Value) -> tuple[float, ...]:
         """The position of a constant, or the two whole numbers around it."""
         place = self.place(cut)
@@ -331,7 +340,7 @@ def _whole(place: float) -> int:
 
 
 def _number(value: Value) -> float:
-    assert isinstance(value, int | float)
+    assert isinstance(value, _NUMBERS)
     return value
 
 
@@ -340,7 +349,7 @@ def _day(value: Value) -> int:
     return value.toordinal()
 
 
-_LINES: dict[Type, Line] = {
+LINES: dict[Type, Line] = {
     Type.BIGINT: Line(place=_number, value=_whole, low=INT64.low, high=INT64.high),
     Type.DOUBLE: Line(place=_number, value=float, whole=False),
     Type.DATE: Line(place=_day, value=lambda place: dt.date.fromordinal(int(place)), low=1, high=dt.date.max.toordinal()),
@@ -351,18 +360,19 @@ _LINES: dict[Type, Line] = {
 
 def _is_within(line: Line, domain: Domain) -> bool:
     """Whether the declared values can be put on a line: not if one is infinite, or no day is left to represent those beyond."""
-    places = [line.place(value) for value in domain.values]
-    days = line.low > INT64.low
-    return all(map(math.isfinite, places)) and not (days and line.whole and not line.low < min(places) <= max(places) < line.high)
+    places, days = line.places(domain.values), line.low > INT64.low
+    if not isinstance(places, range) and not all(map(math.isfinite, places)):
+        return False
+    return not (days and line.whole and not line.low < min(places) <= max(places) < line.high)
 
 
 def _fresh(kind: Type, used: set[Value]) -> Iterator[Value]:
     """Values that are not in `used`; always the same for the same set."""
-    line = _LINES.get(kind)
+    line = LINES.get(kind)
     if line is None:
         yield from (text for text in map(_name, count()) if text not in used)
         return
-    taken = {line.place(value) for value in used if isinstance(value, int | float | dt.date) and value == value}
+    taken = {line.place(value) for value in used if isinstance(value, _PLACED) and value == value}
     finite = [place for place in taken if math.isfinite(place)] or [line.place(dt.datetime(2000, 1, 1)) if kind.temporal else 0]
     up, down = (math.inf, -math.inf)
     at: float = max(finite)

@@ -400,7 +400,8 @@ class Dense(Factor, AbstractFrozen, kw_only=False):
     matrix: Exact
 
     def __post_init__(self) -> None:
-        own = np.array(self.matrix)
+        fixed = isinstance(self.matrix, np.ndarray) and self.matrix.base is None and not self.matrix.flags.writeable
+        own = self.matrix if fixed else np.array(self.matrix)  # a large one is not copied
         own.flags.writeable = False
         settle(self, "matrix", own)
 
