@@ -120,8 +120,10 @@ def best(workload: Workload, targets: Array | None = None,
         if found is not None and clock.over():
             verdicts.append(Verdict(name=name, strategy=None, because=NO_TIME))
             continue
-        with clock.part(SHARE):
-            made = attempted(partial(remembered, name, workload, targets, plan), admit)
+        made = refused_for_size(name, workload, admit)
+        if made is None:
+            with clock.part(SHARE):
+                made = attempted(partial(remembered, name, workload, targets, plan), admit)
         if isinstance(made, Refusal):
             verdicts.append(Verdict(name=name, strategy=None, because=made.because))
             continue
@@ -132,6 +134,15 @@ def best(workload: Workload, targets: Array | None = None,
         reasons = "; ".join(f"{verdict.name}: {verdict.because}" for verdict in verdicts if verdict.because != BY_ITS_NAME)
         raise NoStrategy(f"no strategy takes this workload: {reasons}")
     return found, verdicts
+
+
+def refused_for_size(name: str, workload: Workload, admit: Admit | None) -> Refusal | None:
+    """The refusal of any result of a search, if the smallest one would be too large: there is no need to search then. A search
+    for a p-Identity strategy may also end with noise on cells, which is a strategy of its own."""
+    if admit is None or name != "p-identity":
+        return None
+    found = attempted(partial(p_identity.smallest, workload), admit)
+    return found if isinstance(found, Refusal) else None
 
 
 class NoStrategy(ValueError):

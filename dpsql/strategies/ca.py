@@ -25,8 +25,8 @@ def plan(workload: Workload, weights: Array | None = None, *, gap: float = 1e-4)
         return found
     variances = found.strategy.variances(workload)
     value = float(variances.sum() if weights is None else variances @ weights)
-    return replace(found.strategy, certificate=OptimalityBound(objective="total variance", value=value, bound=found.lower * total,
-                                                               covers="Gaussian strategies"))
+    return found.strategy.certified(OptimalityBound(objective="total variance", value=value, bound=found.lower * total,
+                                                    covers="Gaussian strategies"))
 
 
 def weighted(workload: Workload, targets: Array, power: int) -> Strategy | Refusal:

@@ -32,7 +32,6 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql.frozen import replace
 from dpsql.strategies import clock
 from dpsql.strategies.least_squares import LeastSquares, even
 from dpsql.strategies.optimality_gap import Noise, OptimalityBound
@@ -228,5 +227,4 @@ def _checked(found: LeastSquares, told: Any, workload: Workload, targets: Array 
         raise ValueError("its errors are unknown")
     objective, _, bound, covers = told
     value = float(variances.sum() if objective == TOTAL else (variances if targets is None else variances / targets).max())
-    return replace(found, certificate=OptimalityBound(objective=str(objective), value=value, bound=min(float(bound), value),
-                                                      covers=covers))
+    return found.certified(OptimalityBound(objective=str(objective), value=value, bound=min(float(bound), value), covers=covers))

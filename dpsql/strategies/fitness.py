@@ -38,8 +38,8 @@ def plan(workload: Workload, targets: Array | None = None, *, gap: float = 1e-4,
     ratios = found.strategy.variances(workload) / goals
     value = (1 - total) * float(ratios.max()) + total * float(ratios.mean())
     objective = "largest variance over target" if total == 0 else "mixture of the largest and the mean variance over target"
-    return replace(found.strategy, certificate=OptimalityBound(objective=objective, value=value, bound=found.lower,
-                                                               covers="Gaussian strategies"))
+    return found.strategy.certified(OptimalityBound(objective=objective, value=value, bound=found.lower,
+                                                    covers="Gaussian strategies"))
 
 
 def price(strategy: Strategy, workload: Workload, targets: Array) -> float:

@@ -18,10 +18,11 @@ import numpy as np
 from dpsql.strategies import clock
 from dpsql.strategies.integers import bits_of, trivial
 from dpsql.strategies.least_squares import LeastSquares, one_block
-from dpsql.strategies.p_identity import ENDED, LONG, Gram, descended, error, measured, starts, whole
+from dpsql.strategies.p_identity import ENDED, LONG, Gram, covariance, descended, measured, starts, whole
 from dpsql.strategies.product_bound import valued
 from dpsql.strategies.strategy import Refusal, Strategy
 from dpsql.workload.domain import Attribute, CellDomain
+from dpsql.workload.factor_stack import FactorStack
 from dpsql.workload.factors import Array, Factor, Total
 from dpsql.workload.workload import Workload
 
@@ -68,39 +69,33 @@ def factors_of(workload: Workload) -> Sequence[Factor] | None:
 
 def by_turns(workload: Workload, axes: tuple[int, ...], *, rough: bool = False) -> tuple[float, dict[int, Array]]:
     """Half of the error, and B for each of these attributes; the other attributes are measured as requested."""
-    known = {factor: Gram(factor.gram()) for factor in dict.fromkeys(part.factors[i] for i in axes for part in workload.parts)}
-    grams = {i: [known[part.factors[i]] for part in workload.parts] for i in axes}
+    stacks = {i: FactorStack(tuple(dict.fromkeys(part.factors[i] for part in workload.parts))) for i in axes}
+    places = {i: {factor: at for at, factor in enumerate(stack.factors)} for i, stack in stacks.items()}
+    own = {i: np.array([places[i][part.factors[i]] for part in workload.parts]) for i in axes}  # of the stack's factors
     others = np.array([math.prod(1.0 if isinstance(factor, Total) else float(factor.rows)
                                  for i, factor in enumerate(part.factors) if i not in axes) for part in workload.parts])
     rows = {i: starts(workload.domain.shape[i])[0] * 0.1 for i in axes}
-    costs = {i: _errors(grams[i], rows[i]) for i in axes}
+    costs = {i: _errors(stacks[i], rows[i])[own[i]] for i in axes}
     value, steps = math.inf, ROUGH_STEPS if rough else None
     for turn in range(ROUGH_ROUNDS if rough else ROUNDS):
         before = value
         for i in axes:
             weights = others * math.prod(costs[j] for j in axes if j != i)
-            total = _weighted(grams[i], weights)
+            total = stacks[i].gram(np.bincount(own[i], weights, minlength=len(places[i])))
             mixed, begun = Gram(total / np.trace(total)), starts(len(total))
-            tried = [descended(mixed, start, steps) for start in ([rows[i]] if turn else begun[:1] if rough else begun)]
+            tried: list[tuple[float, Array]] = []
+            for start in [rows[i]] if turn else begun[:1] if rough else begun:
+                if not tried or not clock.over():
+                    tried.append(descended(mixed, start, steps))
             rows[i] = min(tried, key=lambda pair: pair[0])[1]
-            costs[i] = _errors(grams[i], rows[i])
+            costs[i] = _errors(stacks[i], rows[i])[own[i]]
         value = float((others * math.prod(costs.values())).sum())
         if value > before * (1 - SETTLED) or clock.over():
             break
     return value, rows
 
 
-def _errors(grams: Sequence[Gram], rows: Array) -> Array:
-    """The error of each, computed once for equal ones."""
-    known = {id(gram): gram for gram in grams}
-    found = {at: error(gram, rows)[0] for at, gram in known.items()}
-    return np.array([found[id(gram)] for gram in grams])
-
-
-def _weighted(grams: Sequence[Gram], weights: Array) -> Array:
-    """The sum of some matrices, each so many times."""
-    known = {id(gram): gram for gram in grams}
-    times = dict.fromkeys(known, 0.0)
-    for gram, weight in zip(grams, weights.tolist(), strict=True):
-        times[id(gram)] += weight
-    return np.asarray(sum(times[at] * gram.matrix for at, gram in known.items()))
+def _errors(stack: FactorStack, rows: Array) -> Array:
+    """Half of the error of each factor."""
+    kernel = covariance(rows)
+    return np.array([float(each.sum()) for each in stack.each(lambda factor: factor.quadratic(kernel))])

@@ -12,6 +12,7 @@ from dpsql.frozen import Frozen
 from dpsql.strategies.strategy import Block, NotMeasured, Strategy
 from dpsql.trusted.cached import cached_property
 from dpsql.workload.domain import DENSE, too_large
+from dpsql.workload.factor_stack import FactorStack
 from dpsql.workload.factors import Array, Factor, Identity, Total
 from dpsql.workload.implicit import PIdentity
 from dpsql.workload.workload import Product, Workload, joined, product_of
@@ -37,9 +38,8 @@ class LeastSquares(Strategy):
         """diag(W (A' S^-1 A)^+ W'), the variance of least squares."""
         workload = self._same_cells(workload)
         if len(self.measured) == 1:
-            parts = [[own.variances(factor) for own, factor in zip(self._solved, part.factors, strict=True)]
-                     for part in workload.parts]
-            return self.measured[0].scale ** 2 * np.concatenate([_kron(each) for each in parts])
+            found = [_variances(own, [part.factors[i] for part in workload.parts]) for i, own in enumerate(self._solved)]
+            return self.measured[0].scale ** 2 * np.concatenate([_kron(list(each)) for each in zip(*found, strict=True)])
         within(workload.gram(), self._covariance @ self._normal)
         return workload.quadratic(self._covariance)
 
@@ -101,6 +101,13 @@ def _kron(parts: list[Array]) -> Array:
     for part in parts:
         whole = np.asarray(np.kron(whole, part), dtype=float)
     return whole
+
+
+def _variances(own: Solvable, factors: Sequence[Factor]) -> list[Array]:
+    """The variances of each factor's rows, computed once for equal factors, and together for ranges."""
+    stack = FactorStack(tuple(dict.fromkeys(factors)))
+    known = dict(zip(stack.factors, stack.each(own.variances), strict=True))
+    return [known[factor] for factor in factors]
 
 
 class Solvable(Protocol):

@@ -48,7 +48,8 @@ class MarginalProducts(Frozen):
                 ways[i][part.factors[i]] = None
         kinds = tuple(tuple(sorted(factors, key=lambda factor: repr(factor.key))) for factors in ways)
         first = np.cumsum([0, *(len(kind) for kind in kinds)]).tolist()
-        slots = [tuple(first[i] + kinds[i].index(part.factors[i]) for i in part.axes) for part in workload.parts]
+        places = [{factor: at for at, factor in enumerate(kind)} for kind in kinds]
+        slots = [tuple(first[i] + places[i][part.factors[i]] for i in part.axes) for part in workload.parts]
         return cls(workload=workload, kinds=kinds, slots=slots, closure=closure([part.axes for part in workload.parts]))
 
     @property
@@ -62,8 +63,12 @@ class MarginalProducts(Frozen):
 
     def of_part(self, each: Mapping[Kind, tuple[Array, ...]], part: Product, axis: int) -> Array:
         """The array for a part's factor, of those given for each factor of each kind."""
-        kind = self.kinds[axis]
-        return each[kind][kind.index(part.factors[axis])]
+        return each[self.kinds[axis]][self._places[axis][part.factors[axis]]]
+
+    @cached_property
+    def _places(self) -> list[dict[Factor, int]]:
+        """The index of each factor among the different ones of an attribute."""
+        return [{factor: at for at, factor in enumerate(kind)} for kind in self.kinds]
 
     def each(self, weights: Weights) -> Array:
         """The weight of every query."""

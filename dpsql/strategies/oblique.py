@@ -34,7 +34,7 @@ import numpy as np
 import scipy
 
 from dpsql.errors import Unsupported
-from dpsql.frozen import Frozen, replace
+from dpsql.frozen import Frozen
 from dpsql.strategies import clock
 from dpsql.strategies.climb import climb
 from dpsql.strategies.fixed_point import solve
@@ -84,8 +84,8 @@ def plan(workload: Workload, targets: Array | None = None) -> Residuals | Refusa
     else:
         strategy, value, bound = _fitted(asked, np.asarray(targets, dtype=float), bits)
         objective = "largest variance over target"
-    return replace(strategy, certificate=OptimalityBound(objective=objective, value=value, bound=min(bound, value),
-                                                         covers="Gaussian strategies"))
+    return strategy.certified(OptimalityBound(objective=objective, value=value, bound=min(bound, value),
+                                              covers="Gaussian strategies"))
 
 
 class Planned(Frozen):

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dpsql.frozen import replace
 from dpsql.strategies.integers import integral
 from dpsql.strategies.least_squares import LeastSquares, one_block
 from dpsql.strategies.optimality_gap import Covers, Noise, OptimalityBound
@@ -88,4 +87,4 @@ def _valued(strategy: Strategy, workload: Workload, targets: Array | None) -> St
     value = float(variances.sum() if targets is None else (variances / targets).max())
     objective = "total variance" if targets is None else "largest variance over target"
     covers: Covers = "Gaussian strategies" if strategy.noise == "gaussian" else "Laplace strategies"
-    return replace(strategy, certificate=OptimalityBound(objective=objective, value=value, bound=0.0, covers=covers))
+    return strategy.certified(OptimalityBound(objective=objective, value=value, bound=0.0, covers=covers))

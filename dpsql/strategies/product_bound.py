@@ -27,7 +27,6 @@ from collections.abc import Mapping
 import numpy as np
 import scipy
 
-from dpsql.frozen import replace
 from dpsql.strategies import clock
 from dpsql.strategies.marginal_products import Kind, MarginalProducts, Pair, Weights
 from dpsql.strategies.optimality_gap import Covers, OptimalityBound
@@ -112,7 +111,7 @@ def valued(strategy: Strategy, workload: Workload, *, bounded: bool = True) -> S
     covers: Covers = "Laplace strategies" if strategy.noise == "laplace" else "Gaussian strategies"
     bound = spectral_bound(workload) * (2 if strategy.noise == "laplace" else 1) if bounded else 0.0
     value = float(strategy.variances(workload).sum())
-    return replace(strategy, certificate=OptimalityBound(objective="total variance", value=value, bound=bound, covers=covers))
+    return strategy.certified(OptimalityBound(objective="total variance", value=value, bound=bound, covers=covers))
 
 
 def _pair(kind: Kind, rows: tuple[Array, ...], cells: Array, emphasis: float) -> Pair:

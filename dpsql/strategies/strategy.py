@@ -9,10 +9,11 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Sequence
+from typing import Self
 
 import numpy as np
 
-from dpsql.frozen import AbstractFrozen, Frozen
+from dpsql.frozen import AbstractFrozen, Frozen, replace
 from dpsql.strategies.optimality_gap import OptimalityBound
 from dpsql.trusted.cached import cached_property
 from dpsql.trusted.matrices.blocks import BlockSensitivity, Noise
@@ -22,6 +23,8 @@ from dpsql.workload.factors import Array
 from dpsql.workload.workload import Workload
 
 __all__ = ["Block", "BlockSensitivity", "NotMeasured", "Refusal", "Strategy", "rmse", "sensitivity"]
+
+MOST_KEPT = 2**20  # variances that a strategy keeps
 
 
 class Refusal(Frozen, kw_only=False):
@@ -58,6 +61,12 @@ class Strategy(AbstractFrozen):
     def reconstruct(self, answers: Sequence[Array], workload: Workload) -> Array:
         """The workload's answers by least squares, from those of the blocks."""
 
+    def certified(self, certificate: OptimalityBound) -> Self:
+        """The same strategy with a certificate. What was computed of it, such as inverses, is kept."""
+        made = replace(self, certificate=certificate)
+        vars(made).update(vars(self))
+        return made
+
     @cached_property
     def sensitivity(self) -> BlockSensitivity:
         return sensitivity(self.blocks, self.noise)
@@ -74,7 +83,19 @@ class Strategy(AbstractFrozen):
         very close to these limits unless the scale is small.
         """
         unit, each = (0.5, 1.0) if self.noise == "gaussian" else (1.0, 2.0)
-        return self.variance_of(workload) * each * self.stretch(unit if price is None else price) ** 2
+        return self._unscaled(workload) * each * self.stretch(unit if price is None else price) ** 2
+
+    def _unscaled(self, workload: Workload) -> Array:
+        """`variance_of`, computed once for one workload at several prices."""
+        known = self._latest
+        if not known or known[0][0] is not workload:
+            known[:] = [(workload, self.variance_of(workload))] if workload.rows <= MOST_KEPT else []
+        return known[0][1] if known else self.variance_of(workload)
+
+    @cached_property
+    def _latest(self) -> list[tuple[Workload, Array]]:
+        """The workload whose variances were computed last, and these."""
+        return []
 
 
 def rmse(variances: Array) -> float:

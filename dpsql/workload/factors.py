@@ -394,14 +394,22 @@ def intervals(n: int, low: NDArray[np.int64], high: NDArray[np.int64]) -> Factor
     return Ranges(n, tuple(low.tolist()), tuple(high.tolist()))
 
 
+def _is_fixed(array: object) -> bool:
+    """Whether nothing can change an array, so that a large one need not be copied."""
+    while isinstance(array, np.ndarray):
+        if array.flags.writeable:
+            return False
+        array = array.base
+    return array is None or isinstance(array, bytes)
+
+
 class Dense(Factor, AbstractFrozen, kw_only=False):
     """A dense matrix. Integers are kept as integers."""
 
     matrix: Exact
 
     def __post_init__(self) -> None:
-        fixed = isinstance(self.matrix, np.ndarray) and self.matrix.base is None and not self.matrix.flags.writeable
-        own = self.matrix if fixed else np.array(self.matrix)  # a large one is not copied
+        own = self.matrix if _is_fixed(self.matrix) else np.array(self.matrix)
         own.flags.writeable = False
         settle(self, "matrix", own)
 

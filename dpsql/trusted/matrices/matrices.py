@@ -28,6 +28,7 @@ Exact: TypeAlias = NDArray[Any]  # of 64 bit integers, or of Python integers whe
 
 LONGEST = 10**8  # rows or columns
 LARGEST = 2**256  # of entries
+AT_ONCE = 2**20  # entries of which powers are computed at once
 Length: TypeAlias = Annotated[int, NumberRange(least=1, most=LONGEST)]
 Height: TypeAlias = Annotated[int, NumberRange(least=0, most=LONGEST)]
 Entry: TypeAlias = Annotated[int, NumberRange(least=-LARGEST, most=LARGEST)]
@@ -178,8 +179,11 @@ def exact_column_powers(dense: Exact, power: int) -> tuple[int, ...]:
         raise ValueError("only integer matrices have exact norms")
     most = max((abs(int(entry)) for entry in (dense.max(initial=0), dense.min(initial=0))), default=0)
     wide = most**power * max(1, dense.shape[0]) >= 2**62
-    sums = (np.abs(dense.astype(object) if wide else dense) ** power).sum(axis=0)
-    return tuple(int(entry) for entry in sums)
+    found: list[int] = []
+    for first in range(0, dense.shape[1], step := max(1, AT_ONCE // max(1, dense.shape[0]))):
+        part = dense[:, first : first + step]
+        found += ((np.abs(part.astype(object) if wide else part) ** power).sum(axis=0)).tolist()
+    return tuple(map(int, found))
 
 
 class Stacked(Frozen, kw_only=False):
