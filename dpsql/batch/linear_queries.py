@@ -94,6 +94,7 @@ class _Reader:
     common: Sequence[Expr]
     env: Mapping[str, Facts]
     sums: list[LinearSum] = dataclasses.field(default_factory=list)
+    places: dict[LinearSum, int] = dataclasses.field(default_factory=dict)  # of the sums in that list
 
     def read(self, call: AggregateCall) -> Recipe:
         value = _known(self.exprs[call.columns[0]]) if call.columns else None
@@ -139,9 +140,10 @@ class _Reader:
         for test in tests:
             _one_column(test, "condition", test.span or call.span)
         found = LinearSum(summand=summand, expr=expr, tests=tuple(tests), times=times, over=call.over, span=call.span)
-        if found not in self.sums:
+        at = self.places.setdefault(found, len(self.sums))
+        if at == len(self.sums):
             self.sums.append(found)
-        return self.sums.index(found)
+        return at
 
 
 def _chosen(value: Expr, *, or_zero: bool) -> tuple[Expr, Expr] | None:

@@ -43,9 +43,10 @@ class Aggregated(Frozen):
         """The entry of this function in the table of aggregates."""
         return AGGREGATES[self.function]
 
-    def same(self, other: Aggregated) -> bool:
-        return (self.function, self.args, self.when, self.fraction, self.discrete, self.over, self.distinct) == (
-            other.function, other.args, other.when, other.fraction, other.discrete, other.over, other.distinct)
+    @property
+    def meaning(self) -> tuple[object, ...]:
+        """What is computed: equal for aggregates that can share a column."""
+        return self.function, self.args, self.when, self.fraction, self.discrete, self.over, self.distinct
 
 
 class AggregateReader:

@@ -57,6 +57,7 @@ class Grouping(Binder):
         self.sets: list[tuple[int, ...]] | None = None
         self.levels: list[GroupingLevel] = []
         self.aggregates: list[Aggregated] = []
+        self._asked: dict[tuple[object, ...], Aggregated] = {}  # by what they mean
 
     # -- host
 
@@ -164,11 +165,10 @@ class Grouping(Binder):
 
     def _known_as(self, read: Aggregated) -> Expr:
         """The column of an aggregate; equal aggregates share one."""
-        known = next((found for found in self.aggregates if found.same(read)), None)
-        if known is None:
+        known = self._asked.setdefault(read.meaning, read)
+        if known is read:
             self.aggregates.append(read)
             self._known[read.id] = (exact_facts if self._exact else released_facts)(read, self._host.env)
-            known = read
         return Ref(column=known.id, type=known.type, span=read.span)
 
     # -- clauses

@@ -17,7 +17,7 @@ from dpsql.trusted.measurements.several.levels import Level, are_bounded, times
 from dpsql.trusted.noise.integer import TOO_WIDE, Noise, drawn, fits_a_word
 from dpsql.trusted.plan.cells import Cells, are_cells, cell_of
 from dpsql.trusted.plan.certificate import Certificate, Sensitivity
-from dpsql.trusted.plan.disjoint import Known, disjoint, known
+from dpsql.trusted.plan.disjoint import Known, disjoint, is_simple, known, pairs_apart
 from dpsql.trusted.plan.expr.nodes import Expr, conjuncts
 from dpsql.trusted.plan.node import Summary
 from dpsql.trusted.plan.operators.grouped_sums import SATURATION, GroupedSums
@@ -290,9 +290,12 @@ def overlap(tests: Sequence[Within]) -> int:
     gives them all different colours: the number of colours of any such colouring is a bound.
     """
     conditions = [_conditions(test) for test in tests]
+    simple = [len(own) == 1 and is_simple(own[0]) for own in conditions]
+    apart = pairs_apart([own[0] if plain else {} for own, plain in zip(conditions, simple, strict=True)])
     colours: list[int] = []
     for i, mine in enumerate(conditions):
-        taken = {colours[j] for j in range(i) if not _never_together(mine, conditions[j])}
+        meeting = np.flatnonzero(~apart[i, :i]).tolist()
+        taken = {colours[j] for j in meeting if (simple[i] and simple[j]) or not _never_together(mine, conditions[j])}
         colours.append(next(colour for colour in range(i + 1) if colour not in taken))
     return max(colours) + 1
 
@@ -336,6 +339,7 @@ class FlipDistances(Frozen):
 def read(tests: Sequence[Test], context: Context) -> list[Sides]:
     """The slacks of each side of every test. A plan that several tests share is read only once, as their cost assumes."""
     columns: dict[int, Sequence[np.ma.MaskedArray[Any, Any]]] = {}
+    sums: dict[int, tuple[Cells, list[list[int]]]] = {}  # of each plan, in the cells of the last test
     found: list[Sides] = []
 
     def values(listed: Largest) -> list[int]:
@@ -352,7 +356,9 @@ def read(tests: Sequence[Test], context: Context) -> list[Sides]:
         plan = test.plan
         if id(plan) not in columns:
             columns[id(plan)] = context.columns(plan)
-        found.append(test.sides(sums_in(columns[id(plan)], len(plan.keys), test.cells), values))
+        if id(plan) not in sums or sums[id(plan)][0] != test.cells:
+            sums[id(plan)] = test.cells, sums_in(columns[id(plan)], len(plan.keys), test.cells)
+        found.append(test.sides(sums[id(plan)][1], values))
     return found
 
 

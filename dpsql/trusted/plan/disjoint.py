@@ -7,6 +7,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from dpsql.frozen import Frozen
 from dpsql.trusted.plan.expr.functions import MEMBERSHIP
 from dpsql.trusted.plan.expr.nodes import Call, Expr, Literal, Ref, conjuncts
@@ -72,6 +75,40 @@ def disjoint(first: Known, second: Known) -> bool:
     not certain restricts nothing, and False means only that disjointness was not shown.
     """
     return any(first[column].meet(second[column]).empty for column in first.keys() & second.keys())
+
+
+def is_simple(side: Known) -> bool:
+    """Whether a conjunction restricts columns to intervals and to single values only."""
+    return all(said.places is None or len(said.places) == 1 for said in side.values())
+
+
+def pairs_apart(sides: Sequence[Known]) -> NDArray[np.bool_]:
+    """Whether two conjunctions are `disjoint`, for each pair of those that are simple.
+
+    The ends of intervals of one column are replaced by their ranks among all of them, twice, and 1 more (or less) for a lower
+    (or upper) end that does not belong to the interval. So two intervals share no value if and only if the larger of their lower
+    ends is greater than the smaller of their upper ends.
+    """
+    found = np.zeros((len(sides), len(sides)), dtype=bool)
+    for column in dict.fromkeys(ref for side in sides for ref in side):
+        here = [i for i, side in enumerate(sides) if column in side]
+        intervals = [_interval(sides[i][column]) for i in here]
+        places = {end for ends in intervals for end in (ends.low, ends.high) if end is not None}
+        rank = {place: 2 * at for at, place in enumerate(sorted(places))}
+        low = np.array([-2 if ends.low is None else rank[ends.low] + (not ends.low_in) for ends in intervals], dtype=np.int64)
+        high = np.array([2 * len(rank) if ends.high is None else rank[ends.high] - (not ends.high_in) for ends in intervals],
+                        dtype=np.int64)
+        apart = np.maximum.outer(low, low) > np.minimum.outer(high, high)
+        found[np.ix_(here, here)] |= apart
+    return found
+
+
+def _interval(said: Said) -> Ends:
+    """A restriction to an interval, or to one value, as an interval."""
+    if said.places is None:
+        return said.ends
+    (place,) = said.places
+    return Ends(place, True, place, True).meet(said.ends)
 
 
 def known(parts: Sequence[Expr]) -> Known:
