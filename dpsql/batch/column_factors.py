@@ -51,6 +51,8 @@ def factor(keyed: Keyed, kept: NDArray[np.bool_]) -> tuple[Factor, Numbers]:
     those of the groups: a row in one of them is in no other, so they cost nothing, and with them the queries add up to all
     rows. Raises Unsupported if the matrix is too large.
     """
+    if not keyed.values and keyed.over is None and len(kept) > 1 and kept.any():  # no key: a single query
+        return _row(kept), np.zeros(1, dtype=np.int64)
     codes = _codes(keyed, kept)
     groups = int(np.prod(keyed.shape, dtype=np.int64))
     if keyed.running is None and groups > 1 and kept.all() and (codes < 0).any():

@@ -223,7 +223,8 @@ class _Ordered(_Maker):
         ends = {end for cut in cuts for end in self.line.around(cut)}
         segments = self.segments(set(points), {*points[:1], *points[-1:], *ends})
         signs = self.signatures(settled, [self.line.value(segment.stand) for segment in segments])
-        fresh = _fresh(self.ref.type, {*self.domain.values, *(self.line.value(segment.stand) for segment in segments)})
+        used = (*points[:1], *points[-1:], *(segment.stand for segment in segments))  # only the least and the largest matter
+        fresh = _fresh(self.ref.type, set(map(self.line.value, used)))
         places = list(zip(segments, signs, strict=True))
         below, low = self.tree([each for each in places if each[0].high <= least], open_, fresh)
         above, high = self.tree([each for each in places if each[0].low >= most], open_, fresh)
@@ -296,6 +297,8 @@ class Line(Frozen):
         """The positions of some values."""
         if isinstance(values, KEPT_BY_ENDS):
             return values if isinstance(values, range) else values.numbers
+        if self.place is _number:
+            return values  # type: ignore[return-value]
         return [self.place(value) for value in values]
 
     def around(self, cut: Value) -> tuple[float, ...]:

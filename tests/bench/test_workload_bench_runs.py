@@ -40,3 +40,12 @@ def test_pyramid() -> None:
     assert [line[0] for line in lines[3:]] == ["ρ", "ε"]
     for _, _, alone, turn, _, together, _, ratio in lines[3:]:
         assert float(together) < float(alone) and float(turn) < float(alone) and float(ratio) <= 1
+
+
+@pytest.mark.slow
+@pytest.mark.long
+def test_many_ranges() -> None:
+    lines = printed("many_ranges.py", "--conditions", "12", "--checks", "3")
+    planned = [line for line in lines if line[0].startswith("12 ")]
+    assert len(planned) == 6 and all(float(line[2]) > 0 for line in planned)
+    assert sum(line[0].startswith("3 ") for line in lines) == 2
