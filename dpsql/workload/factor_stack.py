@@ -41,7 +41,7 @@ class FactorStack(Frozen, kw_only=False, eq=False):
     @cached_property
     def _ends(self) -> list[int]:
         """The rows of the joint matrix at which factors after the first one begin."""
-        return np.cumsum([self.factors[at].rows for at in self._ranges])[:-1].tolist()
+        return [int(end) for end in np.cumsum([self.factors[at].rows for at in self._ranges])[:-1]]
 
     @cached_property
     def _joint(self) -> Ranges | None:
