@@ -98,7 +98,9 @@ def _sorted(columns: Mapping[str, tuple[Type, Sequence[Value]]]) -> _Sorted | No
     if places is None:
         return None
     missing = np.fromiter((value is None for value in values), dtype=bool, count=len(values))
-    told, positions = np.flatnonzero(~missing), dict(zip(known, places.tolist(), strict=True)) if kind is Type.VARCHAR else None
+    told, positions = np.flatnonzero(~missing), None
+    if kind is Type.VARCHAR:
+        positions = dict[Value, int](zip(known, places.tolist(), strict=True))
     order = np.argsort(places, kind="stable")
     return _Sorted(ref=Ref(column=name, type=kind), values=values, places=places[order],
                    order=np.concatenate([told[order], np.flatnonzero(missing)]), positions=positions)

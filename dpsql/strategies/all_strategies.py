@@ -120,10 +120,8 @@ def best(workload: Workload, targets: Array | None = None,
         if found is not None and clock.over():
             verdicts.append(Verdict(name=name, strategy=None, because=NO_TIME))
             continue
-        made = refused_for_size(name, workload, admit)
-        if made is None:
-            with clock.part(SHARE):
-                made = attempted(partial(remembered, name, workload, targets, plan), admit)
+        with clock.part(SHARE):
+            made = refused_for_size(name, workload, admit) or attempted(partial(remembered, name, workload, targets, plan), admit)
         if isinstance(made, Refusal):
             verdicts.append(Verdict(name=name, strategy=None, because=made.because))
             continue

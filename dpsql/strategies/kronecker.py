@@ -81,7 +81,7 @@ def by_turns(workload: Workload, axes: tuple[int, ...], *, rough: bool = False) 
         before = value
         for i in axes:
             weights = others * math.prod(costs[j] for j in axes if j != i)
-            total = stacks[i].gram(np.bincount(own[i], weights, minlength=len(places[i])))
+            total = stacks[i].gram(np.bincount(own[i], weights, minlength=len(places[i])).astype(float))
             mixed, begun = Gram(total / np.trace(total)), starts(len(total))
             tried: list[tuple[float, Array]] = []
             for start in [rows[i]] if turn else begun[:1] if rough else begun:
