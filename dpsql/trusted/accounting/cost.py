@@ -44,7 +44,7 @@ class Cost(Frozen):
     delta: Fraction = Fraction(0)
 
     def __post_init__(self) -> None:
-        if min((self.epsilon or self.rho).numerator, self.rho.numerator, self.delta.numerator) < 0:
+        if min(self.epsilon or 0, self.rho, self.delta) < 0:
             raise ValueError("a cost cannot be negative: privacy cannot be regained")
 
     def __add__(self, other: Cost) -> Cost:
