@@ -28,6 +28,7 @@ from dpsql.backends.source_files import NOWHERE, DataOrigin, FileState, files_of
 from dpsql.backends.store import Store, origin_text
 from dpsql.backends.store_buckets import FarBuckets
 from dpsql.errors import OperationalError
+from dpsql.trusted.cached import cached_property
 from dpsql.trusted.declarations.tables import GENERATED, ForeignKey, TableSchema
 from dpsql.trusted.plan.expr.printing import quote, text_literal
 from dpsql.trusted.plan.stored import StoredTable
@@ -75,7 +76,7 @@ class DuckReader:
     def version(self) -> str:
         return self._version if self.far is None else f"{self._version}{self.far.version}"
 
-    @functools.cached_property
+    @cached_property
     def keeps(self) -> bool:
         return self.far is None and self.largest() >= MANY_ROWS
 
@@ -193,7 +194,7 @@ class DuckReader:
         with self._cursor(sql) as cursor:
             cursor.execute(sql)
 
-    @functools.cached_property
+    @cached_property
     def _kept(self) -> KeptRows:
         return KeptRows(self._connection)
 

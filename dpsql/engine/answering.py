@@ -59,18 +59,20 @@ class PlannedStatement(Frozen):
 def answer(text: str, session: Session, parameters: Parameters = ()) -> Result:
     """Answer one statement. Raises a located `errors.Error` if anything is wrong with it.
 
-    The plans of the last statements are kept, by their texts. A plan is valid for the session that it was made for, as long as
-    the data have one version: policy, price and confidence are those of the session, and what is kept names no other table than
-    those of the policy. So a statement that is asked again gets its stored answer without being planned.
+    The plans of the last statements that were answered are kept, by their texts. A plan is valid for the session that it was made
+    for, as long as the data have one version: policy, price and confidence are those of the session, and what is kept names no
+    other table than those of the policy. So a statement that is asked again gets its stored answer without being planned.
     """
     version, made = session.planned.get(text, ("", None)) if type(parameters) is tuple and not parameters else ("", None)
-    if made is None or made.plan.session is not session or version != session.kernel.version:
-        made = _planned(parse(text), text, session, parameters)
-        if not parameters and type(made.plan) is SingleStatement and made.plan.session is session:
-            while len(session.planned) >= MOST_PLANS:
-                session.planned.pop(next(iter(session.planned)), None)
-            session.planned[text] = session.kernel.version, made
-    return _answered(made)
+    if made is not None and made.plan.session is session and version == session.kernel.version:
+        return _answered(made)
+    made = _planned(parse(text), text, session, parameters)
+    found = _answered(made)
+    if not parameters and type(made.plan) is SingleStatement and made.plan.session is session:
+        while len(session.planned) >= MOST_PLANS:
+            session.planned.pop(next(iter(session.planned)), None)
+        session.planned[text] = session.kernel.version, made
+    return found
 
 
 @guarded

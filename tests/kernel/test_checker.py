@@ -180,7 +180,7 @@ class Unread:
     """A reader between the kernel and a database that gives away no private row."""
 
     stored: ClassVar[Mapping[str, Any]] = MappingProxyType({})  # no table is in a store
-    content = ""
+    content, keeps = "", False
 
     version = "v"
 
@@ -587,7 +587,7 @@ class Counted:
     """A reader that counts the private rows it was asked for."""
 
     stored: ClassVar[Mapping[str, Any]] = MappingProxyType({})  # no table is in a store
-    content = ""
+    content, keeps = "", False
 
     version = "v"
 

@@ -41,7 +41,7 @@ class Seen:
     """A reader, a ledger and a source of noise that write down when they are asked."""
 
     stored: ClassVar[Mapping[str, Any]] = MappingProxyType({})  # no table is in a store
-    content = ""
+    content, keeps = "", False
 
     salt, version = 1, "v"
 

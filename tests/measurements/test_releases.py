@@ -93,7 +93,7 @@ class Stub:
     """A context whose database holds the given rows, whatever is asked."""
 
     stored: ClassVar[Mapping[str, Any]] = MappingProxyType({})  # no table is in a store
-    content = ""
+    content, keeps = "", False
 
     def __init__(self, rows: Sequence[tuple[Any, ...]], noise: Any) -> None:
         self.found, self.noise, self.reader, self.last = list(rows), noise, self, Last()

@@ -19,7 +19,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from itertools import product
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from dpsql.catalog.days import KEPT_BY_ENDS, Days
 from dpsql.frozen import replace
@@ -38,10 +38,6 @@ from dpsql.trusted.plan.operators.filter import Filter
 from dpsql.trusted.plan.operators.project import Project
 from dpsql.types import Interval, Type
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
 MOST_COMBINATIONS, MOST_NUMBERS = 100_000, 10_000
 KEY = "key"  # the column that stands for a key in conditions that read it alone
 AT_ONCE = 100  # conditions that are evaluated by one statement
@@ -59,7 +55,7 @@ class Scratch(Protocol):
         """The values of expressions over rows given column by column."""
         ...
 
-    def truths(self, tests: Sequence[Expr], columns: Mapping[str, tuple[Type, Sequence[Any]]]) -> NDArray[np.bool_]:
+    def truths(self, tests: Sequence[Expr], columns: Mapping[str, tuple[Type, Sequence[Any]]]) -> Any:
         """Whether each condition is true, and neither false nor NULL, for each of these rows: an array (conditions, rows)."""
         ...
 
