@@ -43,8 +43,8 @@ def sessions(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[tuple[st
         reader.close()
 
 
-@pytest.mark.parametrize(("name", "budget", "text"), [asked[:3] for asked in STATEMENTS], ids=[
-    f"{name}-{budget}-{short(text)}-{at}" for at, (name, budget, text, _) in enumerate(STATEMENTS)])
+@pytest.mark.parametrize(("name", "budget", "text"), [asked[:3] for asked in STATEMENTS[::3]], ids=[
+    f"{name}-{budget}-{short(text)}-{at}" for at, (name, budget, text, _) in enumerate(STATEMENTS[::3])])
 def test_answers_are_equal_where_rows_are_kept(name: str, budget: str, text: str, sessions: dict[tuple[str, str], list[Session]]) -> None:
     here, there = sessions[name, budget]
     expected = told(text, here)
