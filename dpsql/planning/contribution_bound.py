@@ -141,7 +141,7 @@ def _automatic(question: Question, options: Options, known: Stability, searched:
         return ContributionBound(bound=BY_NAME["rows"], because="each entity counts once")
     if _of_one(question, known):
         return ContributionBound(bound=BY_NAME["rows"], because="each group is one entity, whose total is the answer")
-    if _counts_by_groups(question) and not _is_concentrated(options):
+    if _counts_by_groups(question) and _is_pure(options):
         return ContributionBound(bound=BY_NAME["rows"], because="a few rows in each of several groups cannot be scaled down, as "
                                  "they are whole numbers, and leaving out rows loses no more")
     return ContributionBound(bound=BY_NAME["clip"],
@@ -167,7 +167,8 @@ def _is_spread(question: Question, options: Options, known: Stability) -> bool:
     """Whether the l2 norm of an entity's numbers of rows is likely far below the number that the policy allows. Where intervals
     are open in any case, a limit on it makes none worse."""
     many = known.owner is not None and (known.rows or 0) >= MANY_ROWS and options.max_rows is None
-    return many and _counts_by_groups(question) and _is_concentrated(options) and not _of_one(question, known)
+    of_rho = options.price is not None and options.price.rho is not None
+    return many and of_rho and _counts_by_groups(question) and not _of_one(question, known)
 
 
 def _counts_by_groups(question: Question) -> bool:
@@ -176,9 +177,9 @@ def _counts_by_groups(question: Question) -> bool:
         call.aggregate.kind is Kind.COUNT for call in question.aggregates)
 
 
-def _is_concentrated(options: Options) -> bool:
-    """Whether the price may be spent as rho, whose noise is for l2 norms."""
-    return options.price is not None and (options.price.rho is not None or options.price.delta > 0)
+def _is_pure(options: Options) -> bool:
+    """Whether the price can only be spent as a pure epsilon, whose noise is for l1 norms."""
+    return options.price is not None and options.price.epsilon is not None and not options.price.delta
 
 
 def _adds_values(call: AggregateCall) -> bool:

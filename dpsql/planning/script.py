@@ -420,9 +420,11 @@ def _scaled_down(program: Program, added: str, most: float) -> str:
 
 def _told_apart(program: Program, summand: GridSum | Count) -> tuple[str, ...]:
     """The keys of the cells over which the norm of a total is taken. Numbers that are not negative add up to their l1 norm, so
-    they need not be summed by cell first, which takes several times as long."""
+    they need not be summed by cell first, which takes several times as long. Where only rows are counted and a limit on them is
+    declared, this l1 norm stands for the l2 norm, which is no larger: less is cut off then than the histogram says."""
     added = isinstance(summand, Count) or summand.grid.least >= 0
-    return () if added and program.order == 1 else program.keys
+    counts = program.known.rows is not None and all(isinstance(each, Count) for each in program.decomposition.sums.values())
+    return () if counts or (added and program.order == 1) else program.keys
 
 
 def _centred(program: Program, parts: Decomposition, found: Mapping[int, LearnedLimit],
