@@ -208,8 +208,6 @@ class DuckReader:
             if self.far is not None:
                 self.far.collect(cursor, table, self._held)
                 continue
-            if table.kept:
-                continue
             for number, part in enumerate(table.statements):
                 cursor.execute(f"INSERT INTO {table.name} {part}" if number else f"CREATE TEMP TABLE {table.name} AS {part}")
 
@@ -226,7 +224,7 @@ class DuckReader:
             for name, place in self._held.items():
                 if any(quote(name) in text for text in (sql, *(table.statements[0] for table in parts))):
                     cursor.execute(f"CREATE OR REPLACE TEMP VIEW {quote(name)} AS SELECT * FROM {place}")
-            self._collect(cursor, parts)
+            self._collect(cursor, [table for table in parts if not table.kept])
             if kept:
                 self._kept.collect(kept)
             yield cursor

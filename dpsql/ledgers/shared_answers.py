@@ -29,7 +29,7 @@ class SharingLedger(ReportingLedger):
 
     def charge(self, account: Account, charge: Charge, *, digest: str, data: str, sql: str, **terms: Any) -> int:
         """See `Ledger.charge`. A statement that costs something is charged once to the budget: it waits while another account
-        runs it. Raises AnsweredBefore if the budget has the answer, after recording that this account is told it."""
+        runs it. If the budget has the answer, records that this account receives it, and raises AnsweredBefore."""
         try:
             return super().charge(account, charge, digest=digest, data=data, sql=sql, **terms)
         except AnsweredBefore as found:

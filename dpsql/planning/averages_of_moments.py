@@ -24,7 +24,8 @@ from dpsql.questions.question import Question
 
 
 def moments_err_less(question: Question, parts: Decomposition, found: Mapping[int, LearnedLimit], *, pure: bool) -> bool:
-    """Whether averages are better computed from moments, if the statement asks for nothing else; `found` are limits by part."""
+    """Whether moments give averages with smaller errors. False if the statement asks for other aggregates too. `found` has the
+    limit of each part."""
     averages = averages_of(question, parts)
     if not averages or len(averages) < len(question.aggregates):
         return False

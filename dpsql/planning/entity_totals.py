@@ -1,7 +1,7 @@
 """What each entity adds to several sums of a statement, read at once, and what follows from it without reading rows again.
 
-Where a statement has no groups, the contributions of an entity are one row: a few totals and numbers of rows. All stages of the
-statement, from the histograms in which limits are learned to the sums that are told, ask the same relation, so its rows are read
+Where a statement has no groups, the contributions of an entity are one row: a few totals and numbers of rows. Each stage of the
+statement, from the histogram for a limit to the final sums, queries this one relation. So the rows of the table are read only
 once (`reading.content`). Two sums over rows are also sums over entities, and follow from a total S of values x, in steps, and the
 number n of rows that have one:
 

@@ -360,8 +360,8 @@ def _totals(program: Program, parts: Decomposition, view: Node, together: tuple[
         program = replace(program, decided=WHOLE, limit_unused=True)
         notes.append("no contribution was scaled down: a limit was learned privately, and the one that the policy declares gives "
                      "better intervals")
-        return program, parts_of(program, _any_bounds(program)), {}, {}
-    if found and moments_err_less(program.question, parts, found, pure=program.order == 1):
+        return program, parts_of(program, {}), {}, {}
+    if found and not program.searched and moments_err_less(program.question, parts, found, pure=program.order == 1):
         return program, *_of_moments(program, parts, found, notes), {}
     limits = {summand: known.limit for summand, known in shown.items()}
     if len(limits) < len(different):
@@ -395,7 +395,7 @@ def _of_moments(program: Program, parts: Decomposition, found: Mapping[int, Lear
                 notes: list[str]) -> tuple[Decomposition, dict[int, int]]:
     """The parts of averages that are computed from moments, and their limits in integers: those on the numbers of rows."""
     averages = {(average.call.columns[0], average.call.when): average for average in averages_of(program.question, parts)}
-    moments = parts_of(program, _any_bounds(program), moments=True)
+    moments = parts_of(program, {}, moments=True)
     rows, new = {}, list(moments.parts)
     for i, summand in moments.sums.items():
         average = averages[summand.columns[0], summand.when]
@@ -404,11 +404,6 @@ def _of_moments(program: Program, parts: Decomposition, found: Mapping[int, Lear
             new[i] = of_totals(summand, parts.total(average.total), parts.parts[average.count])
     notes += [_scaled_down(program, "rows", limit) for limit in dict.fromkeys(rows.values())]
     return replace(moments, parts=tuple(new)), {i: min(MOST, rows[i] * base_of(summand)) for i, summand in moments.sums.items()}
-
-
-def _any_bounds(program: Program) -> dict[str, Interval]:
-    """Bounds for columns whose own are found privately."""
-    return dict.fromkeys(program.searched, Interval(0, 1))
 
 
 def _scaled_down(program: Program, added: str, most: float) -> str:

@@ -10,9 +10,9 @@ gets no more values than all that it was merged with, at most `level`.
 (2) *From above.* Let the values be parted in two. V is no larger than the number of the ones and V of all pairs of the others.
 Proof. A solution has at most 1 for each of the ones, and what it has for the others is a solution of their pairs.
 
-In both, V is a whole number and computed exactly (`LipschitzExtension`, of two names in a row). So where the ends meet they are
-V, and F = UNIT V is the same number as from all pairs, whatever pairs were chosen: it is a function of the rows and the level
-alone. The choice affects only time.
+Both bounds are whole numbers and computed exactly (`LipschitzExtension`, of two names in a row). Where they are equal, they are
+V. So F = UNIT V is the number that all pairs would give. It depends only on the rows and the level; the choice of pairs affects
+only the time.
 """
 
 from __future__ import annotations
