@@ -45,6 +45,7 @@ import numpy as np
 from dpsql.trusted.extensions import bounds
 from dpsql.trusted.extensions.ask_solvers import NO_SOLVERS, Solvers
 from dpsql.trusted.extensions.certified import Certified
+from dpsql.trusted.extensions.level_bounds import LevelBounds
 from dpsql.trusted.extensions.merging import ReducedRows, reduced
 from dpsql.trusted.extensions.owned import Owned, loads
 from dpsql.trusted.extensions.solver_ladder import linear
@@ -52,7 +53,7 @@ from dpsql.trusted.extensions.words import total
 from dpsql.trusted.plan.operators.owner_sets import UNIT, slack
 
 
-class LipschitzExtension:
+class LipschitzExtension(LevelBounds):
     """F at each of several levels, between bounds that `refine` narrows until they meet: low[j] <= F(levels[j]) <= high[j]."""
 
     def __init__(self, rows: Owned, levels: Sequence[int], owners: int, solvers: Solvers = NO_SOLVERS) -> None:
@@ -84,15 +85,6 @@ class LipschitzExtension:
     def left(self, j: int) -> ReducedRows:
         """The reduced problem of a level that has been refined."""
         return self._reduced[j]
-
-    def exact(self, j: int) -> bool:
-        return self.low[j] == self.high[j]
-
-    def value(self, j: int) -> int:
-        """F(levels[j])."""
-        while not self.exact(j):
-            self.refine(j)
-        return self.low[j]
 
     def refine(self, j: int) -> None:
         """Refine one level: first reduce it and compute its closed forms, then compute F."""

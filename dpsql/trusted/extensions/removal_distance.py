@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 from dpsql.frozen import Frozen
 from dpsql.trusted.extensions.ask_solvers import NO_SOLVERS, Solvers, heard, offered, stack_of
 from dpsql.trusted.extensions.certified import BITS, WHOLE, fitted
+from dpsql.trusted.extensions.level_bounds import LevelBounds
 from dpsql.trusted.extensions.linear_program import numbers
 from dpsql.trusted.extensions.lipschitz_extension import LipschitzExtension
 from dpsql.trusted.extensions.owned import NOBODY, Integers, Owned, coded, each_once, loads, merged
@@ -179,7 +180,7 @@ def line(rows: Sets, crowd: RemovalProgram, found: RemovalSolution) -> tuple[Fra
     return Fraction(total(served) << shift, WHOLE), Fraction(total(prices), 2 ** (BITS + bits))
 
 
-class RemovalDistances:
+class RemovalDistances(LevelBounds):
     """Q at each of several increasing levels, between bounds that `refine` narrows until they meet: low[j] <= Q_j <= high[j]."""
 
     def __init__(self, rows: Sets, levels: Sequence[int], solvers: Solvers = NO_SOLVERS) -> None:
@@ -197,15 +198,6 @@ class RemovalDistances:
         heavy = self._totals[self._totals > level]
         most = np.floor((1 - level / heavy) * WHOLE).astype(np.int64) + 2  # each quotient is off by less than 2^-50
         return -(-UNIT * total(most) // WHOLE) + NEAR if len(heavy) else 0
-
-    def exact(self, j: int) -> bool:
-        return self.low[j] == self.high[j]
-
-    def value(self, j: int) -> int:
-        """Q(levels[j])."""
-        if not self.exact(j):
-            self.refine(j)
-        return self.low[j]
 
     def refine(self, j: int) -> None:
         """Compute Q of one level, and raise the bounds of the others by its line."""

@@ -33,6 +33,7 @@ from dpsql.trusted.cached import cached_property
 from dpsql.trusted.extensions import bounds
 from dpsql.trusted.extensions.certified import WHOLE
 from dpsql.trusted.extensions.cuts import CuttingPlanes
+from dpsql.trusted.extensions.level_bounds import LevelBounds
 from dpsql.trusted.extensions.lipschitz_extension import LipschitzExtension
 from dpsql.trusted.extensions.owned import NOBODY, Integers, Owned, each_once, merged
 from dpsql.trusted.measurements.reading.request import Context
@@ -224,7 +225,7 @@ class HeavyRows(Frozen, kw_only=False):
         return self.listed.sets(coded, test, len(self.heavy), 2 * many)
 
 
-class Streamed:
+class Streamed(LevelBounds):
     """Bounds of F at each of several levels, as in `extensions.lipschitz_extension.LipschitzExtension`: low[j] <= F(levels[j])
     <= high[j].
     """
@@ -236,15 +237,6 @@ class Streamed:
         held = [[min(load, listed.room(name, level)) for name, load in listed.loads.items()] for level in self.levels]
         self.low = [UNIT * (1 if listed.plan.once is not None and loads else max(loads, default=0)) for loads in held]
         self.high = [bounds.upper(listed.by_size, sum(loads)) for loads in held]
-
-    def exact(self, j: int) -> bool:
-        return self.low[j] == self.high[j]
-
-    def value(self, j: int) -> int:
-        """F(levels[j])."""
-        if not self.exact(j):
-            self.refine(j)
-        return self.low[j]
 
     def refine(self, j: int) -> None:
         """Compute F at one level. (Where D exceeds the bound from the loads, the smaller of the two is an upper bound too.)"""

@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.trusted.extensions.ask_solvers import Solvers
+from dpsql.trusted.extensions.level_bounds import LevelBounds
 from dpsql.trusted.extensions.lipschitz_extension import LipschitzExtension
 from dpsql.trusted.extensions.owned import NOBODY, Integers, Owned, coded, merged
 from dpsql.trusted.measurements.several.many_sets import Streamed
@@ -38,7 +39,7 @@ Ends: TypeAlias = tuple[Extension, Extension, int]
 """F from below; and from above, without the ones in (2), whose number is the last, in units."""
 
 
-class VouchedValues:
+class VouchedValues(LevelBounds):
     """Bounds of F at each of several levels, as in `LipschitzExtension`: low[j] <= F(levels[j]) <= high[j]."""
 
     def __init__(self, levels: Sequence[int], ends: Iterator[Ends]) -> None:
@@ -48,15 +49,6 @@ class VouchedValues:
         least, most, free = self._found[0]
         self.low, self.high = list(least.low), [high + free for high in most.high]
         self._narrow(least, most, free)
-
-    def exact(self, j: int) -> bool:
-        return self.low[j] == self.high[j]
-
-    def value(self, j: int) -> int:
-        """F(levels[j])."""
-        while not self.exact(j):
-            self.refine(j)
-        return self.low[j]
 
     def refine(self, j: int) -> None:
         """Narrow the bounds of a level by the next ends."""
