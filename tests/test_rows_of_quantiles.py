@@ -13,6 +13,7 @@ from support.worlds import World
 
 from dpsql.audit.prepared import PreparedStatement
 from dpsql.engine.session import Session
+from dpsql.errors import OptionError
 from dpsql.planning.contribution_bound import MANY_ROWS
 
 
@@ -56,6 +57,7 @@ def test_a_limit_is_learned_and_told(text: str, tmp_path: Path) -> None:
     ("SUM(cost) FROM visits", "epsilon = 2", MANY_ROWS - 1),
     ("SUM(cost) FROM visits", "epsilon = 2, max_rows = 20", 40),
     ("SUM(cost) FROM visits", "epsilon = 2, bound = 'rows'", 40),
+    *((f"{call} FROM visits", "epsilon = 2, prefer = 'speed'", 40) for call in ("MEDIAN(cost)", "SUM(cost)", "AVG(cost)")),
     ("COUNT(DISTINCT cost) FROM visits", "epsilon = 2", 40),
     ("MEDIAN(age) FROM people", "epsilon = 2", 40),
     ("MEDIAN(n) FROM (SELECT person_id, LEAST(COUNT(*), 50) AS n FROM visits GROUP BY person_id) AS t", "epsilon = 2", 40),
@@ -76,6 +78,15 @@ def test_totals_of_many_rows_are_scaled_down_to_a_learned_limit(text: str, tmp_p
     if "AVG" not in text:
         assert all(row[-1] is not None and row[-1][1] == float("inf") for row in made.intervals)
     assert any("scaled down" in note and "learned privately" in note for note in made.notes)
+
+
+def test_what_is_preferred_is_accuracy_or_speed(tmp_path: Path) -> None:
+    here = session(tmp_path, declared=40)
+    assert statement("SUM(cost) FROM visits", here, "epsilon = 2, prefer = 'accuracy'").program.bound.name == "clip"
+    assert "prefer = 'speed'" in statement("SUM(cost) FROM visits", here, "epsilon = 2, prefer = 'speed'").program.decided.because
+    with pytest.raises(OptionError, match="there is no prefer 'fast'") as caught:
+        statement("SUM(cost) FROM visits", here, "epsilon = 2, prefer = 'fast'")
+    assert caught.value.try_ == "one of 'accuracy', 'speed'"
 
 
 def test_the_declared_limit_stays_where_entities_have_that_many_or_nothing_is_seen(tmp_path: Path) -> None:

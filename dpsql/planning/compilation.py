@@ -19,7 +19,7 @@ from dpsql.planning.cut_off import with_values_beyond
 from dpsql.planning.degree_questions import DegreeQuestion, degree_question, way_of
 from dpsql.planning.frequency_limits import FREQUENCY, unknown_limits
 from dpsql.planning.groups import cells_declared, check_cells
-from dpsql.planning.options import Options
+from dpsql.planning.options import SPEED, Options
 from dpsql.planning.program import Program, priced, questions
 from dpsql.planning.public import check_exact
 from dpsql.planning.rows_beyond import missing
@@ -183,7 +183,7 @@ def _learn(asked: BoundedQuestion, parts: Decomposition) -> str | None:
     limits_rows = bound.mechanism is None and bound.name != "reservoir"  # a reservoir clamps what it keeps
     if known.rows is not None:
         ranked = bool(kinds) and all(kind.ranked for kind, _ in kinds)
-        free = options.bound == "auto" and options.max_rows is None and known.owner is not None
+        free = options.bound == "auto" and options.max_rows is None and options.prefer != SPEED and known.owner is not None
         return "rows" if limits_rows and ranked and free and known.rows >= MANY_ROWS else None
     return "rows" if limits_rows and not counted else None
 

@@ -14,7 +14,7 @@ from dpsql.frozen import Frozen
 from dpsql.mechanisms.named_bounds import BOUNDS, BY_NAME, Bound
 from dpsql.planning.declared_rows import declared_rows
 from dpsql.planning.groups import not_listed
-from dpsql.planning.options import Options
+from dpsql.planning.options import SPEED, Options
 from dpsql.planning.slack_ranges import is_slack
 from dpsql.questions.all_aggregates import Kind
 from dpsql.questions.question import AggregateCall, Question
@@ -115,6 +115,9 @@ def _automatic(question: Question, options: Options, known: Stability, searched:
     if options.clip is not None and known.owners:
         name = "clip" if known.owner is not None else "extension"
         return ContributionBound(bound=BY_NAME[name], because="clip is the limit")
+    if options.prefer == SPEED and known.rows is not None:
+        return ContributionBound(bound=BY_NAME["rows"], because=f"one entity has at most {known.rows} of these rows, and with "
+                                 "prefer = 'speed' no limit is learned beside a declared one")
     if _is_heavy(question, options, known, searched):
         return ContributionBound(bound=BY_NAME["clip"], because=f"an entity may have {known.rows} of these rows, each at its "
                                  "bound, and totals that are scaled down to a learned limit need far less noise")

@@ -15,9 +15,10 @@ from dpsql.sql.text.statement import Option
 from dpsql.types import Span
 
 NAMES = ("epsilon", "delta", "rho", "confidence", "mechanism", "bound", "max_rows", "max_frequency", "clip", "max_groups",
-         "strategy", "planning", "consistency", "rounding", "total", "rows", "spread")
+         "prefer", "strategy", "planning", "consistency", "rounding", "total", "rows", "spread")
 FORMS = {"epsilon": "epsilon = 0.5", "delta": "delta = 1e-6", "rho": "rho = 0.01", "confidence": "confidence = 0.95",
          "clip": "clip = 100", "spread": "spread = 10", "planning": "planning = 60"}
+ACCURACY, SPEED = "accuracy", "speed"
 MOST_PLANNING = 86_400  # seconds
 MOST_ROWS, MOST_GROUPS, MOST_TOTAL = 10**6, 1000, 10**12
 
@@ -33,6 +34,8 @@ class Options(Frozen):
     max_frequency  the most rows of one value of a join key that are kept, where rows of many entities are joined on it
     clip         the most that one entity adds, in the unit of the aggregate; None: it is learned
     max_groups   in how many groups of an undeclared key one entity counts, and in how many groups at all if a bound needs that
+    prefer       accuracy: limits are learned where that makes errors smaller; or speed: declared limits are used as they are, so
+                 that the rows of each entity need not be counted
     strategy     how a workload is measured; None: a single statement is answered by itself if it can be
     planning     about how many seconds to search for a strategy; None: the default
     consistency  the method of `microdata.all_fits` by which a table is fitted to the numbers of a workload, or none
@@ -51,6 +54,7 @@ class Options(Frozen):
     max_frequency: int | None = None
     clip: Fraction | None = None
     max_groups: int | None = None
+    prefer: str = ACCURACY
     strategy: str | None = None
     planning: Fraction | None = None
     consistency: str = "none"
@@ -138,6 +142,7 @@ class _Values:
         return Options(
             price=self._price(default), mechanisms=self._mechanisms(),
             bound=self._name("bound", lambda: ("auto", *BY_NAME)) or "auto",
+            prefer=self._name("prefer", lambda: (ACCURACY, SPEED)) or ACCURACY,
             strategy=self._name("strategy", lambda: ("auto", *self._strategies())),
             consistency=consistency, rounding=self._name("rounding", lambda: ("none", "whole")) or "none",
             total=self._count("total", MOST_TOTAL, least=0), stated_rows=self._count("rows", MOST_TOTAL),

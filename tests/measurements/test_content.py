@@ -105,7 +105,7 @@ class Files:
     def __init__(self, content: str = "", most: int = 0, stored: Mapping[str, StoredTable] = MappingProxyType({})) -> None:
         self.content, self.most, self.stored = content, most, stored
 
-    def rows(self, sql: str) -> list[tuple[int]]:
+    def rows(self, sql: str, parts: Any = ()) -> list[tuple[int]]:
         return [(self.most,)]
 
 

@@ -109,7 +109,7 @@ class Stub:
         return [table[:, 0], table[:, 1]]
 
     def columns(self, sql: str, parts: Any = ()) -> list[np.ma.MaskedArray[Any, Any]]:
-        *keys, values, counts = zip(*self.found, strict=True)
+        *keys, values, counts = zip(*self.found, strict=True) if self.found else ((), ())
         return [*(np.ma.asarray(np.array(key, dtype=object)) for key in keys),
                 *(np.ma.asarray(np.array(numbers, dtype=np.int64)) for numbers in (values, counts))]
 

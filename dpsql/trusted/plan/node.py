@@ -101,6 +101,9 @@ class Printing(Frozen):
     bucket  the number of the one bucket that is read; None for all of them
     hold    whether sums are held within 64 bits, or first added to others
     keep    from the statement of a relation that several texts read, one with the same rows: they may be kept in a table
+    idle    whether a node is a truncation that is known to keep every present row: how rows are read may depend on it, and never
+            which are chosen
+    native  whether the text is for the embedded engine, without parts to merge: rows may be in other forms that are read faster
     """
 
     salt: int = 0
@@ -109,6 +112,8 @@ class Printing(Frozen):
     bucket: int | None = None
     hold: bool = True
     keep: Callable[[str], str] = lambda statement: statement
+    idle: Callable[[Node], bool] = lambda node: False
+    native: bool = False
 
     def seen(self, input: Node) -> dict[str, Facts]:
         """Facts about the columns of a relation, with their ranges over the actual rows."""

@@ -27,7 +27,9 @@ that it gives in each bucket, put together (4). So the text in which a table of 
 same: what stands above is printed from the plan, which still contains the part, and depends on no order of rows. Tables that are
 nowhere but in buckets elsewhere have no name in that text that the engine knows: were one read outside of a part, the statement
 would fail.
-(6) *Kept rows* are those that a statement inside of the text gives on this content, in a table whose name tells that
+(6) *Numbers of rows of each entity* are those of its table, where a relation has one row for each row there, with its owner: it
+is above the scan, projections, and truncations that keep every row.
+(7) *Kept rows* are those that a statement inside of the text gives on this content, in a table whose name tells that
 statement. So the text that reads this table gives the same; and so does every later text with the same statement, as long as the
 reader is open and what it holds stays the same (`reader.Reader.hold`).
 
@@ -58,7 +60,7 @@ from dpsql.trusted.plan.operators.project import Project
 from dpsql.trusted.plan.operators.scan import Scan
 from dpsql.trusted.plan.operators.set_operation import SetOperation
 from dpsql.trusted.plan.operators.summands import GridSum, Moments
-from dpsql.trusted.plan.operators.truncate import Truncate
+from dpsql.trusted.plan.operators.truncate import Truncate, rows_of_each
 from dpsql.trusted.plan.operators.truncate_keys import TruncateKeys
 from dpsql.trusted.plan.operators.two_parts import clipped, in_two_parts
 from dpsql.trusted.plan.operators.two_steps import in_two_steps
@@ -78,9 +80,9 @@ class Learned(Frozen):
     ends: Mapping[tuple[str, str], Interval]
     short: bool = False
 
-    def idle(self, node: Truncate) -> bool:
-        """Whether a truncation keeps every row."""
-        scan = _limited(node)
+    def idle(self, node: Node) -> bool:
+        """Whether a node is a truncation that keeps every row."""
+        scan = _limited(node) if isinstance(node, Truncate) else None
         return scan is not None and self.most.get((scan.table.name, scan.table.owner), math.inf) <= node.rows
 
     def reach(self, node: Node, wanted: Collection[str]) -> dict[str, Interval]:
@@ -107,7 +109,7 @@ class RememberedAnswers(Protocol):
 
 
 class KeptStatements:
-    """The statements of a text whose rows are kept, in the order in which they read each other; see (6)."""
+    """The statements of a text whose rows are kept, in the order in which they read each other; see (7)."""
 
     def __init__(self) -> None:
         self._made: dict[str, Parts] = {}
@@ -136,12 +138,12 @@ class Content:
         self._reader, self._answers = reader, answers
         self._known: dict[str, list[Any]] = {}
 
-    def _look_up(self, sql: str) -> list[Any]:
+    def _look_up(self, sql: str, parts: Sequence[Parts] = ()) -> list[Any]:
         """The single row of a query about all rows."""
         if sql not in self._known:
-            answers, question = self._answers if self._reader.content else None, f"{sql} OF {self._reader.content}"
+            answers, question = self._answers if self._reader.content else None, f"{_whole(sql, parts)} OF {self._reader.content}"
             kept = None if answers is None else answers.recall(question)
-            self._known[sql] = list(self._reader.rows(sql)[0]) if kept is None else json.loads(kept)
+            self._known[sql] = list(self._reader.rows(sql, parts)[0]) if kept is None else json.loads(kept)
             if kept is None and answers is not None:
                 answers.note(question, json.dumps(self._known[sql]))
         return self._known[sql]
@@ -172,9 +174,9 @@ class Content:
             texts = tuple(printed(part, learned, bucket) for bucket in buckets)
             names[id(part)] = tables.setdefault(texts, Parts(name=parts_name(len(tables)), statements=texts)).name
         readable = {name: table for name, table in stored.items() if table.at_once or table.alone}
-        kept = KeptStatements()
-        keep = kept.keep if self._reader.keeps and not stored else printing.keep
-        return printed(plan, learned, replace(printing, stored=readable, keep=keep), names), (*tables.values(), *kept.tables)
+        kept, alone = KeptStatements(), self._reader.keeps and not stored
+        chosen = replace(printing, stored=readable, keep=kept.keep if alone else printing.keep, native=alone)
+        return printed(plan, learned, chosen, names), (*tables.values(), *kept.tables)
 
     def _all_stored(self, plan: Node) -> dict[str, StoredTable]:
         """The private tables of a plan that are in a store."""
@@ -192,9 +194,10 @@ class Content:
             return 1
         if (stored := self._stored(table)) is not None:
             return stored.most
-        owned = Scan(table=table, columns=(), owners=("owner",)).render((), Printing())
-        counted = f'SELECT COUNT(*) AS "n" FROM ({owned}) AS t1 GROUP BY t1."owner"'
-        return int(self._look_up(f'SELECT COALESCE(MAX(t2."n"), 0) FROM ({counted}) AS t2')[0])
+        kept, owned = KeptStatements(), Scan(table=table, columns=(), owners=("owner",))
+        printing = Printing(native=self._reader.keeps, keep=kept.keep if self._reader.keeps else Printing().keep)
+        counted = rows_of_each(owned, owned.render((), Printing()), "owner", printing)
+        return int(self._look_up(f'SELECT COALESCE(MAX(t2."#n"), 0) FROM ({counted}) AS t2', kept.tables)[0])
 
     def ends(self, table: Table, column: str) -> Interval:
         """The range of a numeric column; unbounded if it contains NaN, or no number at all. In a store, only rows with an owner
@@ -224,18 +227,19 @@ def printed(plan: Node, learned: Learned, printing: Printing, tables: Mapping[in
 
 def _text(node: Node, below: tuple[str, ...], learned: Learned, printing: Printing) -> str:
     """The text of one node over those below it."""
-    if isinstance(node, Truncate) and learned.idle(node):
+    if learned.idle(node):
         return below[0]
     if isinstance(node, Truncate) and (placed := node.by_places(printing)) is not None:
         return placed
     if isinstance(node, Filter) and isinstance(node.input, Truncate) and learned.idle(node.input):
         return replace(node, input=node.input.input).render(below, printing)  # where the table is read
-    return node.render(below, _seen(node, learned, printing) if isinstance(node, GroupedSums | Contributions) else printing)
+    return node.render(below, _seen(node, learned, printing))
 
 
-def _seen(node: GroupedSums | Contributions, learned: Learned, printing: Printing) -> Printing:
-    """The printing options for the clamps of a node."""
-    return replace(printing, reach=learned.reach(node.input, _clamped(node)))
+def _seen(node: Node, learned: Learned, printing: Printing) -> Printing:
+    """The printing options for one node, with what was learned of its rows."""
+    reach = learned.reach(node.input, _clamped(node)) if isinstance(node, GroupedSums | Contributions) else printing.reach
+    return replace(printing, reach=reach, idle=learned.idle)
 
 
 # -- what a text depends on
@@ -259,6 +263,13 @@ def _limited(node: Truncate) -> Scan | None:
     while isinstance(scan, Truncate) and scan.owner == node.owner:
         scan = scan.input
     return scan if isinstance(scan, Scan) and scan.table.owner is not None and scan.owners == (node.owner,) else None
+
+
+def _whole(sql: str, parts: Sequence[Parts]) -> str:
+    """A text that reads kept rows, with their statements in place of their names, which are others in each process."""
+    for part in reversed(parts):
+        sql = sql.replace(f"SELECT * FROM {part.name}", part.statements[0])
+    return sql
 
 
 def _range(expr: Expr, below: Mapping[str, Facts]) -> Interval | None:

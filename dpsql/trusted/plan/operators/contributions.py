@@ -66,11 +66,9 @@ class Contributions(Node):
         return Stability(rows=rows, owners=(self.owner,), because="sums over each entity's own rows")
 
     def render(self, below: tuple[str, ...], printing: Printing) -> str:
-        if self.keys:
-            return self._grouped(below[0], printing)
-        if self.summands != (Count(),):
+        if self.keys or self.summands != (Count(),):
             return printing.keep(self._grouped(below[0], printing))
-        counted = printing.keep(rows_of_each(below[0], self.owner))
+        counted = rows_of_each(self.input, below[0], self.owner, printing)
         size = saturated('t1."#n"', MOST)
         return f'SELECT t1."@" AS {quote(self.owner)}, {size} AS "e0_0" FROM ({counted}) AS t1'
 

@@ -12,6 +12,7 @@ from dpsql.types import Interval, Type
 
 VALUE, COUNT = "value", "count"
 MOST_COUNTED = 2**20
+NARROW = ("USMALLINT", 2**16 - 1), ("INTEGER", 2**31 - 1), ("BIGINT", 2**63 - 1)  # types, and the largest number of each
 
 
 class Ranks(Summary):
@@ -21,7 +22,9 @@ class Ranks(Summary):
     With `ties` bits, rows of one grid value are told apart by a hash of the row: the value is then value * 2^ties + hash, so that
     quantiles that fall on one value can split its rows. Dividing by 2^ties, rounded down, gives the value back.
 
-    A value may occur in several rows, whose counts are added: if values are rarely equal, sorting is faster than counting.
+    A value may occur in several rows, whose counts are added: if values are rarely equal, sorting is faster than counting. Where
+    the embedded engine reads all rows at once, it gives in place of values and counts one list of values for each group, or the
+    values without counts where it counts none: few rows, of narrow numbers. Values that it gives as NULL are to be left out.
 
     Proof. Read as a multiset of (keys, value) pairs it is a projection and a filter of the input, row by row, so it moves by as
     many elements as the input by rows. It carries no stability as a relation; scores of ranks are bounded from the
@@ -47,7 +50,7 @@ class Ranks(Summary):
             raise InvalidPlan("a key has the name of a result")
         if not 0 <= self.ties <= 20:
             raise InvalidPlan("ties are broken by at most 20 bits")
-        inside = Interval(0, ((self.grid.most + 1) << self.ties) - 1)
+        inside = Interval(0, self.most)
         return (*(self.input.field(key) for key in self.keys),
                 Field(id=VALUE, name=VALUE, facts=Facts(type=Type.BIGINT, nullable=False, physical=inside, declared=inside)),
                 Field(id=COUNT, name=COUNT, facts=Facts(type=Type.BIGINT, nullable=False)))
@@ -61,9 +64,20 @@ class Ranks(Summary):
         if self.ties:
             cell = f"(({cell} * {1 << self.ties}) + CAST((hash({', '.join(names.values())}) >> {64 - self.ties}) AS BIGINT))"
         inner = f"SELECT {', '.join([*keys, f'{cell} AS {quote(VALUE)}'])} FROM ({below[0]}) AS t0{where}"
+        if printing.native:
+            return self._natively(inner)
         group = ", ".join(f"t1.{quote(name)}" for name in (*self.keys, VALUE))
         count, by = ("COUNT(*)", f" GROUP BY {group}") if self.counted else ("CAST(1 AS BIGINT)", "")
         return f"SELECT {group}, {count} AS {quote(COUNT)} FROM ({inner}) AS t1 WHERE t1.{quote(VALUE)} IS NOT NULL{by}"
+
+    def _natively(self, inner: str) -> str:
+        """The statement for the embedded engine, which groups by numbers of 16 bits with arrays in place of hash tables."""
+        value = f"TRY_CAST(t1.{quote(VALUE)} AS {next(kind for kind, most in NARROW if self.most <= most)})"
+        if self.keys:
+            group = ", ".join(f"t1.{quote(name)}" for name in self.keys)
+            return f"SELECT {group}, list({value}) AS {quote(VALUE)} FROM ({inner}) AS t1 GROUP BY {group}"
+        count, by = (f", COUNT(*) AS {quote(COUNT)}", f" GROUP BY {value}") if self.counted else ("", "")
+        return f"SELECT {value} AS {quote(VALUE)}{count} FROM ({inner}) AS t1{by}"
 
     def merge_sql(self, parts: str) -> str:
         names = ", ".join(f"t0.{quote(name)}" for name in (*self.keys, VALUE))
@@ -81,4 +95,9 @@ class Ranks(Summary):
     @property
     def counted(self) -> bool:
         """Whether the engine counts equal values, which it does unless there are too many different ones."""
-        return (self.grid.most + 1) << self.ties <= MOST_COUNTED
+        return self.most < MOST_COUNTED
+
+    @property
+    def most(self) -> int:
+        """The largest value."""
+        return ((self.grid.most + 1) << self.ties) - 1

@@ -73,7 +73,7 @@ class Truncate(Node):
     def render(self, below: tuple[str, ...], printing: Printing) -> str:
         if len(self.fields) == 1:
             return self._copies(below[0])
-        if not cheap(self.input):
+        if not cheap(self.input, printing.idle):
             if self.ranking.distinct:
                 return self.ranking.sql(below[0], printing)
             size = f"COUNT(*) OVER (PARTITION BY {', '.join(self.ranking.groups)})"
@@ -114,7 +114,7 @@ class Truncate(Node):
         Entities with many rows are numbered, where their names are texts: numbers are sorted faster.
         """
         beside = self._beside(printing) if test == ">" else {}
-        counted = printing.keep(rows_of_each(below, self.owner))
+        counted = rows_of_each(self.input, below, self.owner, printing)
         known = ", ".join([NAME, *(f"{printed} AS {quote(name)}" for name, printed in beside.items())])
         owners = f"SELECT {known} FROM ({counted}) AS t1 WHERE (t1.\"#n\" {test} {self.rows})"
         names = ", ".join([*columns_of("t2", self).values(), *(f"t3.{quote(name)}" for name in beside)])
@@ -145,13 +145,29 @@ class Truncate(Node):
                 f"WHERE ((((t1.\"#p\" * {kept}) + (t1.\"#u\" % t1.\"#n\")) % t1.\"#n\") < {kept})")
 
 
-def rows_of_each(below: str, owner: str) -> str:
-    """The statement for the number of rows "#n" of each entity "@"."""
+def rows_of_each(input: Node, below: str, owner: str, printing: Printing) -> str:
+    """The statement for the number of rows "#n" of each entity "@" of a relation, which is printed `below`.
+
+    Those of all rows of a table are printed in the same way whatever else is read of it, so that they may be kept for other
+    statements.
+    """
+    if printing.native and (whole := _all_rows(input, owner, printing.idle)) is not None:
+        owner = "owner"
+        below = Scan(table=whole.table, columns=(), owners=(owner,)).render((), printing)
     name = f"t0.{quote(owner)}"
-    return f"SELECT {name} AS \"@\", COUNT(*) AS \"#n\" FROM ({below}) AS t0 GROUP BY {name}"
+    return printing.keep(f"SELECT {name} AS \"@\", COUNT(*) AS \"#n\" FROM ({below}) AS t0 GROUP BY {name}")
 
 
-def cheap(node: Node, idle: Callable[[Truncate], bool] = lambda node: False) -> bool:
+def _all_rows(node: Node, owner: str, idle: Callable[[Node], bool]) -> Scan | None:
+    """The scan of a table, if a relation has one row for each of its rows, with the same owner."""
+    while isinstance(node, Project) or (isinstance(node, Truncate) and idle(node)):
+        if isinstance(node, Project):
+            owner = next((below for below, column in node.passed.items() if column == owner), "")
+        node = node.input
+    return node if isinstance(node, Scan) and node.owners == (owner,) else None
+
+
+def cheap(node: Node, idle: Callable[[Node], bool]) -> bool:
     """Whether rows can be read several times at little cost: the table names the owner in the row, and no truncation leaves rows
     out."""
     if isinstance(node, Scan):

@@ -10,15 +10,15 @@ from collections.abc import Callable
 
 from dpsql.frozen import replace
 from dpsql.trusted.plan.expr.printing import quote
-from dpsql.trusted.plan.node import InvalidPlan, Printing, columns_of
+from dpsql.trusted.plan.node import InvalidPlan, Node, Printing, columns_of
 from dpsql.trusted.plan.operators.clip import Clip
 from dpsql.trusted.plan.operators.contributions import MOST, Contributions
 from dpsql.trusted.plan.operators.grouped_sums import GroupedSums, clamped_total, grouped_sums, only_readable
 from dpsql.trusted.plan.operators.summands import Clipped, Count, GridSum, Moments
-from dpsql.trusted.plan.operators.truncate import Truncate, cheap, rows_of_each
+from dpsql.trusted.plan.operators.truncate import cheap, rows_of_each
 
 
-def clipped(plan: GroupedSums, idle: Callable[[Truncate], bool]) -> Contributions | None:
+def clipped(plan: GroupedSums, idle: Callable[[Node], bool]) -> Contributions | None:
     """The contributions that a tally by keys clips and adds up, if its rows can be read twice; None for other plans. `idle` says
     which truncations keep every row, so that their text is that of their input."""
     clip = plan.input
@@ -63,7 +63,7 @@ def _sizes(given: Contributions, rows: str, printing: Printing) -> str:
     """The statement for a number "#" of each entity "@": the sum of its rows' l1 norms, or more. It reads what the histogram of a
     limit has read before, where that tells enough: the number of rows, or totals that are not negative."""
     if all(isinstance(summand, Count | Moments) for summand in given.summands):
-        counted = printing.keep(rows_of_each(rows, given.owner))
+        counted = rows_of_each(given.input, rows, given.owner, printing)
         of_row = sum(summand.l1 for summand in given.summands)
         return f"SELECT t1.\"@\", (CAST(t1.\"#n\" AS HUGEINT) * CAST({of_row} AS HUGEINT)) AS \"#\" FROM ({counted}) AS t1"
     if all(isinstance(summand, GridSum) and summand.grid.least >= 0 for summand in given.summands):
