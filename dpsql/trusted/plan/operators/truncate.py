@@ -74,14 +74,9 @@ class Truncate(Node):
         if len(self.fields) == 1:
             return self._copies(below[0])
         if not cheap(self.input, printing.idle):
-            if self.ranking.distinct:
-                return self.ranking.sql(below[0], printing)
             size = f"COUNT(*) OVER (PARTITION BY {', '.join(self.ranking.groups)})"
-            return self._spread(below[0], self.ranking.groups, size, self._start(f"t0.{quote(self.owner)}", printing))
-        if self.ranking.distinct:
-            many = self.ranking.sql(self._of(below[0], ">", printing), printing, groups=self._numbers)
-        else:
-            many = self._spread(self._of(below[0], ">", printing), self._numbers, 't0."#n"', 't0."#u"')
+            return self._chosen(below[0], None, size, self._start(f"t0.{quote(self.owner)}", printing), printing)
+        many = self._chosen(self._of(below[0], ">", printing), self._numbers, 't0."#n"', 't0."#u"', printing)
         return f"{self._of(below[0], '<=', printing)} UNION ALL {many}"
 
     def by_places(self, printing: Printing) -> str | None:
@@ -136,6 +131,13 @@ class Truncate(Node):
         kind = self.input.env[self.owner].type
         name, word = (owner, "BIGINT") if kind is Type.BIGINT else (f"hash({settled(owner, kind)})", "UBIGINT")
         return f"CAST((hash(xor({name}, CAST({printing.salt % 2**63} AS {word}))) >> 2) AS BIGINT)"
+
+    def _chosen(self, below: str, groups: list[str] | None, size: str, start: str, printing: Printing) -> str:
+        """The rows of each group that stay, given its number of rows and its start. It takes long to choose them, and later
+        statements may read the same ones."""
+        if self.ranking.distinct:
+            return printing.keep(self.ranking.sql(below, printing, groups=groups))
+        return printing.keep(self._spread(below, groups, size, start))
 
     def _spread(self, below: str, groups: list[str] | None, size: str, start: str) -> str:
         """The systematic sample of each group, given its number of rows and its start."""
