@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.backends.fixed_views import fixed_views
-from dpsql.backends.kept_rows import KeptRows
+from dpsql.backends.kept_rows import KEPT, KeptRows, kept_rows
 from dpsql.backends.source_files import NOWHERE, DataOrigin, FileState, files_of_database, fingerprint
 from dpsql.backends.store import Store, origin_text
 from dpsql.backends.store_buckets import FarBuckets
@@ -159,8 +159,6 @@ class DuckReader:
             raise ValueError("there is a table of this name")
         with self._cursor() as cursor:
             make_table(cursor, place, columns, unless_exists=True)  # another connection of the account may have
-        if "_kept" in vars(self):  # rows that are kept may be of a table of this name that was held before
-            self._kept.forget()
         self._held = {other: held for other, held in self._held.items() if other.lower() != name.lower()} | {name: place}
 
     def check(self) -> None:
@@ -196,7 +194,7 @@ class DuckReader:
 
     @cached_property
     def _kept(self) -> KeptRows:
-        return KeptRows(self._connection)
+        return kept_rows(self._connection)
 
     def _collect(self, cursor: duckdb.DuckDBPyConnection, parts: Sequence[Parts]) -> None:
         """Run the statements of the buckets, one after the other, so that memory holds the groups of one; and put the rows
@@ -215,8 +213,7 @@ class DuckReader:
     def _cursor(self, sql: str = "", parts: Sequence[Parts] = ()) -> Iterator[duckdb.DuckDBPyConnection]:
         """One cursor for one query, guarded until all rows are fetched: some faults show only then. Of tables of released rows it
         sees those that the query names. What was read of files that are others now is not used."""
-        failed, kept = False, [table for table in parts if table.kept]
-        cursor = self._kept.cursor if kept else self._connection.cursor()
+        failed, cursor, kept = False, self._connection.cursor(), self._shared(parts)
         self._running.add(cursor)
         try:
             if self._beside is not None:
@@ -224,20 +221,30 @@ class DuckReader:
             for name, place in self._held.items():
                 if any(quote(name) in text for text in (sql, *(table.statements[0] for table in parts))):
                     cursor.execute(f"CREATE OR REPLACE TEMP VIEW {quote(name)} AS SELECT * FROM {place}")
-            self._collect(cursor, [table for table in parts if not table.kept])
-            if kept:
-                self._kept.collect(kept)
-            yield cursor
+            with self._kept.there(cursor, kept) if kept else contextlib.nullcontext():
+                self._collect(cursor, [table for table in parts if table not in kept])
+                yield cursor
         except duckdb.Error:
             failed = True
         finally:
             self._running.discard(cursor)
-            if not kept:
-                cursor.close()
-            elif failed:
-                self._kept.forget()
-        if failed or not self._stand():
+            failed = failed or not self._stand()
+            if failed and kept:
+                self._kept.forget(cursor)
+            cursor.close()
+        if failed:
             raise ReaderFault
+
+    def _shared(self, parts: Sequence[Parts]) -> list[Parts]:
+        """The tables that are kept for other queries too: not those of released rows, which have the same name for other rows
+        elsewhere, or of others that are not kept."""
+        apart, found = [quote(name) for name, place in self._held.items() if place.startswith(RELEASED)], []
+        for table in parts:
+            if table.kept and not any(name in text for name in apart for text in table.statements):
+                found.append(table)
+            else:
+                apart.append(table.name)
+        return found
 
 
 def _read_by(view: str, cursor: duckdb.DuckDBPyConnection) -> frozenset[str]:
@@ -258,7 +265,7 @@ def open_database(path: str | Path) -> DuckReader:
         connection = connected(str(path), read_only=True, config=with_memory(None))
         own = _own_functions(connection)
         if not own:
-            attach_released(connection)
+            attach_memory(connection)
             _lock_down_once(connection)
     except duckdb.Error:
         raise unreadable_database(path) from None
@@ -316,11 +323,12 @@ def make_table(connection: duckdb.DuckDBPyConnection, place: str, columns: Mappi
                        [list(values) for _, values in columns.values()])
 
 
-def attach_released(connection: duckdb.DuckDBPyConnection) -> None:
-    """Attach an in-memory database for tables of released rows, unless another connection of this process to the same file has
-    done so: a locked engine cannot attach databases. The names of these tables are unique to each account."""
-    with contextlib.suppress(duckdb.Error):
-        connection.execute(f"ATTACH ':memory:' AS {RELEASED} (READ_WRITE)")
+def attach_memory(connection: duckdb.DuckDBPyConnection) -> None:
+    """Attach databases in memory for tables of released rows, whose names are unique to each account, and for rows that are kept;
+    unless another connection of this process to the same file has done so: a locked engine cannot attach databases."""
+    for name in (RELEASED, KEPT):
+        with contextlib.suppress(duckdb.Error):
+            connection.execute(f"ATTACH ':memory:' AS {name} (READ_WRITE)")
 
 
 def connected(path: str = ":memory:", *, read_only: bool = False,

@@ -40,7 +40,7 @@ from dpsql.backends.duckdb import (
     IN_MEMORY,
     DuckReader,
     attach_database,
-    attach_released,
+    attach_memory,
     check_version,
     connected,
     group_densely,
@@ -137,7 +137,7 @@ def open_files(tables: Sequence[FileTable], *, database: Path | None = None, fac
     if database is not None:
         attach_database(connection, database, BESIDE)
         _check_names(connection)
-    attach_released(connection)
+    attach_memory(connection)
     rows = max((_rows_in(connection, table) for table in shown if table.source.is_parquet), default=0)
     group_densely(connection, rows)
     files = [file for table in shown if not table.public for file in table.source.files]

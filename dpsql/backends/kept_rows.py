@@ -1,18 +1,23 @@
 """Tables of rows that several queries read, such as the totals of each entity, or the rows that a limit leaves: made once, and
 kept while memory allows.
 
-They are temporary tables of one cursor, which nobody else sees, and the engine moves them to disk where memory is short.
+They are in a database of the engine's memory, which moves them to disk where memory is short, and shared by all connections of
+this process to that engine. Nobody but the kernel reads them.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+import threading
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from weakref import WeakValueDictionary
 
 import duckdb
 
 from dpsql.trusted.reader import Parts
 
+KEPT = '"rows kept"'  # the name of the attached database
 SHARE = 1 / 8  # of the engine's memory
 NUMBERS = "BIGINT", "DOUBLE", "INTEGER"
 NUMBER, OTHER = 8, 32  # bytes of a number, and of a text or another value, about
@@ -21,35 +26,76 @@ NUMBER, OTHER = 8, 32  # bytes of a number, and of a text or another value, abou
 class KeptRows:
     """The tables that are there, the one that was used last at the end, with their sizes in bytes."""
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
-        self._connection = connection
-        self._tables: dict[str, int] = {}
-        self.cursor = connection.cursor()
-        memory, = connection.execute("SELECT parse_formatted_bytes(current_setting('memory_limit'))").fetchall()[0]
-        self._most = int(memory * SHARE)
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._sizes: dict[str, int] = {}
+        self._users = Counter[str]()
+        self._turn = threading.Lock()
+        self._making: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
 
-    def collect(self, wanted: Sequence[Parts]) -> None:
-        """Make those of the wanted tables that are not there, in order; then drop others, the oldest first, as memory demands."""
-        for table in wanted:
-            size = self._tables.pop(table.name, None)
-            self._tables[table.name] = self._made(table) if size is None else size
-        asked = {table.name for table in wanted}
-        for name in [name for name in self._tables if name not in asked]:
-            if sum(self._tables.values()) <= self._most:
-                break
-            del self._tables[name]
-            self.cursor.execute(f"DROP TABLE {name}")
+    @contextlib.contextmanager
+    def there(self, cursor: duckdb.DuckDBPyConnection, wanted: Sequence[Parts]) -> Iterator[None]:
+        """A context in which the wanted tables are there under their names, for one cursor. They are made in order, where they
+        are not yet there; afterwards others are dropped, the oldest first, as memory demands."""
+        names = [table.name for table in wanted]
+        with self._turn:
+            self._users.update(names)
+        try:
+            for table in wanted:
+                self._make(cursor, table)
+            yield
+        finally:
+            with self._turn:
+                self._users.subtract(names)
+                self._drop(cursor, keep={*names, *+self._users})
 
-    def _made(self, table: Parts) -> int:
-        """Make a table; about how many bytes it has."""
+    def forget(self, cursor: duckdb.DuckDBPyConnection) -> None:
+        """Drop all tables that nobody reads: what they were made of may be other rows now."""
+        with self._turn:
+            for name in self._sizes.keys() - (+self._users).keys():
+                self._remove(cursor, name)
+
+    def _make(self, cursor: duckdb.DuckDBPyConnection, table: Parts) -> None:
+        """Make a table, unless another connection has done so."""
         text, = table.statements
-        (rows,), = self.cursor.execute(f"CREATE TEMP TABLE {table.name} AS {text}").fetchall()
-        columns = self.cursor.execute(f"SELECT * FROM {table.name} LIMIT 0").description or []
-        return int(rows) * sum(NUMBER if str(column[1]) in NUMBERS else OTHER for column in columns)
+        with self._turn:
+            making = self._making[table.name]
+        with making:
+            size = self._sizes.get(table.name)
+            if size is None:
+                (rows,), = cursor.execute(f"CREATE OR REPLACE TABLE {_place(table.name)} AS {text}").fetchall()
+                columns = cursor.execute(f"SELECT * FROM {_place(table.name)} LIMIT 0").description or []
+                size = int(rows) * sum(NUMBER if str(column[1]) in NUMBERS else OTHER for column in columns)
+            with self._turn:
+                self._sizes.pop(table.name, None)
+                self._sizes[table.name] = size
+        cursor.execute(f"CREATE OR REPLACE TEMP VIEW {table.name} AS SELECT * FROM {_place(table.name)}")
 
-    def forget(self) -> None:
-        """Drop all: what they were made of may be other rows now, or a query has failed."""
-        self._tables.clear()
+    def _drop(self, cursor: duckdb.DuckDBPyConnection, keep: set[str]) -> None:
+        for name in [name for name in self._sizes if name not in keep]:
+            if sum(self._sizes.values()) <= self._most:
+                break
+            self._remove(cursor, name)
+
+    def _remove(self, cursor: duckdb.DuckDBPyConnection, name: str) -> None:
+        self._sizes.pop(name)
         with contextlib.suppress(duckdb.Error):
-            self.cursor.close()
-        self.cursor = self._connection.cursor()
+            cursor.execute(f"DROP TABLE IF EXISTS {_place(name)}")
+
+
+_ENGINES: WeakValueDictionary[str, KeptRows] = WeakValueDictionary()
+_LOOKING = threading.Lock()
+
+
+def kept_rows(connection: duckdb.DuckDBPyConnection) -> KeptRows:
+    """The tables that the engine of a connection keeps, which has a database of this name attached."""
+    with _LOOKING:
+        connection.execute(f"CREATE TABLE IF NOT EXISTS {KEPT}.main.engine AS SELECT uuid() AS name")
+        (name, memory), = connection.execute(
+            "SELECT CAST(t.name AS VARCHAR), parse_formatted_bytes(current_setting('memory_limit')) "
+            f"FROM {KEPT}.main.engine AS t").fetchall()
+        return _ENGINES.setdefault(name, KeptRows(int(memory * SHARE)))
+
+
+def _place(name: str) -> str:
+    return f"{KEPT}.main.{name}"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import threading
 from pathlib import Path
 
 import pytest
 from support import worlds
 from support.golden.dense import dense
-from support.sessions import reader_of, session_of
+from support.sessions import cursor_of, reader_of, session_of
 
 from dpsql.audit.exact import Exact
 from dpsql.backends.duckdb import DuckReader
@@ -29,8 +29,8 @@ def asked(reader: DuckReader, *tables: Parts) -> list[int]:
     return [reader.rows(f"SELECT COUNT(*) FROM {table.name}", tables)[0][0] for table in tables]
 
 
-def names(reader: DuckReader) -> Counter[str]:
-    return Counter(reader._kept._tables)
+def names(reader: DuckReader) -> dict[str, int]:
+    return dict(reader._kept._sizes)
 
 
 def test_it_is_made_once(reader: DuckReader) -> None:
@@ -49,7 +49,7 @@ def test_one_may_read_another(reader: DuckReader) -> None:
 def test_the_oldest_goes_where_memory_is_short(reader: DuckReader) -> None:
     first, second, third = (kept(f"SELECT {at} AS x, * FROM people") for at in range(3))
     rows, _ = asked(reader, first, second)
-    reader._kept._most = 2 * rows
+    reader._kept._most = sum(names(reader).values())
     asked(reader, first)
     asked(reader, third)
     assert names(reader).keys() == {first.name, third.name}
@@ -73,7 +73,41 @@ def test_released_rows_of_one_name_are_not_mixed_up(reader: DuckReader) -> None:
     few, = asked(reader, joined)
     reader.hold("listed", "second", {"clinic": ("VARCHAR", ["a", "b"])})
     many, = asked(reader, joined)
-    assert many > few > 0
+    assert many > few > 0 and not names(reader)
+    above = kept(f"SELECT * FROM {joined.name} AS t")
+    assert reader.rows(f"SELECT COUNT(*) FROM {above.name}", [joined, above]) == [(many,)] and not names(reader)
+
+
+def test_connections_to_one_engine_share_them(reader: DuckReader) -> None:
+    other, drawn = cursor_of(reader), kept("SELECT random() AS x FROM visits")
+    text = f"SELECT MAX(x) FROM {drawn.name}"
+    assert reader.rows(text, [drawn]) == other.rows(text, [drawn])
+    assert reader._kept is other._kept and reader_of(dense(people=3))._kept is not reader._kept
+
+
+def test_one_that_another_reads_stays(reader: DuckReader) -> None:
+    """Neither too little memory nor a fault of another's statement takes rows away from one that is under way."""
+    other, mine, wrong = cursor_of(reader), kept("SELECT * FROM people"), kept("SELECT error('no') AS x FROM visits")
+    reader._kept._most = 0
+    with reader._cursor("", [mine]) as cursor:
+        asked(other, kept("SELECT 1 AS x"))
+        with pytest.raises(ReaderFault):
+            asked(other, wrong)
+        assert cursor.execute(f"SELECT COUNT(*) FROM {mine.name}").fetchall() == [(200,)]
+
+
+def test_many_ask_at_once_and_it_is_made_once(reader: DuckReader) -> None:
+    drawn, found = kept("SELECT random() AS x FROM visits AS a, people AS b"), []
+
+    def ask() -> None:
+        found.extend(cursor_of(reader).rows(f"SELECT MAX(x) FROM {drawn.name}", [drawn]))
+
+    threads = [threading.Thread(target=ask) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 6 and len(set(found)) == 1
 
 
 def test_a_limit_changes_what_is_read_of_them_not_what_is_kept(reader: DuckReader, tmp_path: Path,
@@ -85,7 +119,7 @@ def test_a_limit_changes_what_is_read_of_them_not_what_is_kept(reader: DuckReade
         truth, = reader.rows("SELECT SUM(least(greatest(cost, 0), 500)), COUNT(*) FROM visits")
         first = connection.execute("SELECT SUM(cost), COUNT(*) FROM visits").fetchall()
         made = names(reader)
-        assert len(made) == 1
+        assert len(made) == 2  # rows by entity, and totals
         second = connection.execute("SELECT SUM(cost), COUNT(*) FROM visits", epsilon=3).fetchall()
         assert names(reader) == made
     assert first == second and float(first[0][0]) == pytest.approx(float(truth[0])) and first[0][1] == truth[1]

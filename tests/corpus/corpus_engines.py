@@ -12,7 +12,7 @@ from support.golden.comparison import PLENTY, number, released
 from support.sessions import session_of
 
 from dpsql.audit.exact import Exact
-from dpsql.backends.duckdb import DuckReader, attach_released, lock_down
+from dpsql.backends.duckdb import DuckReader, attach_memory, lock_down
 from dpsql.engine.session import Session
 from dpsql.engine.single import bound_to
 from dpsql.errors import Error
@@ -40,7 +40,7 @@ class Dpsql:
 
     def __init__(self, folder: Path) -> None:
         connection = tables(folder)
-        attach_released(connection)
+        attach_memory(connection)
         lock_down(connection)
         self._folder = TemporaryDirectory()
         self.session: Session = session_of(Path(self._folder.name), reader=DuckReader(connection, "v1"), noise=Exact(), at=PLENTY,

@@ -20,7 +20,7 @@ from support.worlds import SCHEMA, insert
 
 from dpsql.answers.answer import Answer
 from dpsql.audit.exact import Exact
-from dpsql.backends.duckdb import DuckReader, attach_released, lock_down, open_database
+from dpsql.backends.duckdb import DuckReader, attach_memory, lock_down, open_database
 from dpsql.engine.session import Session
 from dpsql.errors import SqlError
 
@@ -47,7 +47,7 @@ def of_long_numbers() -> DuckReader:
     for table, columns in SCHEMA.items():
         connection.execute(f"CREATE TABLE {table} ({columns.replace('INTEGER', 'BIGINT')})")
         insert(connection, table, dense().rows[table])
-    attach_released(connection)
+    attach_memory(connection)
     lock_down(connection)
     return DuckReader(connection, "v1")
 
@@ -111,7 +111,7 @@ def odd_sessions(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str,
     dense().fill(memory)
     for sql in ODD:
         memory.execute(sql)
-    attach_released(memory)
+    attach_memory(memory)
     lock_down(memory)
     readers = [DuckReader(memory, "v1"), snapshot_of(database.uri, folder / "postgres")]
     yield {budget: [session_of(folder, reader=reader, noise=Exact(), budget=budget, at=PLENTY, ledger=ledger) for reader in readers]

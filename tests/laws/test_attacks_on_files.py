@@ -22,7 +22,7 @@ from support.sessions import open_ledger, session_of
 
 import dpsql
 from dpsql.audit.exact import Exact
-from dpsql.backends.duckdb import DuckReader, attach_released, lock_down
+from dpsql.backends.duckdb import DuckReader, attach_memory, lock_down
 from dpsql.backends.file_tables import FileTable, open_files
 from dpsql.backends.source_files import files_of
 from dpsql.catalog.reading import CellReading
@@ -339,7 +339,7 @@ def test_answers_over_files_are_those_in_memory_without_anybody(gone: int | None
         rows = memory.sql(f"FROM {name}").to_arrow_table()
         write(tmp_path / f"{name}/0.parquet", dict(zip(rows.column_names, rows.columns, strict=True)), row_group_size=2)
     memory.execute("ALTER TABLE p ADD PRIMARY KEY (id)")
-    attach_released(memory)
+    attach_memory(memory)
     lock_down(memory)
     readers = [DuckReader(memory, "memory"), opened_files({name: tmp_path / name for name in tables}, {"p": ["id"]})]
     ledger = open_ledger(tmp_path)  # one salt

@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import duckdb
 from oracle.worlds import World
 
-from dpsql.backends.duckdb import RELEASED, DuckReader, attach_released, lock_down, make_table
+from dpsql.backends.duckdb import RELEASED, DuckReader, attach_memory, lock_down, make_table
 from dpsql.backends.scratch import DuckScratch
 from dpsql.catalog.policy import parse_policy
 from dpsql.catalog.price import price
@@ -264,7 +264,7 @@ class Family:
         self._engine, self._parsed = duckdb.connect(":memory:", config={"threads": 1}), dict[str, Any]()
         worlds = {None: self.world, **dict(self.world.neighbours())}
         cursors = {name: self._database(f"w{i}", world) for i, (name, world) in enumerate(worlds.items())}
-        attach_released(self._engine)
+        attach_memory(self._engine)
         lock_down(self._engine)
         self.readers = {None: Reader(cursors.pop(None), self._parsed)}
         for name, cursor in cursors.items():

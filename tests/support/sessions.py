@@ -14,7 +14,7 @@ from support import worlds
 from support.repeating import Repeating
 
 from dpsql.audit.prepared import Remembering
-from dpsql.backends.duckdb import DuckReader, attach_released, lock_down
+from dpsql.backends.duckdb import DuckReader, attach_memory, lock_down
 from dpsql.backends.scratch import DuckScratch
 from dpsql.catalog.model import Catalog, Policy
 from dpsql.catalog.policy import parse_policy
@@ -35,7 +35,7 @@ def reader_of(world: worlds.World, version: str = "v1") -> DuckReader:
     """A locked database in memory that holds a world."""
     connection = duckdb.connect(":memory:", config={"threads": 1})
     world.fill(connection)
-    attach_released(connection)
+    attach_memory(connection)
     lock_down(connection)
     return DuckReader(connection, version)
 

@@ -82,8 +82,9 @@ class Learned(Frozen):
 
     def idle(self, node: Node) -> bool:
         """Whether a node is a truncation that keeps every row."""
-        scan = _limited(node) if isinstance(node, Truncate) else None
-        return scan is not None and self.most.get((scan.table.name, scan.table.owner), math.inf) <= node.rows
+        if not isinstance(node, Truncate) or (scan := _limited(node)) is None:
+            return False
+        return self.most.get((scan.table.name, scan.table.owner), math.inf) <= node.rows
 
     def reach(self, node: Node, wanted: Collection[str]) -> dict[str, Interval]:
         """Ranges of the given columns over the actual rows, if the columns come from one table."""
