@@ -22,7 +22,7 @@ from dpsql.engine.session import Session
 from dpsql.errors import Error, Incident, IntegrityError, LedgerError, OperationalError, OptionError, PolicyError, SqlError
 from dpsql.frozen import replace
 from dpsql.ledgers.ledger_reports import ReportingLedger
-from dpsql.server.link.plain_values import UnreadableMessage, decoded, encoded
+from dpsql.server.link.plain_values import MessageReader, MessageWriter, UnreadableMessage, decoded, encoded
 from dpsql.server.link.vault_calls import CALLS, LENGTH, Fault, Made, ReleasedStep, fault_for_front, raised, receive_answer
 from dpsql.server.vault.vault import ServedAccount, Vault
 from dpsql.trusted.accounting.cost import Account, Cost, pure
@@ -436,6 +436,44 @@ def test_a_message_is_what_was_said() -> None:
     made = decoded(encoded((twice, twice, -0.0, 2**200, "é\n", True, None, Fraction(1, 3)), {}), no_table)
     assert made == (twice, twice, 0.0, 2**200, "é\n", True, None, Fraction(1, 3))
     assert made[0] is made[1] and made[0].args[0] is made[0].args[1] and made[0] is not twice
+
+
+def test_messages_of_a_script_continue_each_other() -> None:
+    first, second = predicate("=", *[Literal(type=Type.DOUBLE, value=value) for value in (1.5, 2.5)]), Literal(type=Type.BIGINT, value=7)
+    writer, reader = MessageWriter({}), MessageReader(no_table)
+    begun = reader.decoded(writer.encoded((first, second)))
+    after = writer.encoded((second, first, "more"))
+    continued = reader.decoded(after)
+    assert begun == (first, second) and continued == (second, first, "more")
+    assert continued[0] is begun[1] and continued[1] is begun[0] and len(json.loads(after)[0]) == 1, "they are not sent again"
+    assert reader.decoded(encoded((second,), {})) == (second,), "a message may always begin anew"
+
+
+def test_a_message_continues_no_others_than_those_it_knows() -> None:
+    writer, reader = MessageWriter({}), MessageReader(no_table)
+    reader.decoded(writer.encoded((Literal(type=Type.BIGINT, value=7),)))
+    second = writer.encoded((Literal(type=Type.BIGINT, value=8),))
+    for other in (MessageReader(no_table), MessageReader(no_table)):
+        with pytest.raises(UnreadableMessage):
+            other.decoded(second)  # of another statement, or another account: each has a reader of its own
+        other.decoded(encoded((1, 2, 3), {}))
+        with pytest.raises(UnreadableMessage):
+            other.decoded(second)
+    with pytest.raises(UnreadableMessage):
+        reader.decoded(b"[[], [99], 3]")
+    with pytest.raises(UnreadableMessage):
+        reader.decoded(second)  # after an error it begins anew
+
+
+def test_a_script_of_many_requests_does_not_fill_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dpsql.server.link.plain_values.MOST_CONTINUED", 10)
+    writer, reader = MessageWriter({}), MessageReader(no_table)
+    for number in range(20):
+        assert reader.decoded(writer.encoded((Literal(type=Type.BIGINT, value=number),))) == (Literal(type=Type.BIGINT, value=number),)
+        assert reader._nodes.number <= 10 + 3
+    monkeypatch.setattr("dpsql.server.link.plain_values.MOST_NODES", 2)
+    with pytest.raises(UnreadableMessage):
+        reader.decoded(MessageWriter({}).encoded((Literal(type=Type.BIGINT, value=1),)))
 
 
 def test_every_class_that_the_kernel_takes_has_a_name_of_its_own() -> None:

@@ -47,20 +47,22 @@ def changed(frame: Frame, dice: random.Random, others: list[Frame]) -> Frame:
             at = dice.randrange(len(data))
             data[at : at + dice.randint(0, 2)] = bytes(dice.randrange(256) for _ in range(dice.randint(0, 2)))
         return name, bytes(data)
-    nodes, root = json.loads(data)
+    nodes, root, *continued = json.loads(data)
+    if continued and dice.random() < 0.1:
+        continued = dice.choice([[], [0], [continued[0] + 1], [continued[0] - 1], [-1], [True], [1.0], [None], [[0]], continued * 2])
     if nodes and dice.random() < 0.5:
         _exchange(nodes, dice)
-        return name, json.dumps([nodes, root]).encode()
+        return name, json.dumps([nodes, root, *continued]).encode()
     for _ in range(dice.choice([1, 1, 1, 2, 5])):
         if nodes and dice.random() < 0.9:
             _change(nodes, dice)
         elif dice.random() < 0.5:
             root = _part(nodes, dice)
         else:
-            more, _ = json.loads(dice.choice(others)[1])
+            more, *_ = json.loads(dice.choice(others)[1])
             nodes = [*nodes, *([node[0], *([part[0] + len(nodes)] if type(part) is list else part for part in node[1:])] for node in more)]
             root = [len(nodes) - 1] if nodes else None
-    return name, json.dumps([nodes, root]).encode()
+    return name, json.dumps([nodes, root, *continued]).encode()
 
 
 def _exchange(nodes: list[Any], dice: random.Random) -> None:
@@ -81,7 +83,7 @@ def _exchange(nodes: list[Any], dice: random.Random) -> None:
             case str():
                 node[at] = dice.choice([part for other in nodes for part in other[1:] if type(part) is str])
             case [int(below)]:
-                alike = [other for other in range(place) if nodes[other][0] == nodes[below][0]] or [below]
+                alike = [other for other in range(place) if below < len(nodes) and nodes[other][0] == nodes[below][0]] or [below]
                 node[at] = dice.choice([*([one] for one in alike), None])
 
 

@@ -6,6 +6,10 @@ bytes, which cost less than the statement.) A message is a list of *nodes*: each
 and a part of it is a plain value or [i], the i-th node before it. So there are no cycles; and what was one object is one object
 again, on which the cost of several tests of one plan depends (`kernel.taken`).
 
+The messages of a script continue each other: a third part says how many nodes were read before, to which [i] may refer too. So the
+relations that several requests of a statement query are sent, read, copied and checked once. `MessageWriter` begins anew when it
+knows many nodes; a reader that has read another number of nodes refuses the message.
+
 What can be made is what the kernel takes, class by class: `kernel.taken.MADE` from their fields, each of which checks itself.
 The kernel copies and checks all of it again, and believes nothing of it.
 
@@ -35,6 +39,7 @@ from dpsql.types import Type
 
 MOST_BYTES = 2**28  # of a message
 MOST_NODES, MOST_LISTS = 2**22, 2**24
+MOST_CONTINUED = 2**13  # nodes to which the messages of a script may refer before it begins anew
 MOST_DEPTH = 800  # of values in values; what is deeper cannot be planned either
 MOST_WRITTEN = 2**26  # of values, if each were written as often as it is used: what walks a plan as a tree ends
 MOST_BITS = 4096  # of an integer
@@ -64,19 +69,35 @@ class UnreadableMessage(ValueError):
 def encoded(value: object, tables: Mapping[str, Table]) -> bytes:
     """A value as bytes. Of `tables`, which the reader has too, only the names are sent. Raises TypeError for an unsupported
     value, ValueError for one that is too large."""
-    nodes = _Nodes(tables)
-    root = nodes.part(value)
-    data = json.dumps([nodes.written, root], ensure_ascii=True, separators=(",", ":")).encode()
-    if len(data) > MOST_BYTES:
-        raise ValueError("this is too large to be sent")
-    return data
+    return MessageWriter(tables).encoded(value)
+
+
+class MessageWriter:
+    """Writes messages that continue each other, for one `MessageReader`. After an error it writes no more."""
+
+    def __init__(self, tables: Mapping[str, Table]) -> None:
+        self._tables = tables
+        self._nodes = _Nodes(tables)
+
+    def encoded(self, value: object) -> bytes:
+        """The next message; see `encoded`."""
+        if self._nodes.number > MOST_CONTINUED:
+            self._nodes = _Nodes(self._tables)
+        nodes, before = self._nodes, self._nodes.number
+        nodes.written = []
+        root = nodes.part(value)
+        data = json.dumps([nodes.written, root, before] if before else [nodes.written, root], separators=(",", ":")).encode()
+        if len(data) > MOST_BYTES:
+            raise ValueError("this is too large to be sent")
+        return data
 
 
 class _Nodes:
-    """The nodes of a message that is written."""
+    """The nodes of the messages that were written, and those of the one that is."""
 
     def __init__(self, tables: Mapping[str, Table]) -> None:
         self.written: list[list[Any]] = []
+        self.number = 0
         self._tables = tables
         self._known: dict[int, tuple[object, list[int]]] = {}  # by identity; the values are kept, so that no other gets a number
 
@@ -86,7 +107,8 @@ class _Nodes:
         if id(value) not in self._known:
             node = self._node(value)
             self.written.append(node)
-            self._known[id(value)] = value, [len(self.written) - 1]
+            self._known[id(value)] = value, [self.number]
+            self.number += 1
         return self._known[id(value)][1]
 
     def _node(self, value: Any) -> list[Any]:
@@ -132,24 +154,35 @@ _SCALARS: Mapping[type, tuple[Callable[[Any], Sequence[Any]], Callable[..., Any]
 def decoded(data: bytes, table: PlainTable) -> Any:
     """The value of a message; `table` returns tables by their names, and raises for an unknown name. Raises UnreadableMessage for
     anything else, before any object is made."""
-    try:
-        return _read(data, table)
-    except UnreadableMessage:
-        raise
-    except (Exception, RecursionError):  # whatever is wrong with it, it is no message
-        raise UnreadableMessage() from None
+    return MessageReader(table).decoded(data)
 
 
-def _read(data: bytes, table: PlainTable) -> Any:
-    if len(data) > MOST_BYTES or data.count(b"[") > MOST_LISTS:  # counted before they are made
-        raise UnreadableMessage
-    nodes, root = json.loads(data)
-    if type(nodes) is not list or len(nodes) > MOST_NODES:
-        raise UnreadableMessage
-    reader = _NodeReader(table)
-    for node in nodes:
-        reader.add(node)
-    return reader.part(root)
+class MessageReader:
+    """Reads messages that continue each other; see `decoded`. After an error the next message must begin anew."""
+
+    def __init__(self, table: PlainTable) -> None:
+        self._table = table
+        self._nodes = _NodeReader(table)
+
+    def decoded(self, data: bytes) -> Any:
+        try:
+            return self._read(data)
+        except UnreadableMessage:
+            raise
+        except (Exception, RecursionError):  # whatever is wrong with it, it is no message
+            raise UnreadableMessage() from None
+
+    def _read(self, data: bytes) -> Any:
+        if len(data) > MOST_BYTES or data.count(b"[") > MOST_LISTS:  # counted before they are made
+            raise UnreadableMessage
+        nodes, root, *continued = json.loads(data)
+        reader, self._nodes = self._nodes if continued else _NodeReader(self._table), _NodeReader(self._table)
+        if type(nodes) is not list or continued not in ([], [reader.number]) or reader.number + len(nodes) > MOST_NODES:
+            raise UnreadableMessage
+        for node in nodes:
+            reader.add(node)
+        value, self._nodes = reader.part(root), reader
+        return value
 
 
 class _NodeReader:
@@ -161,20 +194,30 @@ class _NodeReader:
         self._depths: list[int] = []
         self._sizes: list[int] = []
 
+    @property
+    def number(self) -> int:
+        return len(self._values)
+
     def add(self, node: Any) -> None:
         if type(node) is not list or not node or type(node[0]) is not str:
             raise UnreadableMessage
-        parts, depth, size = [], 1, len(node)
+        values, depths, sizes = self._values, self._depths, self._sizes
+        parts, deepest, size = [], 0, len(node)
         for part in node[1:]:
-            parts.append(self.part(part))
             if type(part) is list:
-                depth = max(depth, 1 + self._depths[part[0]])
-                size += self._sizes[part[0]]
-        if depth > MOST_DEPTH or size > MOST_WRITTEN:
+                at, = part
+                if type(at) is not int or not 0 <= at < len(values):
+                    raise UnreadableMessage
+                parts.append(values[at])
+                deepest = max(deepest, depths[at])
+                size += sizes[at]
+            else:
+                parts.append(part if part is None or part is True or part is False else self.part(part))
+        if deepest >= MOST_DEPTH or size > MOST_WRITTEN:
             raise UnreadableMessage
-        self._values.append(self._made(node[0], parts))
-        self._depths.append(depth)
-        self._sizes.append(size)
+        values.append(self._made(node[0], parts))
+        depths.append(deepest + 1)
+        sizes.append(size)
 
     def part(self, part: Any) -> Any:
         """A plain value, or the value of an earlier node."""
@@ -193,9 +236,8 @@ class _NodeReader:
     def _made(self, kind: str, parts: list[Any]) -> Any:
         if kind == "tuple":
             return tuple(parts)
-        if kind in CLASSES:
-            made, names = CLASSES[kind]
-            return made(**dict(zip(names, parts, strict=True)))
+        if (known := CLASSES.get(kind)) is not None:
+            return known[0](**dict(zip(known[1], parts, strict=True)))
         if kind in _BY_NAME:
             return _BY_NAME[kind](*parts)
         match kind, parts:

@@ -28,7 +28,7 @@ from dpsql.engine.session import Session
 from dpsql.errors import Error, Incident, Interrupted, OperationalError
 from dpsql.frozen import Frozen, replace
 from dpsql.ledgers.ledger_reports import Entry, KeptAnswer, SharedAnswer
-from dpsql.server.link.plain_values import MOST_BYTES, decoded, encoded
+from dpsql.server.link.plain_values import MOST_BYTES, MessageReader, decoded, encoded
 from dpsql.server.link.vault_calls import (
     CALLS,
     MOST_HELD,
@@ -218,6 +218,7 @@ class ServedAccount:
         self._brought: list[int] = []  # how many values there were in each table that the front has brought
         self._models: set[str] = set()  # the names of the comparisons with models of this account
         self._naming: dict[str, contextlib.ExitStack] = {}  # the names that are being given
+        self._steps = MessageReader(self._own_table)  # of the script that runs, or ran last
         self._stopping = threading.Event()  # the statement that runs is to stop
         self._idle = threading.Event()  # none runs
         self._idle.set()
@@ -291,7 +292,10 @@ class ServedAccount:
             if call.checked:
                 self._session.kernel.check()
             with self._running() if call.statement else contextlib.nullcontext():
-                given = call.read(decoded(data, self._read_table if call.exact else self._own_table))
+                reader = MessageReader(self._read_table if call.exact else self._own_table)
+                if call is RUN:  # its steps may refer to what it says
+                    self._steps = reader
+                given = call.read(reader.decoded(data))
                 return Made(getattr(self, f"_{call.name}")(*given))
         except _Cancelled:
             return fault_for_front(OperationalError("the statement was interrupted before it was charged", code="cancelled"))
@@ -312,6 +316,7 @@ class ServedAccount:
                 raise Interrupted from None
             raise
         finally:
+            self._steps = MessageReader(self._own_table)  # what was read of the front is kept no longer
             self._idle.set()
 
     # -- tables
@@ -416,7 +421,7 @@ class ServedAccount:
         while True:
             name, data = _received(self._front)
             if name == "step":
-                return decoded(data, self._own_table)
+                return self._steps.decoded(data)
             self._send(self._answer(name, data) if name in CALLS and CALLS[name].between else OTHER)
 
     def _compare(self, asked: Any, model: str, sql: str, seconds: float = 0.0) -> Any:

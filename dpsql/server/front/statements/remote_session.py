@@ -17,7 +17,7 @@ from dpsql.backends.scratch import DuckScratch
 from dpsql.engine.session import Session
 from dpsql.errors import Error
 from dpsql.ledgers.ledger_reports import Entry, KeptAnswer, ReportingLedger, SharedAnswer
-from dpsql.server.link.plain_values import encoded
+from dpsql.server.link.plain_values import MessageWriter, encoded
 from dpsql.server.link.vault_calls import (
     ACCOUNTS,
     ANSWERED,
@@ -68,6 +68,7 @@ from dpsql.trusted.measurements.online_comparisons import ComparisonResult, Comp
 from dpsql.trusted.plan.node import Node
 
 STEP_FAILED = ("failed",)  # a step of a script that raised
+NOTHING_GIVEN = encoded((), {})
 
 
 class VaultChannel:
@@ -106,7 +107,7 @@ class VaultChannel:
 
     async def ask_meanwhile(self, call: VaultCall[Told], *given: Any) -> Told:
         """The same as `ask`, for calls with short answers: the event loop's thread does other work while waiting."""
-        data = encoded(given, self._tables)
+        data = encoded(given, self._tables) if given else NOTHING_GIVEN
         with self._whole():
             self._send(call.name, data)
             await _readable(self._vault)
@@ -116,11 +117,12 @@ class VaultChannel:
     def dialogue(self, name: str, *given: Any) -> Generator[Any, Any, Any]:
         """Make a call to which the vault answers with releases, each of which requests the next step, and finally with its
         outcome, which is returned. If a step cannot be sent, it fails in the vault."""
-        reply = self._asked(name, given)
+        writer = MessageWriter(self._tables)
+        reply = self._exchanged(name, writer.encoded(given))
         while isinstance(reply, ReleasedStep):
             step = yield reply.value
             try:
-                data = encoded(step, self._tables)
+                data = writer.encoded(step)
             except (TypeError, ValueError, RecursionError):
                 data = encoded(STEP_FAILED, self._tables)
             reply = self._exchanged("step", data)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 from collections.abc import Callable, Iterable, Iterator
 
 from pygwire import BackendConnection, ConnectionPhase
@@ -17,6 +18,7 @@ from dpsql.server.front.terms.answers_on_wire import Notice, RefusedOnWire
 
 GATHERED = 32_768  # bytes that are sent at once
 UNSENT = 262_144  # bytes beyond which the client is waited for
+ENCODED = 256  # of each kind of messages that answers share, which are encoded once
 _SQLSTATES = {"NOTICE": "00000", "INFO": "00000", "LOG": "00000", "DEBUG": "00000", "WARNING": "01000"}
 
 
@@ -91,9 +93,10 @@ class Packets:
         for message in messages:
             self._out += self._connection.send(message)
 
-    def send_rows(self, rows: bytes) -> None:
-        """Send rows that another thread has already encoded."""
-        self._out += rows
+    def send_encoded(self, messages: bytes) -> None:
+        """Send messages that are encoded already, and are allowed in all phases of a query: rows and their description, notices
+        and tags."""
+        self._out += messages
 
     async def flush(self, *, whole: bool = True) -> None:
         """Write the buffered bytes; unless `whole`, only if there are many. Raises Gone."""
@@ -148,6 +151,11 @@ def error_of(refusal: RefusedOnWire) -> ErrorResponse:
     if refusal.position is not None:
         fields["P"] = str(refusal.position)
     return ErrorResponse(fields=fields)
+
+
+@functools.lru_cache(maxsize=ENCODED)
+def encoded_notices(notices: tuple[Notice, ...]) -> bytes:
+    return b"".join(notice.to_wire() for notice in notices_of(notices))
 
 
 def notices_of(notices: Iterable[Notice]) -> list[NoticeResponse]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import logging
 import operator
 import secrets
@@ -59,7 +60,7 @@ from dpsql.server.front.terms import types_on_wire
 from dpsql.server.front.terms.answers_on_wire import ColumnOnWire, Described, Outcome, RefusedOnWire, Seat
 from dpsql.server.front.wire.held_statements import HeldStatements, PortalOnWire, PreparedOnWire, formats_of, same_columns
 from dpsql.server.front.wire.login_delays import FailedLogins
-from dpsql.server.front.wire.packets import Gone, clean, error_of, notices_of, violated
+from dpsql.server.front.wire.packets import ENCODED, Gone, clean, encoded_notices, error_of, notices_of, violated
 from dpsql.server.front.wire.server_limits import AccountUse, ServerLimits
 from dpsql.server.front.wire.startup import Startup
 from dpsql.server.front.wire.steady_answers import at_a_multiple
@@ -332,10 +333,10 @@ class Client:
         with self._admitted():
             outcome, rows = await self._outcome(text, (), None)
             if outcome.columns is not None:
-                self._packets.send(_described_row(outcome.columns, (0,) * len(outcome.columns)))
+                self._packets.send_encoded(_encoded_description(outcome.columns, (0,) * len(outcome.columns)))
             while await self._send(rows):
                 rows = await self._rows(outcome, (0,) * len(outcome.columns or ()), _BATCH_ROWS)
-        self._packets.send(CommandComplete(tag=clean(outcome.tag)))
+        self._packets.send_encoded(_encoded_tag(outcome.tag))
 
     def _answer_itself(self, word: str, text: str) -> None:
         """Answer a statement about the connection alone."""
@@ -416,7 +417,10 @@ class Client:
                 columns, formats = portal.statement.described.columns, portal.formats
             case _:
                 raise violated()
-        self._packets.send(NoData() if columns is None else _described_row(columns, formats))
+        if columns is None:
+            self._packets.send(NoData())
+        else:
+            self._packets.send_encoded(_encoded_description(columns, tuple(formats)))
 
     async def _execute(self, message: Execute) -> None:
         portal = self._held.portal(message.portal)
@@ -432,7 +436,10 @@ class Client:
         with self._admitted(again=portal.outcome is not None):
             suspended = await self._take(portal, most)
         assert portal.outcome is not None
-        self._packets.send(PortalSuspended() if suspended else CommandComplete(tag=clean(portal.outcome.tag)))
+        if suspended:
+            self._packets.send(PortalSuspended())
+        else:
+            self._packets.send_encoded(_encoded_tag(portal.outcome.tag))
 
     async def _take(self, portal: PortalOnWire, most: int | None) -> bool:
         """Send the next rows of a portal; whether there were as many as asked for, so that more may follow."""
@@ -490,7 +497,7 @@ class Client:
             outcome, rows = made
         if portal is not None:
             portal.outcome = outcome
-        self._packets.send(*notices_of(outcome.notices))
+        self._packets.send_encoded(encoded_notices(outcome.notices))
         return outcome, rows
 
     async def _rows(self, outcome: Outcome, formats: Sequence[int], most: int) -> _Rows:
@@ -499,7 +506,7 @@ class Client:
 
     def _steadily(self) -> contextlib.AbstractAsyncContextManager[None]:
         """A context that takes a multiple of a time, where the owner wants that."""
-        return at_a_multiple(self._limits.pace_seconds)
+        return at_a_multiple(self._limits.pace_seconds) if self._limits.pace_seconds else contextlib.nullcontext()
 
     @contextlib.asynccontextmanager
     async def _at_work(self) -> AsyncGenerator[None]:
@@ -517,7 +524,7 @@ class Client:
 
     async def _send(self, rows: _Rows) -> bool:
         """Whether more may follow."""
-        self._packets.send_rows(rows.encoded)
+        self._packets.send_encoded(rows.encoded)
         await self._packets.flush(whole=False)
         return not rows.last
 
@@ -584,6 +591,16 @@ def _copied(messages: Iterator[bytes]) -> _Rows:
 
 def _least(most: int | None) -> int:
     return _BATCH_ROWS if most is None else min(most, _BATCH_ROWS)
+
+
+@functools.lru_cache(maxsize=ENCODED)
+def _encoded_description(columns: tuple[ColumnOnWire, ...], formats: tuple[int, ...]) -> bytes:
+    return _described_row(columns, formats).to_wire()
+
+
+@functools.lru_cache(maxsize=ENCODED)
+def _encoded_tag(tag: str) -> bytes:
+    return CommandComplete(tag=clean(tag)).to_wire()
 
 
 def _described_row(columns: Sequence[ColumnOnWire], formats: Sequence[int]) -> RowDescription:
