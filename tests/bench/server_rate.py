@@ -169,13 +169,15 @@ def constant_server(port: Any) -> None:
            + packet(b"D", struct.pack("!HI", 1, 4) + b"9987") + packet(b"C", b"SELECT 1\0") + ready)
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        async def received() -> bytes:
+            return await reader.readexactly(int.from_bytes(await reader.readexactly(4)) - 4)
+
         with contextlib.suppress(asyncio.IncompleteReadError):
-            while struct.unpack("!I", (startup := await reader.readexactly(struct.unpack("!I", await reader.readexactly(4))[0] - 4))[:4])[0] != 0x30000:
+            while (await received())[:4] != struct.pack("!I", 0x30000):  # it asks for encryption first
                 writer.write(b"N")
-            assert startup
             writer.write(packet(b"R", struct.pack("!I", 0)) + packet(b"S", b"client_encoding\0UTF8\0") + ready)
-            while (head := await reader.readexactly(5))[:1] != b"X":
-                await reader.readexactly(struct.unpack("!I", head[1:])[0] - 4)
+            while await reader.readexactly(1) != b"X":
+                await received()
                 writer.write(row)
                 await writer.drain()
 

@@ -34,6 +34,17 @@ def test_small_statements(tmp_path: Path) -> None:
     assert all(float(cell) >= 0 for line in lines[3:] for cell in (*line[2:5], line[6]))
 
 
+@pytest.mark.slow
+@pytest.mark.long
+def test_server_rate(tmp_path: Path) -> None:
+    for module in ("pygwire", "scramp", "psycopg"):
+        pytest.importorskip(module, reason=f"{module} is not installed")
+    lines = printed("server_rate.py", "--rows", 1000, "--clients", 2, "--share", 0.02, "--data", tmp_path)
+    assert lines[0] == ["1,000 rows, 2 clients, pace none: of all clients together, and each statement"]
+    assert [line[0] for line in lines[3:]] == ["new counts", "sums by year", "averages by year", "stored answers"]
+    assert all(float(cell.replace(",", "")) >= 0 for line in lines[3:] for cell in line[1:8])
+
+
 def test_ledger(tmp_path: Path) -> None:
     lines = printed("ledger.py", "--statements", 12, "--threads", 1, 3, "--events", 1500, "--data", tmp_path)
     one, three = (next(line for line in lines if line[0] == threads) for threads in ("1", "3"))

@@ -13,9 +13,11 @@ import pytest
 from msgspec.structs import force_setattr
 from support.sessions import session_of
 from support.small_tables import TRUE, people
+from support.vaults import remote, vault_of
 
 from dpsql.backends.duckdb import DuckReader
 from dpsql.engine.answering import answer
+from dpsql.engine.session import Session
 from dpsql.questions.no_public_facts import NoPublicFacts
 from dpsql.trusted.kernel import checker
 from dpsql.trusted.kernel.checker import Known
@@ -110,7 +112,9 @@ def test_what_was_counted_in_public_rows_is_forgotten_where_their_name_stands_fo
     assert forgotten == [*parts, *parts]
 
 
-def test_what_requests_of_a_statement_share_is_derived_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, derived: list[int]) -> None:
+@pytest.mark.parametrize("through", [lambda session: session, lambda session: remote(vault_of(lambda user: session))], ids=["here", "a vault"])
+def test_what_requests_of_a_statement_share_is_derived_once(
+        through: Callable[[Session], Session], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, derived: list[int]) -> None:
     looks, asked = Kernel._look, list[object]()
 
     def looking(kernel: Kernel, request: Request, *more: Any) -> Any:
@@ -118,7 +122,7 @@ def test_what_requests_of_a_statement_share_is_derived_once(tmp_path: Path, monk
         return looks(kernel, request, *more)
 
     monkeypatch.setattr(Kernel, "_look", looking)
-    answer("SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (bound = 'clip') SUM(cost) FROM visits", session_of(tmp_path))
+    answer("SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (bound = 'clip') SUM(cost) FROM visits", through(session_of(tmp_path)))
     assert len(asked) > 1 and len(derived) == 1
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
+import itertools
 import socket
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from decimal import Decimal
@@ -25,10 +26,11 @@ from dpsql.frozen import replace
 from dpsql.server.front.statements import seat as seats
 from dpsql.server.front.statements.seat import ConnectionSeat
 from dpsql.server.front.statements.shown_answers import MOST_OF_ONE, LatelyShown, ShownToAccounts, key_of
-from dpsql.server.front.terms.answers_on_wire import OutcomeOnWire, RefusedOnWire
+from dpsql.server.front.terms.answers_on_wire import ColumnOnWire, Notice, OutcomeOnWire, RefusedOnWire
 from dpsql.server.front.terms.types_on_wire import BINARY
 from dpsql.server.front.terms.types_on_wire import TEXT as AS_TEXT
-from dpsql.server.front.wire.wire import _encoded
+from dpsql.server.front.wire.packets import ENCODED, encoded_notices, notices_of
+from dpsql.server.front.wire.wire import _described_row, _encoded, _encoded_description, _encoded_tag
 from dpsql.sql.text.parse import parse
 from dpsql.sql.text.statement import Query
 from dpsql.trusted.kernel.ledger import Ledger
@@ -95,6 +97,22 @@ def test_what_is_asked_again_is_shown_again(text: str, parameters: tuple[object,
     assert second is not None and second[:3] == first[:3] and cost(second) == "cost: nothing, as this was answered before"
     assert taken(seat.execute(text, parameters)) == second == shown(seat, text, parameters) == shown(opened("ada"), text, parameters)
     assert ledger.events == events
+
+
+def test_messages_that_are_encoded_once_are_those_of_what_is_sent() -> None:
+    """What is kept of them is found by all that they say, whoever they were sent to before."""
+    notices = [(Notice(text=text, severity=severity, hint=hint),) for text in ("a", "b\0") for severity in ("NOTICE", "WARNING")
+               for hint in ("", "c")]
+    columns = [(ColumnOnWire(name=name, kind=kind),) for name in ("a", "b") for kind in ("BIGINT", "DOUBLE")]
+    for _ in range(2):
+        for told in (*notices, (*notices[0], *notices[1])):
+            assert encoded_notices(told) == b"".join(message.to_wire() for message in notices_of(told))
+        for shown_, form in itertools.product(columns, (AS_TEXT, BINARY)):
+            assert _encoded_description(shown_, (form,)) == _described_row(shown_, (form,)).to_wire()
+        assert [_encoded_tag(f"SELECT {rows}") for rows in (1, 2)] == [b"C\0\0\0\rSELECT %d\0" % rows for rows in (1, 2)]
+    made = [encoded_notices(told) for told in notices] + [_encoded_description(shown_, (form,)) for shown_ in columns for form in (AS_TEXT, BINARY)]
+    assert len({*made}) == len(made)
+    assert encoded_notices.cache_info().maxsize == _encoded_description.cache_info().maxsize == _encoded_tag.cache_info().maxsize == ENCODED
 
 
 def kept_as_stored(seat: ConnectionSeat, texts: Iterable[str]) -> int:

@@ -6,8 +6,8 @@ bytes, which cost less than the statement.) A message is a list of *nodes*: each
 and a part of it is a plain value or [i], the i-th node before it. So there are no cycles; and what was one object is one object
 again, on which the cost of several tests of one plan depends (`kernel.taken`).
 
-The messages of a script continue each other: a third part says how many nodes were read before, to which [i] may refer too. So the
-relations that several requests of a statement query are sent, read, copied and checked once. `MessageWriter` begins anew when it
+The messages of a script continue each other: a third part says how many nodes were read before, to which [i] may refer too. So
+a relation that several requests of a statement query is sent, read, copied and checked once. `MessageWriter` begins anew when it
 knows many nodes; a reader that has read another number of nodes refuses the message.
 
 What can be made is what the kernel takes, class by class: `kernel.taken.MADE` from their fields, each of which checks itself.

@@ -595,12 +595,14 @@ def _least(most: int | None) -> int:
 
 @functools.lru_cache(maxsize=ENCODED)
 def _encoded_description(columns: tuple[ColumnOnWire, ...], formats: tuple[int, ...]) -> bytes:
-    return _described_row(columns, formats).to_wire()
+    encoded: bytes = _described_row(columns, formats).to_wire()
+    return encoded
 
 
 @functools.lru_cache(maxsize=ENCODED)
 def _encoded_tag(tag: str) -> bytes:
-    return CommandComplete(tag=clean(tag)).to_wire()
+    encoded: bytes = CommandComplete(tag=clean(tag)).to_wire()
+    return encoded
 
 
 def _described_row(columns: Sequence[ColumnOnWire], formats: Sequence[int]) -> RowDescription:
