@@ -89,11 +89,11 @@ def connect(database: str | Path | None = None, *, policy: str | Path | None = N
     Warns where the same data were served under another ledger or budget before; `notes` of the connection say so too.
     Raises PolicyError, OptionError, OperationalError or LedgerError.
     """
+    from dpsql.engine.background import await_store
     from dpsql.engine.opening import ConnectionTerms, open_session
-    from dpsql.engine.preparing import make_store
 
     terms = ConnectionTerms(budget=budget, analyst=analyst, epsilon=epsilon, delta=delta, rho=rho, confidence=confidence)
-    return Connection(open_session(database, policy, ledger, terms, make_store=make_store))
+    return Connection(open_session(database, policy, ledger, terms, await_store=await_store))
 
 
 @guarded
@@ -169,7 +169,12 @@ class Connection:
     def _used(self) -> Iterator[Session]:
         """The session, for one thread at a time: its ledger and its engine serve one statement after another."""
         with self._turn, working("asking ..."), self._numbered(), stopped_by(self.session.interrupted):
-            yield self.session
+            session = self.session
+            session.look()
+            try:
+                yield session
+            finally:
+                session.look()
 
     @contextlib.contextmanager
     def _numbered(self) -> Iterator[None]:

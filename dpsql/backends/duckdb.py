@@ -13,7 +13,8 @@ import functools
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -57,7 +58,8 @@ class DuckReader:
     they began with. `keys` has the tables that are views of files, each with the columns that were found to be unique together,
     and never NULL; or none. Where other tables are in a database file, it is attached as `beside`, and those of files are in the
     database in memory. The buckets of a `store` are attached under the names of `plan.stored`; `far` are those that are
-    elsewhere, and are read instead. `origin` is where all tables come from.
+    elsewhere, and are read instead. `origin` is where all tables come from. A reader that `adopts` can attach a
+    store while it is open. `spent` are the seconds that queries have taken.
     """
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, version: str, *, files: Sequence[FileState] = (),
@@ -65,6 +67,7 @@ class DuckReader:
                  beside: str | None = None, store: Store | None = None, origin: DataOrigin = NOWHERE) -> None:
         self._store, self.origin = store, origin
         self.far: FarBuckets | None = None
+        self.adopts, self.spent = False, 0.0
         self._connection, self._version, self._files, self._keys, self._beside = connection, version, files, keys, beside
         self._told_by = told_by
         self._held: dict[str, str] = {}
@@ -168,6 +171,13 @@ class DuckReader:
         if self.far is not None:
             self.far.check()
 
+    def adopt(self, store: Store, attach: Callable[[duckdb.DuckDBPyConnection, Store], None]) -> None:
+        """Between two queries: read a store that was made of the files that are open. Queries give the same rows before and
+        after, and what was found to hold of these files still does (`measurements.reading.content`). Raises as `attach` does; the
+        reader is as it was then."""
+        attach(self._connection, store)
+        self._store, self._told_by = store, [*self._told_by, *store.buckets]
+
     def _stand(self) -> bool:
         """Whether all files are the ones that were opened."""
         return all(file.stands() for file in self._files)
@@ -213,7 +223,7 @@ class DuckReader:
     def _cursor(self, sql: str = "", parts: Sequence[Parts] = ()) -> Iterator[duckdb.DuckDBPyConnection]:
         """One cursor for one query, guarded until all rows are fetched: some faults show only then. Of tables of released rows it
         sees those that the query names. What was read of files that are others now is not used."""
-        failed, cursor, kept = False, self._connection.cursor(), self._shared(parts)
+        failed, begun, cursor, kept = False, time.perf_counter(), self._connection.cursor(), self._shared(parts)
         self._running.add(cursor)
         try:
             if self._beside is not None:
@@ -228,6 +238,7 @@ class DuckReader:
             failed = True
         finally:
             self._running.discard(cursor)
+            self.spent += time.perf_counter() - begun
             failed = failed or not self._stand()
             if failed and kept:
                 self._kept.forget(cursor)
@@ -349,17 +360,19 @@ def scratch() -> duckdb.DuckDBPyConnection:
     return connection
 
 
-def group_densely(connection: duckdb.DuckDBPyConnection, rows_in_files: int = 0) -> None:
+def group_densely(connection: duckdb.DuckDBPyConnection, rows_in_files: int = 0) -> int:
     """Let DuckDB group by whole numbers in a small range with arrays instead of hash tables, which is three times as fast.
 
     Keys of entities are often such numbers. An array takes space for its whole range even where few rows are read, and cannot
     be moved to disk; so a range may be at most a quarter of the rows of the largest table, and the arrays of all threads
-    together an eighth of memory.
+    together an eighth of memory. Returns how many rows the largest table has, about.
     """
+    rows = max(_largest(connection), rows_in_files)
     memory, threads = connection.execute(
         "SELECT parse_formatted_bytes(current_setting('memory_limit')), current_setting('threads')").fetchall()[0]
-    most = min(max(_largest(connection), rows_in_files) // 4, memory // (8 * threads * GROUP_BYTES))
+    most = min(rows // 4, memory // (8 * threads * GROUP_BYTES))
     connection.execute(f"SET GLOBAL perfect_ht_threshold = {max(12, most.bit_length() - 1)}")
+    return rows
 
 
 def _largest(connection: duckdb.DuckDBPyConnection) -> int:

@@ -28,7 +28,7 @@ import csv
 import json
 import re
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +49,7 @@ from dpsql.backends.duckdb import (
 )
 from dpsql.backends.source_files import DataOrigin, SourceFiles, files_of_database, fingerprint, name_below
 from dpsql.backends.store import NO_STORE, FindStore, NothingKnown, RememberedFacts, Store, is_whole, origin_text
+from dpsql.backends.unique_keys import share_key
 from dpsql.catalog.reading import USUAL_CELL, USUAL_CSV, CellReading, CsvFormat
 from dpsql.catalog.reading_words import differences
 from dpsql.errors import IntegrityError, InternalError, OperationalError
@@ -110,13 +111,15 @@ class FileView(Frozen):
 def open_files(tables: Sequence[FileTable], *, database: Path | None = None, facts: RememberedFacts = NothingKnown(),
                memory: str | None = None, empty: bool = False, find_store: FindStore = NO_STORE, sealed: bool = True,
                tell: Callable[[str], None] = lambda line: None,
-               others: Callable[[duckdb.DuckDBPyConnection], str] = lambda connection: "") -> DuckReader:
+               others: Callable[[duckdb.DuckDBPyConnection], str] = lambda connection: "",
+               later: tuple[Path, int] | None = None) -> DuckReader:
     """A reader of tables in files, each with its declared key as its key; all other tables are in a database file beside them.
 
     `facts` are what is remembered of the files; `memory` is what the engine may use, such as "2GB"; `find_store` finds the store
     that was made from some files; `tell` is told what takes long. With `empty` only the names and types of columns are wanted,
     and no row is read. What is not `sealed` can also write files: that is for the owner's preparations. `others` makes tables of
-    another kind, and tells what identifies their rows.
+    another kind, and tells what identifies their rows. `later` is a folder of stores that may be attached later, and the rows of
+    the largest table from which on that is wanted: only dpsql writes there.
 
     Raises OperationalError if files cannot be read, or do not go together, and IntegrityError where rows share a declared key.
     Both happen when the owner opens the data, before any statement.
@@ -131,15 +134,13 @@ def open_files(tables: Sequence[FileTable], *, database: Path | None = None, fac
     views |= show_attached(connection, [table for table in shown if table.source.relation is not None])
     for table in shown if not empty else ():
         verify(connection, table, views[table.name], facts, tell)
-        if table.public:
-            load_public(connection, table, views[table.name])
     rest = others(connection)
     if database is not None:
         attach_database(connection, database, BESIDE)
         _check_names(connection)
     attach_memory(connection)
     rows = max((_rows_in(connection, table) for table in shown if table.source.is_parquet), default=0)
-    group_densely(connection, rows)
+    largest = group_densely(connection, rows)
     files = [file for table in shown if not table.public for file in table.source.files]
     whole = [] if database is None else [files_of_database(database)]
     sources = [*whole, *(table.source for table in tables)]
@@ -149,7 +150,10 @@ def open_files(tables: Sequence[FileTable], *, database: Path | None = None, fac
     store = find_store(origin)
     if store is not None:
         attach_store(connection, store)
+    adopts = later is not None and store is None and largest >= later[1]
     if sealed:
+        if later is not None and adopts:
+            connection.execute(f"SET GLOBAL allowed_directories = {_listed([later[0]])}")
         named = [path for table in shown if table.source.is_parquet for path in table.source.paths]
         connection.execute(f"SET GLOBAL allowed_paths = {_listed(named)}")
         lock_down(connection)
@@ -159,6 +163,7 @@ def open_files(tables: Sequence[FileTable], *, database: Path | None = None, fac
     told += [] if store is None else store.buckets
     reader = DuckReader(connection, f"{fingerprint(sources)}{rest}", files=files, told_by=told, keys=keys,
                         beside=None if database is None else BESIDE, store=store, origin=origin)
+    reader.adopts = adopts
     reader.check()
     return reader
 
@@ -442,13 +447,14 @@ def _is_empty(column: Sequence[str | None]) -> bool:
 
 def verify(connection: duckdb.DuckDBPyConnection, table: FileTable, view: FileView, facts: RememberedFacts,
            tell: Callable[[str], None]) -> None:
-    """Read all declared columns of Parquet files once, and check that no rows share a key, unless these files have passed this
-    check before.
+    """Read all declared columns of files once, or load those of a public table, and check that no rows share a key. What these
+    files have passed before is not checked again.
 
     Raises OperationalError if a value cannot be read, IntegrityError where rows share the key.
     """
     fact = fact_of(table, view)
-    if facts.known(fact):
+    known = facts.known(fact)
+    if known and not table.public:
         return
     fault: Exception | None = None
     try:
@@ -456,12 +462,14 @@ def verify(connection: duckdb.DuckDBPyConnection, table: FileTable, view: FileVi
         lower = None if table.columns is None else {column.lower() for column in table.columns}
         read = [quote(column) for column in columns if lower is None or column.lower() in lower]
         tell(f"reading {table.name} once ...")
-        if read:
-            connection.execute(f"SELECT bit_xor(hash({', '.join(read)})) FROM ({view.rows}) AS s").fetchall()
-        if table.key:
+        if table.public:
+            _load_public(connection, table, {*read, *map(quote, view.key)})
+        elif read:
+            counted = ", ".join(f"COUNT({column})" for column in read)  # the engine has to read them for that, see above
+            connection.execute(f"SELECT {counted} FROM ({view.rows}) AS s").fetchall()
+        if table.key and not known:
             tell(f"looking for rows of {table.name} that share a key ...")
-            key = ", ".join(map(quote, view.key))
-            if connection.execute(f"SELECT {key} FROM {quote(table.name)} GROUP BY {key} HAVING COUNT(*) > 1 LIMIT 1").fetchall():
+            if share_key(connection, table.name, view.key):
                 fault = shared_key(table.name, _where(table), table.key)
     except duckdb.OutOfMemoryException:
         fault = too_little_memory(table)
@@ -469,27 +477,18 @@ def verify(connection: duckdb.DuckDBPyConnection, table: FileTable, view: FileVi
         fault = unreadable(table)
     if fault is not None:
         raise fault
-    if all(file.stands() for file in table.source.files):
+    if not known and all(file.stands() for file in table.source.files):
         facts.keep(fact)
 
 
-def load_public(connection: duckdb.DuckDBPyConnection, table: FileTable, view: FileView) -> None:
-    """Copy the rows that the view of a public table shows into a table that replaces it, with only the columns that may be read.
-    Raises OperationalError if a file cannot be read."""
-    fault: OperationalError | None = None
-    try:
-        columns = [column for column, *_ in connection.execute(f"DESCRIBE {quote(table.name)}").fetchall()]
-        kept = {column.lower() for column in (*(table.columns or columns), *view.key)}
-        rows = f"SELECT {', '.join(quote(column) for column in columns if column.lower() in kept)} FROM {quote(table.name)}"
-        connection.execute(f"CREATE TABLE {quote(LOADED)} AS {rows}")
-        connection.execute(f"DROP VIEW {quote(table.name)}")
-        connection.execute(f"ALTER TABLE {quote(LOADED)} RENAME TO {quote(table.name)}")
-    except duckdb.OutOfMemoryException:
-        fault = too_little_memory(table)
-    except duckdb.Error:
-        fault = unreadable(table)
-    if fault is not None:
-        raise fault
+def _load_public(connection: duckdb.DuckDBPyConnection, table: FileTable, kept: Collection[str]) -> None:
+    """Copy the rows that the view of a public table shows into a table that replaces it, with only the columns that may be
+    read."""
+    columns = [quote(column) for column, *_ in connection.execute(f"DESCRIBE {quote(table.name)}").fetchall()]
+    rows = f"SELECT {', '.join(column for column in columns if column in kept)} FROM {quote(table.name)}"
+    connection.execute(f"CREATE TABLE {quote(LOADED)} AS {rows}")
+    connection.execute(f"DROP VIEW {quote(table.name)}")
+    connection.execute(f"ALTER TABLE {quote(LOADED)} RENAME TO {quote(table.name)}")
 
 
 def fact_of(table: FileTable, view: FileView) -> str:

@@ -54,7 +54,7 @@ def prepare(reader: DuckReader, catalog: Catalog, folder: Path, *, salt: int, fa
         text = store.as_json()
         facts.keep(fact_of(text))
         put_in_place(manifest_of(folder, catalog.entity.name), text, [bucket.path for bucket in store.buckets])
-    _tidy(folder)
+    tidy(folder)
     return store
 
 
@@ -191,8 +191,9 @@ def _free(folder: Path) -> str:
     return ""
 
 
-def _tidy(folder: Path) -> None:
-    """Remove the buckets that no manifest names: of stores before, and of preparations that were broken off."""
+def tidy(folder: Path) -> None:
+    """Remove the buckets that no manifest names: of stores before, and of preparations that were broken off. No other process may
+    prepare a store meanwhile."""
     named = "".join(manifest.read_text(encoding="utf-8") for manifest in folder.glob("manifest-*.json"))
     for made in folder.iterdir():
         if MADE.fullmatch(made.name) and made.name not in named:

@@ -35,7 +35,7 @@ from dpsql.catalog.schema import carried_as, fit
 from dpsql.catalog.sections import locate, suggest
 from dpsql.engine.promises import check_promise, check_views, compared_with, recorded_elsewhere, rely_on_promise
 from dpsql.engine.registry import Served, marks, note, others
-from dpsql.engine.session import Session
+from dpsql.engine.session import AwaitedStore, Session
 from dpsql.errors import IntegrityError, OperationalError, OptionError
 from dpsql.frozen import Frozen, replace
 from dpsql.ledgers.ledger_reports import Failure, ReportingLedger
@@ -54,8 +54,8 @@ if TYPE_CHECKING:
     from dpsql.backends.snapshots import SnapshotFile, SnapshotTable
 
 USUAL_POLICY = "dpsql.toml"
-LARGE = 20_000_000  # rows of a table from which on a store pays: it is made in the time of some statements without it
-MakeStore: TypeAlias = Callable[[Policy, str | Path | None, Budget, ReportingLedger, DataOrigin], bool]
+LARGE = 20_000_000  # rows of a table from which on a store may pay
+AwaitStore: TypeAlias = Callable[[Policy, str | Path | None, Budget, ReportingLedger, DuckReader], AwaitedStore]
 
 
 class ConnectionTerms(Frozen):
@@ -147,10 +147,10 @@ def open_ledger(policy: Policy, budget: Budget, ledger: str | Path | None) -> Re
 
 
 def open_session(database: str | Path | None, policy: str | Path | None, ledger: str | Path | None, terms: ConnectionTerms, *,
-                 make_store: MakeStore | None = None, places: bool = True) -> Session:
-    """Open the policy, the database and the ledger. `make_store` is called if the data are large and no store of them is in
-    force, unless the policy forbids it; if it returns that there may be one now, the data are opened again. Without `places`, the
-    session's notes do not say where files are. Raises PolicyError, OptionError, OperationalError or LedgerError."""
+                 await_store: AwaitStore | None = None, places: bool = True) -> Session:
+    """Open the policy, the database and the ledger. `await_store` is given the reader if the data are large and no store of them
+    is in force, unless the policy forbids to make one. Without `places`, the session's notes do not say where files are. Raises
+    PolicyError, OptionError, OperationalError or LedgerError."""
     confidence = terms.exact_confidence
     declared = read_policy(find_policy(database, policy))
     budget = choose_budget(declared, terms.budget)
@@ -158,7 +158,7 @@ def open_session(database: str | Path | None, policy: str | Path | None, ledger:
     analyst = analyst_of(terms.analyst, budget)
     book = open_ledger(declared, budget, ledger)
     check_promise(declared, budget, book)
-    reader = open_data(declared, database, budget, book, make_store)
+    reader = open_data(declared, database, budget, book, adopting=await_store is not None)
     catalog = fitted(declared, budget.name, reader)
     check_views(declared, _reads(declared, reader), book)
     if _in_spark(declared):
@@ -166,6 +166,9 @@ def open_session(database: str | Path | None, policy: str | Path | None, ledger:
 
         with told_by(declared, ("tables",)):
             check_in_spark(declared, catalog, reader.stored)
+    awaited = None
+    if await_store is not None and isinstance(reader, DuckReader) and reader.adopts:
+        awaited = await_store(declared, database, budget, book, reader)
     there = reader.origin.paths if database is None and isinstance(reader, DuckReader) else _files_there(declared)
     notes, fresh = noticed(declared, database, book, budget.name, there, places=places)
     promised = rely_on_promise(declared, budget, book)
@@ -175,14 +178,17 @@ def open_session(database: str | Path | None, policy: str | Path | None, ledger:
                    kernel=Kernel(reader, book, incidents=budget.incidents, late=budget.late, solvers=USUAL,
                                  answers=FactsBesideLedger(book)),
                    scratch=DuckScratch(), price=price_of_statements, confidence=confidence,
-                   policy=declared.digest, uploads=_uploads_of(declared, database, book, there), notes=(*promised, *notes))
+                   policy=declared.digest, uploads=_uploads_of(declared, database, book, there), notes=(*promised, *notes),
+                   awaited=awaited)
 
 
 def open_data(policy: Policy, database: str | Path | None, budget: Budget, ledger: ReportingLedger,
-              make_store: MakeStore | None = None) -> Reader:
-    """A reader of the data for statements under a budget: from a store if one is in force, otherwise from the source. See
-    `open_session` for `make_store` and the errors."""
+              *, adopting: bool = False) -> Reader:
+    """A reader of the data for statements under a budget: from a store if one is in force, otherwise from the source. With
+    `adopting`, a reader of large data can change to a store while it is open, unless the policy forbids to make one. See
+    `open_session` for the errors."""
     facts, folder = FactsBesideLedger(ledger), store_folder(policy, ledger)
+    later = (folder, LARGE) if adopting and policy.prepare and policy.spark is None else None
 
     def store(origin: DataOrigin) -> Store | None:
         return find_store(folder, budget.entity, origin, facts)
@@ -194,15 +200,15 @@ def open_data(policy: Policy, database: str | Path | None, budget: Budget, ledge
         with told_by(policy, ("spark",)):
             alone = alone_in_spark(policy, folder, budget.entity, facts)
 
-    def opened(tries: int = 3) -> Reader:
-        there = alone is None and (
-            manifest_of(folder, budget.entity).is_file() or manifest_of(folder, budget.entity, "spark").is_file())
+    def opened(tries: int = 3, *, large: bool = False) -> Reader:
+        there = large or (alone is None and (
+            manifest_of(folder, budget.entity).is_file() or manifest_of(folder, budget.entity, "spark").is_file()))
         try:
-            return open_reader(policy, database, facts, store if there else NO_STORE)
+            return open_reader(policy, database, facts, store if there else NO_STORE, later=later)
         except OperationalError as fault:
             if fault.code not in ("store", "data-changed") or tries == 1:
                 raise
-        return opened(tries - 1)  # another store was put in its place while it was opened
+        return opened(tries - 1, large=large)  # another store was put in its place while it was opened
 
     reader = opened()
     if policy.spark is not None and isinstance(reader, DuckReader):
@@ -210,16 +216,11 @@ def open_data(policy: Policy, database: str | Path | None, budget: Budget, ledge
 
         with told_by(policy, ("spark",)):
             read_by_spark(policy, reader, folder, budget.entity, facts, alone)
-    elif (make_store is not None and policy.prepare and isinstance(reader, DuckReader) and _is_large(reader)
-          and make_store(policy, database, budget, ledger, reader.origin)):
+    elif later is not None and isinstance(reader, DuckReader) and not (reader.stored or reader.adopts) and (
+            reader.largest() >= LARGE):  # a database that other connections of this process share
         reader.close()
-        reader = opened()
+        reader = opened(large=True)
     return reader
-
-
-def _is_large(reader: DuckReader) -> bool:
-    """Whether the data are so many that a store pays, and there is none."""
-    return not reader.stored and reader.largest() >= LARGE
 
 
 def store_folder(policy: Policy, ledger: ReportingLedger) -> Path:
@@ -488,11 +489,11 @@ def source_of(policy: Policy, table: TablePolicy) -> str:
 
 
 def open_reader(policy: Policy, database: str | Path | None, facts: RememberedFacts = NothingKnown(),
-                store: FindStore = NO_STORE, *, sealed: bool = True) -> Reader:
+                store: FindStore = NO_STORE, *, sealed: bool = True, later: tuple[Path, int] | None = None) -> Reader:
     """A reader of the database: usually a DuckDB file, another back end, or CSV and Parquet files.
 
-    `facts` are what is remembered of files, `store` finds the store that was made from some; see `open_files`. Raises
-    OperationalError or IntegrityError, located in the policy if it names the file.
+    `facts` are what is remembered of files, `store` finds the store that was made from some, which may also come `later`; see
+    `open_files`. Raises OperationalError or IntegrityError, located in the policy if it names the file.
     """
     folder, named = Path(policy.path).parent, database
     if _in_spark(policy) and database is not None:
@@ -518,7 +519,8 @@ def open_reader(policy: Policy, database: str | Path | None, facts: RememberedFa
     if database is not None and not sources and not in_spark:
         with told_by(policy, ("database",) if named is None else ()):
             if is_file(str(database)) and (store is not NO_STORE or not sealed):
-                return open_files([], database=Path(database), facts=facts, memory=policy.memory, find_store=store, sealed=sealed)
+                return open_files([], database=Path(database), facts=facts, memory=policy.memory, find_store=store, sealed=sealed,
+                                  later=later)
             return open_place(str(database))
     if not sources and not in_spark:
         raise OperationalError("no database is named", code="no-database",
@@ -532,7 +534,7 @@ def open_reader(policy: Policy, database: str | Path | None, facts: RememberedFa
         _check_sources(policy, sources, beside)
         return open_files([file_table(policy.tables[name], files) for name, files in sources.items()], facts=facts,
                           database=beside, memory=policy.memory, find_store=store, sealed=sealed, tell=tell,
-                          others=_made_in_spark(policy))
+                          others=_made_in_spark(policy), later=later)
 
 
 def _cleans(policy: Policy) -> bool:

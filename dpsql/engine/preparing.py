@@ -52,20 +52,18 @@ def prepare(*, policy: str | Path | None = None, database: str | Path | None = N
 
 
 def make_store(policy: Policy, database: str | Path | None, budget: Budget, ledger: ReportingLedger, origin: DataOrigin) -> bool:
-    """Make the store of one budget's entity while its data, from `origin`, are opened. Returns whether there may be one now; if
-    not, the data are read from their source. Nothing is reported, because whoever connects may be an analyst, and private rows
+    """Make the store of one budget's entity, of the data from `origin`, unless it is there. Returns whether there may be one now:
+    not if another process prepares one. Nothing is reported, because whoever has connected may be an analyst, and private rows
     decide whether data are large and how many buckets they need."""
     folder = store_folder(policy, ledger)
-    if not _fits(folder, origin.files):
-        return False
-    with contextlib.suppress(OperationalError), ledger.alone("prepare"):
+    with contextlib.suppress(OperationalError, TimeoutError), ledger.alone("prepare", 0):
         if find_store(folder, budget.entity, origin, FactsBesideLedger(ledger)) is None:  # no other process has just made one
             _prepared(policy, database, budget, ledger, None, tell=lambda line: None)
         return True
     return False
 
 
-def _fits(folder: Path, sources: Sequence[FileState]) -> bool:
+def has_room(folder: Path, sources: Sequence[FileState]) -> bool:
     """Whether the disk has plenty of room for a store of some files."""
     there = next(place for place in (folder, *folder.parents) if place.is_dir())
     return shutil.disk_usage(there).free > MARGIN * sum(file.size for file in sources)

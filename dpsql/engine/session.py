@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from fractions import Fraction
 from threading import Event
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from dpsql.backends.upload_folders import Uploads
 from dpsql.budgets.convert import limit
@@ -24,6 +24,16 @@ if TYPE_CHECKING:
     from dpsql.models.joint_histogram import JointHistogram
 
 
+class AwaitedStore(Protocol):
+    """A store of the data that may come while a session is open."""
+
+    def look(self) -> None:
+        """Between two statements: read the store from now on, if it is there. If it is not, it may be made meanwhile."""
+        ...
+
+    def close(self) -> None: ...
+
+
 class Session(Frozen):
     """Who asks, of what, and on which terms: the parts of a connection."""
 
@@ -38,6 +48,7 @@ class Session(Frozen):
     policy: str = ""
     uploads: Uploads = field(default_factory=Uploads)
     notes: tuple[str, ...] = ()
+    awaited: AwaitedStore | None = field(default=None, compare=False)
     online: dict[str, JointHistogram] = field(default_factory=dict, compare=False)  # online models, by what they know
     interrupted: Event = field(default_factory=Event, compare=False)  # whether the statement that is asked is to stop
     released: dict[str, tuple[str, Table]] = field(default_factory=dict, compare=False)  # synthetic tables, by name
@@ -58,7 +69,14 @@ class Session(Frozen):
         mine = self.budget.of(self.analyst)
         return {None: limit(self.budget.total), **({self.analyst: limit(mine)} if mine is not None else {})}
 
+    def look(self) -> None:
+        """Between two statements: see to the store that is awaited, if there is one."""
+        if self.awaited is not None:
+            self.awaited.look()
+
     def close(self) -> None:
+        if self.awaited is not None:
+            self.awaited.close()
         self.kernel.close()
         self.ledger.close()
         self.scratch.close()

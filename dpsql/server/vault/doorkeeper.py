@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from dpsql.engine.background import await_store
 from dpsql.engine.opening import ConnectionTerms, open_session
-from dpsql.engine.preparing import make_store
 from dpsql.engine.session import Session
 from dpsql.errors import OperationalError
 from dpsql.frozen import Frozen, field
@@ -65,7 +65,7 @@ class Doorkeeper(Frozen):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # the session's notes say it, and the log
             return open_session(None, self.policy, None, ConnectionTerms(budget=user.budget, analyst=name, **price),
-                                make_store=make_store, places=False)
+                                await_store=await_store, places=False)
 
 
 def _removed() -> OperationalError:

@@ -310,6 +310,7 @@ class ServedAccount:
             self._idle.clear()
         try:
             with stopped_by(self._stopping):
+                self._session.look()
                 yield
         except Incident:
             if self._stopping.is_set():
@@ -383,8 +384,7 @@ class ServedAccount:
         self._departure.asked = seconds
         limits = {} if cost.rounded() == NOTHING else self._session.limits  # as nothing exceeds no limit
         self._session.kernel.run(self._script(step), cost=cost, account=self._session.account, limits=limits, digest=digest,
-                                 sql=sql, encode=_written, views=views, leaving=self._departure,
-                                 unless_stored=unless_stored)
+                                 sql=sql, encode=_written, views=views, leaving=self._departure, unless_stored=unless_stored)
         spent = None
         with contextlib.suppress(Error):
             spent = self._spent()

@@ -1,0 +1,58 @@
+"""Whether rows of a table share their key. The answer is exact: a bound on what one entity adds may rest on it.
+
+*Keys of whole numbers* that lie close together are checked by one scan, several times faster than by grouping. Let each column of
+the key be between two ends in all rows. Then the key determines a number from 0 to n - 1, where n is the product of the widths,
+and the number determines the key, as digits of mixed radices do. A string of n bits, in which the bits of all rows are set, has
+as many bits set as there are different keys. So if it has as many as there are rows, no two rows share a key. Nothing is believed
+of the ends: a row outside of them sets no bit, so there are fewer bits than rows. That only means that the rows are grouped.
+
+*All other keys* are grouped by the engine, which goes to disk where memory is short, and by whose equality the keys of other
+tables and of its own constraints go: NaN is equal to NaN, 0.0 to -0.0, and texts are compared byte by byte.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from math import prod
+
+import duckdb
+
+from dpsql.trusted.plan.expr.printing import quote
+
+WHOLE = frozenset({"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT"})
+BITS_OF_ROW = 64  # at most so many bits for each row, half of what grouping takes
+SHARE = 8  # the strings of all threads take at most one part in so many of the engine's memory
+MOST_BITS = 10**9  # of a string, by the engine
+
+
+def share_key(connection: duckdb.DuckDBPyConnection, table: str, key: Sequence[str]) -> bool:
+    """Whether two rows of a table, or a view, have the same key, which is complete in all rows. Raises duckdb.Error if it cannot
+    be read."""
+    with contextlib.suppress(duckdb.Error):  # of numbers that do not fit; what else is wrong shows below
+        if _are_apart(connection, table, key):
+            return False
+    names = ", ".join(map(quote, key))
+    return bool(connection.execute(
+        f"SELECT {names} FROM {quote(table)} GROUP BY {names} HAVING COUNT(*) > 1 LIMIT 1").fetchall())
+
+
+def _are_apart(connection: duckdb.DuckDBPyConnection, table: str, key: Sequence[str]) -> bool:
+    """Whether the bits of all rows are different ones. False says nothing."""
+    kinds = {name: kind for name, kind, *_ in connection.execute(f"DESCRIBE {quote(table)}").fetchall()}
+    if not all(kinds[name] in WHOLE for name in key):
+        return False
+    rows, *found = connection.execute(f"SELECT COUNT(*), {', '.join(f'MIN({quote(name)}), MAX({quote(name)})' for name in key)} "
+                                      f"FROM {quote(table)}").fetchall()[0]
+    ends = [*zip(found[::2], found[1::2], strict=True)]
+    memory, threads = connection.execute(
+        "SELECT parse_formatted_bytes(current_setting('memory_limit')), current_setting('threads')").fetchall()[0]
+    bits = prod(high - low + 1 for low, high in ends) if rows else 0
+    if not 0 < bits <= min(BITS_OF_ROW * rows, MOST_BITS, 8 * memory // (SHARE * threads)):
+        return False
+    inside = " AND ".join(f"{quote(name)} BETWEEN {low} AND {high}" for name, (low, high) in zip(key, ends, strict=True))
+    number = "0"
+    for name, (low, high) in zip(key, ends, strict=True):
+        number = f"({number}) * {high - low + 1} + (CAST({quote(name)} AS BIGINT) - {low})"
+    return connection.execute(f"SELECT bit_count(bitstring_agg(CASE WHEN {inside} THEN {number} END, 0, {bits - 1})) = COUNT(*) "
+                              f"FROM {quote(table)}").fetchall() == [(True,)]
