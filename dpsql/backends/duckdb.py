@@ -360,19 +360,17 @@ def scratch() -> duckdb.DuckDBPyConnection:
     return connection
 
 
-def group_densely(connection: duckdb.DuckDBPyConnection, rows_in_files: int = 0) -> int:
+def group_densely(connection: duckdb.DuckDBPyConnection, rows_in_files: int = 0) -> None:
     """Let DuckDB group by whole numbers in a small range with arrays instead of hash tables, which is three times as fast.
 
     Keys of entities are often such numbers. An array takes space for its whole range even where few rows are read, and cannot
     be moved to disk; so a range may be at most a quarter of the rows of the largest table, and the arrays of all threads
-    together an eighth of memory. Returns how many rows the largest table has, about.
+    together an eighth of memory.
     """
-    rows = max(_largest(connection), rows_in_files)
     memory, threads = connection.execute(
         "SELECT parse_formatted_bytes(current_setting('memory_limit')), current_setting('threads')").fetchall()[0]
-    most = min(rows // 4, memory // (8 * threads * GROUP_BYTES))
+    most = min(max(_largest(connection), rows_in_files) // 4, memory // (8 * threads * GROUP_BYTES))
     connection.execute(f"SET GLOBAL perfect_ht_threshold = {max(12, most.bit_length() - 1)}")
-    return rows
 
 
 def _largest(connection: duckdb.DuckDBPyConnection) -> int:

@@ -12,8 +12,15 @@ there are lost, the same ones in every query.
 
 A view knows no key, and reading it may fail for a row, such as one whose text is not UTF-8. So before anything is served all
 declared columns of all rows are read once, also of those that lack the key, as a condition may be tested before the key is; and
-declared keys are looked through for rows that share one. Both stay within the memory that the engine has, which spills to disk.
-What was found is remembered (`ledgers.proven_facts`), for these very files and this very view.
+declared keys are checked (`unique_keys`). Other columns are not read. Both stay within the memory that the engine has, which
+spills to disk. What was found is remembered (`ledgers.proven_facts`), for these very files and this very view. Foreign keys need
+no check: a row whose parent is missing is dropped whenever it is read (`operators.scan`).
+
+Files that have grown are checked as a whole. A file that is another one now may have other rows in any place, not only at its
+end; and where a folder has one file more, its rows may share the keys of the others, which have to be read again for that.
+
+A query reads the columns that it names, and of these all blocks of rows. To leave out blocks by a condition, the engine would
+have to believe what the file says of them.
 
 *CSV files are loaded*, into a database that spills to disk as well: reading one again and again takes far longer than that.
 
@@ -28,7 +35,7 @@ import csv
 import json
 import re
 import zlib
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -140,7 +147,7 @@ def open_files(tables: Sequence[FileTable], *, database: Path | None = None, fac
         _check_names(connection)
     attach_memory(connection)
     rows = max((_rows_in(connection, table) for table in shown if table.source.is_parquet), default=0)
-    largest = group_densely(connection, rows)
+    group_densely(connection, rows)
     files = [file for table in shown if not table.public for file in table.source.files]
     whole = [] if database is None else [files_of_database(database)]
     sources = [*whole, *(table.source for table in tables)]
@@ -150,20 +157,19 @@ def open_files(tables: Sequence[FileTable], *, database: Path | None = None, fac
     store = find_store(origin)
     if store is not None:
         attach_store(connection, store)
-    adopts = later is not None and store is None and largest >= later[1]
-    if sealed:
-        if later is not None and adopts:
-            connection.execute(f"SET GLOBAL allowed_directories = {_listed([later[0]])}")
-        named = [path for table in shown if table.source.is_parquet for path in table.source.paths]
-        connection.execute(f"SET GLOBAL allowed_paths = {_listed(named)}")
-        lock_down(connection)
     keys = {name: view.key for name, view in views.items()}
     told = [table.source.told_by for table in shown if table.source.told_by is not None]
     told += [file for table in shown if table.public for file in table.source.files]
     told += [] if store is None else store.buckets
     reader = DuckReader(connection, f"{fingerprint(sources)}{rest}", files=files, told_by=told, keys=keys,
                         beside=None if database is None else BESIDE, store=store, origin=origin)
-    reader.adopts = adopts
+    if sealed:
+        named = [path for table in shown if table.source.is_parquet for path in table.source.paths]
+        connection.execute(f"SET GLOBAL allowed_paths = {_listed(named)}")
+        if later is not None and store is None and reader.largest() >= later[1]:
+            connection.execute(f"SET GLOBAL allowed_directories = {_listed([later[0]])}")
+            reader.adopts = True
+        lock_down(connection)
     reader.check()
     return reader
 
@@ -452,18 +458,17 @@ def verify(connection: duckdb.DuckDBPyConnection, table: FileTable, view: FileVi
 
     Raises OperationalError if a value cannot be read, IntegrityError where rows share the key.
     """
-    fact = fact_of(table, view)
-    known = facts.known(fact)
+    known = facts.known(fact := fact_of(table, view))
     if known and not table.public:
         return
     fault: Exception | None = None
     try:
-        columns = [column for column, *_ in connection.execute(f"DESCRIBE {quote(table.name)}").fetchall()]
-        lower = None if table.columns is None else {column.lower() for column in table.columns}
-        read = [quote(column) for column in columns if lower is None or column.lower() in lower]
+        declared = None if table.columns is None else {column.lower() for column in (*table.columns, *view.key)}
+        read = [quote(column) for column, *_ in connection.execute(f"DESCRIBE {quote(table.name)}").fetchall()
+                if declared is None or column.lower() in declared]
         tell(f"reading {table.name} once ...")
         if table.public:
-            _load_public(connection, table, {*read, *map(quote, view.key)})
+            _load_public(connection, table.name, read)
         elif read:
             counted = ", ".join(f"COUNT({column})" for column in read)  # the engine has to read them for that, see above
             connection.execute(f"SELECT {counted} FROM ({view.rows}) AS s").fetchall()
@@ -481,14 +486,11 @@ def verify(connection: duckdb.DuckDBPyConnection, table: FileTable, view: FileVi
         facts.keep(fact)
 
 
-def _load_public(connection: duckdb.DuckDBPyConnection, table: FileTable, kept: Collection[str]) -> None:
-    """Copy the rows that the view of a public table shows into a table that replaces it, with only the columns that may be
-    read."""
-    columns = [quote(column) for column, *_ in connection.execute(f"DESCRIBE {quote(table.name)}").fetchall()]
-    rows = f"SELECT {', '.join(column for column in columns if column in kept)} FROM {quote(table.name)}"
-    connection.execute(f"CREATE TABLE {quote(LOADED)} AS {rows}")
-    connection.execute(f"DROP VIEW {quote(table.name)}")
-    connection.execute(f"ALTER TABLE {quote(LOADED)} RENAME TO {quote(table.name)}")
+def _load_public(connection: duckdb.DuckDBPyConnection, table: str, columns: Sequence[str]) -> None:
+    """Replace the view of a public table by a table with the rows that it shows, and with only the columns that may be read."""
+    connection.execute(f"CREATE TABLE {quote(LOADED)} AS SELECT {', '.join(columns)} FROM {quote(table)}")
+    connection.execute(f"DROP VIEW {quote(table)}")
+    connection.execute(f"ALTER TABLE {quote(LOADED)} RENAME TO {quote(table)}")
 
 
 def fact_of(table: FileTable, view: FileView) -> str:

@@ -20,9 +20,7 @@ import duckdb
 
 from dpsql.trusted.plan.expr.printing import quote
 
-WHOLE = frozenset({"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT"})
 BITS_OF_ROW = 64  # at most so many bits for each row, half of what grouping takes
-SHARE = 8  # the strings of all threads take at most one part in so many of the engine's memory
 MOST_BITS = 10**9  # of a string, by the engine
 
 
@@ -38,21 +36,19 @@ def share_key(connection: duckdb.DuckDBPyConnection, table: str, key: Sequence[s
 
 
 def _are_apart(connection: duckdb.DuckDBPyConnection, table: str, key: Sequence[str]) -> bool:
-    """Whether the bits of all rows are different ones. False says nothing."""
-    kinds = {name: kind for name, kind, *_ in connection.execute(f"DESCRIBE {quote(table)}").fetchall()}
-    if not all(kinds[name] in WHOLE for name in key):
+    """Whether the bits of all rows are different ones. False says nothing. The strings of all threads take at most an eighth of
+    the engine's memory."""
+    memory = "parse_formatted_bytes(current_setting('memory_limit')) // current_setting('threads')"
+    (rows, bytes_each, *found), = connection.execute(
+        f"SELECT COUNT(*), {memory}, {', '.join(f'MIN({quote(name)}), MAX({quote(name)})' for name in key)} FROM {quote(table)}"
+        ).fetchall()
+    ends = [*zip(map(quote, key), found[::2], found[1::2], strict=True)]
+    if not all(type(end) is int for end in found) or (
+            bits := prod(high - low + 1 for _, low, high in ends)) > min(BITS_OF_ROW * rows, MOST_BITS, bytes_each):
         return False
-    rows, *found = connection.execute(f"SELECT COUNT(*), {', '.join(f'MIN({quote(name)}), MAX({quote(name)})' for name in key)} "
-                                      f"FROM {quote(table)}").fetchall()[0]
-    ends = [*zip(found[::2], found[1::2], strict=True)]
-    memory, threads = connection.execute(
-        "SELECT parse_formatted_bytes(current_setting('memory_limit')), current_setting('threads')").fetchall()[0]
-    bits = prod(high - low + 1 for low, high in ends) if rows else 0
-    if not 0 < bits <= min(BITS_OF_ROW * rows, MOST_BITS, 8 * memory // (SHARE * threads)):
-        return False
-    inside = " AND ".join(f"{quote(name)} BETWEEN {low} AND {high}" for name, (low, high) in zip(key, ends, strict=True))
-    number = "0"
-    for name, (low, high) in zip(key, ends, strict=True):
-        number = f"({number}) * {high - low + 1} + (CAST({quote(name)} AS BIGINT) - {low})"
-    return connection.execute(f"SELECT bit_count(bitstring_agg(CASE WHEN {inside} THEN {number} END, 0, {bits - 1})) = COUNT(*) "
-                              f"FROM {quote(table)}").fetchall() == [(True,)]
+    inside, number = " AND ".join(f"{name} BETWEEN {low} AND {high}" for name, low, high in ends), "0"
+    for name, low, high in ends:
+        number = f"({number}) * {high - low + 1} + (CAST({name} AS BIGINT) - {low})"
+    found = connection.execute(f"SELECT bit_count(bitstring_agg(CASE WHEN {inside} THEN {number} END, 0, {bits - 1})) = COUNT(*) "
+                               f"FROM {quote(table)}").fetchall()
+    return bool(found == [(True,)])

@@ -87,8 +87,8 @@ class Preparation:
                 self._process.poll()
 
     def _start(self) -> None:
-        others = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
-        folders = [str(Path(each).absolute()) for each in (Path(dpsql.__file__).parents[1], *others)]
+        others = (path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path)
+        folders = [str(Path(each).absolute()) for each in (str(Path(dpsql.__file__).parents[1]), *others)]
         self._process = subprocess.Popen(  # noqa: S603 - ourselves
             [sys.executable, "-P", "-m", PROGRAM], env={**os.environ, "PYTHONPATH": os.pathsep.join(folders)}, close_fds=True,
             start_new_session=True, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

@@ -363,19 +363,6 @@ def test_a_number_of_buckets_that_cannot_be_is_refused(buckets: Any, tmp_path: P
         dpsql.prepare(policy=demo(tmp_path), buckets=buckets)
 
 
-def test_large_data_are_prepared_by_themselves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    policy = demo(tmp_path)
-    monkeypatch.setattr(opening, "LARGE", 1000)
-    monkeypatch.setattr("dpsql.engine.preparing.MARGIN", 0)
-    with dpsql.connect(policy=policy, budget="study") as connection:
-        assert connection.session.kernel._reader.stored
-    policy.write_text(policy.read_text() + "\n[store]\nprepare = false\n")
-    for place in (tmp_path / "demo").glob("*.store/manifest-*"):
-        place.unlink()
-    with dpsql.connect(policy=policy, budget="study") as connection:
-        assert not connection.session.kernel._reader.stored
-
-
 def test_a_task_of_spark_makes_what_is_told_of_as_the_first_bucket() -> None:
     assert bucket_name(0) == BUCKET
 

@@ -143,7 +143,6 @@ def test_a_store_cannot_be_where_a_file_is(tmp_path: Path, monkeypatch: pytest.M
     with pytest.raises(OperationalError, match="the store could not be written"):
         dpsql.prepare(policy=policy)
     monkeypatch.setattr("dpsql.engine.opening.LARGE", 10)
-    monkeypatch.setattr("dpsql.engine.preparing.MARGIN", 0)
     assert about(asked(policy, "SELECT COUNT(*) FROM visits")[0]) == 200
 
 

@@ -10,13 +10,14 @@ from dpsql.backends.csv_drafts import drafted
 from dpsql.backends.duckdb import DuckReader
 from dpsql.backends.file_tables import FileTable, open_files
 from dpsql.backends.source_files import files_of
+from dpsql.backends.store import NothingKnown, RememberedFacts
 
 NONE: Mapping[str, Sequence[str]] = MappingProxyType({})
 
 
 def opened_files(sources: Mapping[str, Path], keys: Mapping[str, Sequence[str]] = NONE, *, empty: bool = False,
-                 database: Path | None = None) -> DuckReader:
-    return open_files([_table(name, path, keys.get(name, ())) for name, path in sources.items()], empty=empty, database=database)
+                 database: Path | None = None, facts: RememberedFacts = NothingKnown()) -> DuckReader:
+    return open_files([_table(name, path, keys.get(name, ())) for name, path in sources.items()], empty=empty, database=database, facts=facts)
 
 
 def _table(name: str, path: Path, key: Sequence[str]) -> FileTable:

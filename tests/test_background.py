@@ -1,0 +1,307 @@
+"""Stores that are prepared while statements are asked: when, what is asked meanwhile, and what is left of one that is broken off."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+import dpsql
+from dpsql.backends.duckdb import DuckReader
+from dpsql.dbapi import Connection
+from dpsql.engine import background, preparing
+from dpsql.engine.background import Preparation, StoreOfReader
+from dpsql.errors import OperationalError
+from dpsql.trusted.kernel.ledger import Ledger
+
+POLICY = """\
+version = 1
+{top}
+[entities.person]
+table = "people"
+key = "id"
+[tables.people]
+key = "id"
+{people}
+[tables.people.columns]
+id = {{}}
+sex = {{ values = ["f", "m"] }}
+[tables.visits]
+key = "vid"
+foreign_keys = [{{ columns = "id", references = "people(id)" }}]
+rows_per_entity = 3
+{visits}
+[tables.visits.columns]
+vid = {{}}
+id = {{}}
+cost = {{ bounds = [0, 100] }}
+[budgets.main]
+entity = "person"
+epsilon = 1000
+delta = 0.01
+"""
+ROWS = {"people": "SELECT i AS id, ['f', 'm'][1 + i % 2] AS sex FROM range(200) AS t(i)",
+        "visits": "SELECT i AS vid, (i * i) % 230 AS id, i % 90 AS cost FROM range(2000) AS t(i)"}
+VISITS = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 100) COUNT(*) FROM visits"
+SLOW = """
+import sys, time
+from dpsql.backends.duckdb import DuckReader
+from dpsql.engine import preparing_apart
+write, left = DuckReader.write, [2]
+def slow(self, sql):
+    left[0] -= 1
+    write(self, sql)
+    if not left[0]:
+        time.sleep(60)
+DuckReader.write = slow
+preparing_apart.main()
+"""
+
+
+@pytest.fixture(params=["parquet", "duckdb"])
+def policy(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr("dpsql.engine.opening.LARGE", 1000)
+    return world(tmp_path, request.param)
+
+
+def world(folder: Path, kind: str, store: str = "") -> Path:
+    sources = {name: f'source = "{name}.parquet"' for name in ROWS} if kind == "parquet" else dict.fromkeys(ROWS, "")
+    with duckdb.connect(str(folder / "w.duckdb")) as connection:
+        for name, rows in ROWS.items():
+            if kind == "parquet":
+                connection.execute(f"COPY ({rows}) TO '{folder / name}.parquet'")
+            else:
+                connection.execute(f"CREATE TABLE {name} AS {rows}; ALTER TABLE {name} ADD PRIMARY KEY ({'id' if name == 'people' else 'vid'})")
+    top = "" if kind == "parquet" else 'database = "w.duckdb"'
+    (folder / "dpsql.toml").write_text(POLICY.format(top=top + store, **sources), encoding="utf-8")
+    if not (folder / "dpsql.ledger").exists():
+        Ledger.create(folder / "dpsql.ledger").close()
+    return folder / "dpsql.toml"
+
+
+@pytest.fixture
+def paying(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Preparing takes no time, as far as is expected, and there is room."""
+    monkeypatch.setattr(background, "CELLS", 1e15)
+    monkeypatch.setattr(background, "has_room", lambda folder, files: True)
+
+
+@pytest.fixture
+def here(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """What other processes would be told; the store is made by nobody."""
+    told: list[dict[str, Any]] = []
+
+    class Process:
+        returncode, stdin = 0, None
+
+        def poll(self) -> int:
+            return 0
+
+        def communicate(self) -> None:
+            pass
+
+    def start(self: Preparation) -> None:
+        told.append(self._told)
+        self._process = Process()  # type: ignore[assignment]
+
+    monkeypatch.setattr(Preparation, "_start", start)
+    return told
+
+
+def reader_of(connection: Connection) -> DuckReader:
+    found = connection.session.kernel._reader
+    assert isinstance(found, DuckReader)
+    return found
+
+
+def awaited(connection: Connection) -> StoreOfReader:
+    found = connection.session.awaited
+    assert isinstance(found, StoreOfReader)
+    return found
+
+
+def about(connection: Connection, sql: str = VISITS) -> list[int]:
+    (row,) = connection.execute(sql).fetchall()
+    return [round(number) for number in row]
+
+
+def ended(found: Callable[[], bool], seconds: float = 60) -> bool:
+    until = time.monotonic() + seconds
+    while not found() and time.monotonic() < until:
+        time.sleep(0.02)
+    return found()
+
+
+def test_a_store_is_made_after_the_first_answer_and_read_by_the_next_statement(policy: Path, paying: None) -> None:
+    with dpsql.connect(policy=policy) as connection, dpsql.connect(policy=policy, analyst="eve") as other:
+        preparation, version = awaited(connection).preparation, connection.session.kernel.version
+        connection.explain(VISITS)
+        assert preparation.process is None
+        first, paid = about(connection), connection.execute("SELECT SUM(cost) FROM visits", epsilon=1).fetchall()
+        process = preparation.process
+        assert process is not None and awaited(other).preparation is preparation
+        assert os.getpriority(os.PRIO_PROCESS, process.pid) in (0, 19)  # as it begins, and then
+        assert process.wait(60) == 0
+        assert not reader_of(connection).stored
+        assert about(connection, VISITS.replace("100", "101")) == first
+        assert about(other) == first  # by its first statement
+        assert reader_of(connection).stored.keys() == reader_of(other).stored.keys() == {"people", "visits"}
+        assert connection.session.kernel.version == version
+        again = connection.execute("SELECT SUM(cost) FROM visits", epsilon=1)
+        assert again.fetchall() == paid and not again.cost, "what was paid for stays, as the data are the same"
+        assert ended(lambda: process.poll() is not None)
+    with dpsql.connect(policy=policy) as connection:
+        assert reader_of(connection).stored and connection.session.awaited is None
+
+
+def test_nothing_is_made_where_it_does_not_pay_or_the_owner_forbids_it(tmp_path: Path, here: list[dict[str, Any]],
+                                                                       monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(background, "has_room", lambda folder, files: True)
+    monkeypatch.setattr("dpsql.engine.opening.LARGE", 3000)
+    policy = world(tmp_path, "parquet")
+    with dpsql.connect(policy=policy) as connection:
+        assert connection.session.awaited is None, "there are few rows"
+    monkeypatch.setattr("dpsql.engine.opening.LARGE", 1000)
+    with dpsql.connect(policy=policy) as connection:
+        monkeypatch.setattr(awaited(connection).preparation, "_seconds", 50)
+        for statement in range(1, 6):
+            assert connection.execute("SELECT COUNT(*) FROM visits", epsilon=statement).fetchall()
+            reader_of(connection).spent += 30
+            connection.session.look()
+            assert len(here) == (statement >= 4), "half of 100 seconds would have been saved; and one is enough"
+    policy = world(tmp_path, "parquet", '\n[store]\nprepare = false\n')
+    with dpsql.connect(policy=policy) as connection:
+        assert connection.session.awaited is None and not reader_of(connection).adopts
+
+
+def test_nothing_is_made_without_room(policy: Path, paying: None, here: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(background, "has_room", preparing.has_room)
+    monkeypatch.setattr(preparing, "MARGIN", 10**12)
+    with dpsql.connect(policy=policy) as connection:
+        assert about(connection) and about(connection, VISITS.replace("visits", "people")) and not here
+
+
+def test_a_store_that_somebody_prepares_meanwhile_is_read(policy: Path, here: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(background, "CELLS", 1)
+    with dpsql.connect(policy=policy) as connection:
+        first = about(connection)
+        dpsql.prepare(policy=policy, buckets=3)
+        assert about(connection, VISITS.replace("100", "101")) == first and reader_of(connection).stored and not here
+
+
+def test_a_store_of_other_rows_or_of_another_ledger_is_not_read(policy: Path, here: list[dict[str, Any]], tmp_path: Path) -> None:
+    with dpsql.connect(policy=policy) as connection:
+        about(connection)
+        dpsql.prepare(policy=policy, buckets=1)
+        place, = tmp_path.glob("*.store/manifest-*")
+        place.write_text(place.read_text().replace('"most": ', '"most": 0'))  # no limit would be enforced
+        about(connection, VISITS.replace("100", "101"))
+        assert not reader_of(connection).stored
+        for source in (tmp_path / "visits.parquet", tmp_path / "w.duckdb"):
+            os.utime(source, (1, 1)) if source.exists() else None
+        dpsql.prepare(policy=policy, buckets=1)
+        if (tmp_path / "visits.parquet").exists():
+            with pytest.raises(OperationalError, match="were changed"):
+                about(connection, VISITS.replace("100", "102"))
+        else:
+            about(connection, VISITS.replace("100", "102"))
+        assert not reader_of(connection).stored
+
+
+def test_a_store_that_goes_again_is_not_read(policy: Path, here: list[dict[str, Any]], tmp_path: Path) -> None:
+    with dpsql.connect(policy=policy) as connection:
+        first = about(connection)
+        dpsql.prepare(policy=policy, buckets=2)
+        for bucket in tmp_path.rglob("0001.duckdb"):
+            bucket.unlink()
+        assert about(connection, VISITS.replace("100", "101")) == first and not reader_of(connection).stored
+
+
+# -- processes that end
+
+
+@pytest.fixture
+def slow(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """The process sleeps once it has written a part of the rows."""
+    (tmp_path / "apart").mkdir()
+    (tmp_path / "apart" / "slow_preparation.py").write_text(SLOW)
+    monkeypatch.setattr(background, "PROGRAM", "slow_preparation")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path / "apart"), *filter(None, [os.environ.get("PYTHONPATH", "")])]))
+    yield
+
+
+def unfinished(folder: Path) -> list[Path]:
+    return [path for path in folder.glob("*.store/*/*") if path.is_file()]
+
+
+def test_closing_ends_the_process_and_removes_what_it_wrote(policy: Path, paying: None, slow: None, tmp_path: Path) -> None:
+    connection, other = dpsql.connect(policy=policy), dpsql.connect(policy=policy, analyst="eve")
+    first, process = about(connection), awaited(connection).preparation.process
+    assert process is not None and ended(lambda: bool(unfinished(tmp_path)))
+    connection.close()
+    assert process.poll() is None, "another connection waits for the store"
+    assert about(other) == first
+    other.close()
+    assert process.returncode is not None
+    assert not [path for path in tmp_path.glob("*.store/*") if path.is_dir()] and not [*tmp_path.glob("*.store/manifest-*")]
+
+
+def test_a_process_that_is_killed_leaves_no_store_and_is_not_noticed(policy: Path, paying: None, slow: None, tmp_path: Path) -> None:
+    with dpsql.connect(policy=policy) as connection:
+        first, process = about(connection), awaited(connection).preparation.process
+        assert process is not None and ended(lambda: bool(unfinished(tmp_path)))
+        process.kill()
+        process.wait()
+        for price in (101, 102):
+            assert about(connection, VISITS.replace("100", str(price))) == first
+        assert awaited(connection).preparation.process is process and not reader_of(connection).stored, "it is not tried again"
+    assert not [path for path in tmp_path.glob("*.store/*") if path.is_dir()]
+    dpsql.prepare(policy=policy, buckets=1)
+    with dpsql.connect(policy=policy) as connection:
+        assert reader_of(connection).stored and about(connection, VISITS.replace("100", "103")) == first
+
+
+GOES = """
+import os, sys
+import dpsql
+from dpsql.engine import background, opening
+opening.LARGE, background.CELLS, background.PROGRAM, background.has_room = 1000, 1e15, "slow_preparation", lambda *given: True
+connection = dpsql.connect(policy=sys.argv[1])
+connection.execute("SELECT COUNT(*) FROM visits", epsilon=3)
+print(connection.session.awaited.preparation.process.pid, flush=True)
+sys.stdin.readline()
+os.kill(os.getpid(), 9)
+"""
+
+
+def test_it_does_not_outlive_a_process_that_is_killed(slow: None, tmp_path: Path) -> None:
+    import subprocess
+
+    policy = world(tmp_path, "parquet")
+    with subprocess.Popen([sys.executable, "-c", GOES, policy], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdin is not None and parent.stdout is not None
+        child = int(parent.stdout.readline())
+        assert ended(lambda: bool(unfinished(tmp_path)))
+        parent.stdin.write("\n")
+        parent.stdin.flush()
+        parent.wait(60)
+    assert ended(lambda: not Path(f"/proc/{child}").exists() or "Z" in Path(f"/proc/{child}/stat").read_text().split()[2])
+    assert unfinished(tmp_path) and not [*tmp_path.glob("*.store/manifest-*")]
+    dpsql.prepare(policy=policy, buckets=1)
+    assert len({path.parent for path in unfinished(tmp_path)}) == 1, "the next preparation removes it"
+
+
+def test_a_preparation_that_fails_is_not_told(tmp_path: Path, paying: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a full disk: here the store would have to be where a file is."""
+    monkeypatch.setattr("dpsql.engine.opening.LARGE", 1000)
+    policy = world(tmp_path, "parquet", '\n[store]\nfolder = "dpsql.toml"\n')
+    with dpsql.connect(policy=policy) as connection:
+        first, process = about(connection), awaited(connection).preparation.process
+        assert process is not None and process.wait(60) == 1
+        assert about(connection, VISITS.replace("100", "101")) == first and not connection.notes
