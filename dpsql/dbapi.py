@@ -93,7 +93,8 @@ def connect(database: str | Path | None = None, *, policy: str | Path | None = N
     from dpsql.engine.opening import ConnectionTerms, open_session
 
     terms = ConnectionTerms(budget=budget, analyst=analyst, epsilon=epsilon, delta=delta, rho=rho, confidence=confidence)
-    return Connection(open_session(database, policy, ledger, terms, await_store=await_store))
+    with working("opening the data ..."):
+        return Connection(open_session(database, policy, ledger, terms, await_store=await_store))
 
 
 @guarded
@@ -169,12 +170,14 @@ class Connection:
     def _used(self) -> Iterator[Session]:
         """The session, for one thread at a time: its ledger and its engine serve one statement after another."""
         with self._turn, working("asking ..."), self._numbered(), stopped_by(self.session.interrupted):
-            session = self.session
-            session.look()
+            session, awaited = self.session, self.session.awaited
+            if awaited is not None:
+                awaited.look()
             try:
                 yield session
             finally:
-                session.look()
+                if awaited is not None:
+                    awaited.look()
 
     @contextlib.contextmanager
     def _numbered(self) -> Iterator[None]:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpsql.cli.terminal import print_wrapped
+from dpsql.cli.terminal import print_wrapped, waiting
 from dpsql.errors import OperationalError
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def connected(options: argparse.Namespace) -> Connection:
 
     given = {name: getattr(options, name, None) for name in ("epsilon", "delta", "rho")}
     confidence = getattr(options, "confidence", None)
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), waiting("opening the data ..."):
         warnings.simplefilter("ignore", UserWarning)  # reported below, in the terms of a shell
         made = connect(options.database, policy=options.policy, budget=options.budget, analyst=options.analyst,
                        ledger=options.ledger, confidence=0.95 if confidence is None else confidence, **given)

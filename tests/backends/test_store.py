@@ -27,7 +27,6 @@ from dpsql.backends.spark_task import BUCKET
 from dpsql.backends.store import fact_of
 from dpsql.catalog.policy import parse_policy
 from dpsql.cli import main
-from dpsql.engine import opening
 from dpsql.errors import OperationalError, OptionError
 from dpsql.ledgers.proven_facts import FactsBesideLedger
 from dpsql.trusted.kernel.claims import Claims
