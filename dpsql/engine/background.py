@@ -55,7 +55,7 @@ class Preparation:
     def __init__(self, told: dict[str, Any], folder: Path, origin: DataOrigin, seconds: float) -> None:
         """`told` is what the other process is told; `seconds` are those that preparing is expected to take."""
         self._told, self._folder, self._files, self._seconds = told, folder, origin.files, seconds
-        self._spent, self._users = 0.0, 0
+        self._spent, self._users, self._owner = 0.0, 0, os.getpid()
         self._process: subprocess.Popen[bytes] | None = None
         self._turn = threading.Lock()
 
@@ -81,7 +81,7 @@ class Preparation:
             self._spent += seconds
             if self._process is None and self._spent > 0 and self._spent * SAVED >= self._seconds:
                 with contextlib.suppress(OSError):
-                    if has_room(self._folder, self._files):
+                    if "python" in Path(sys.executable or "").name and has_room(self._folder, self._files):
                         self._start()
             elif self._process is not None:
                 self._process.poll()
@@ -101,7 +101,7 @@ class Preparation:
         from dpsql.backends.store_writer import tidy
 
         process = self._process
-        if process is None:
+        if process is None or self._owner != os.getpid():  # a forked process did not start it
             return
         broken_off = process.poll() is None
         if broken_off:
