@@ -11,12 +11,16 @@ from typing import Any
 
 import duckdb
 import pytest
+from support.vaults import remote, vault_of
 
 import dpsql
 from dpsql.backends.duckdb import DuckReader
 from dpsql.dbapi import Connection
 from dpsql.engine import background, preparing
-from dpsql.engine.background import Preparation, StoreOfReader
+from dpsql.engine.answering import answer
+from dpsql.engine.background import Preparation, StoreOfReader, await_store
+from dpsql.engine.opening import ConnectionTerms, open_session
+from dpsql.engine.session import Session
 from dpsql.errors import OperationalError
 from dpsql.trusted.kernel.ledger import Ledger
 
@@ -221,6 +225,24 @@ def test_a_store_that_goes_again_is_not_read(policy: Path, here: list[dict[str, 
         for bucket in tmp_path.rglob("0001.duckdb"):
             bucket.unlink()
         assert about(connection, VISITS.replace("100", "101")) == first and not reader_of(connection).stored
+
+
+def test_a_server_does_the_same(policy: Path, paying: None, here: list[dict[str, Any]]) -> None:
+    """Within statements, whose outcomes leave at steps of a grid: what is done in between is not to be seen."""
+    sessions: list[Session] = []
+
+    def made(user: str) -> Session:
+        sessions.append(open_session(None, policy, None, ConnectionTerms(analyst=user), await_store=await_store))
+        return sessions[-1]
+
+    there = remote(vault_of(made))
+    first = answer(VISITS, there)
+    assert not here
+    assert round(answer(VISITS.replace("100", "101"), there).rows[0][0]) == round(first.rows[0][0]) and len(here) == 1  # type: ignore[union-attr, arg-type]
+    dpsql.prepare(policy=policy, buckets=2)
+    assert round(answer(VISITS.replace("100", "102"), there).rows[0][0]) == round(first.rows[0][0])  # type: ignore[union-attr, arg-type]
+    assert isinstance(sessions[0].kernel._reader, DuckReader) and sessions[0].kernel._reader.stored
+    there.close()
 
 
 # -- processes that end
