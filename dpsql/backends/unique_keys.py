@@ -21,34 +21,34 @@ import duckdb
 from dpsql.trusted.plan.expr.printing import quote
 
 BITS_OF_ROW = 64  # at most so many bits for each row, half of what grouping takes
-MOST_BITS = 10**9  # of a string, by the engine
 
 
 def share_key(connection: duckdb.DuckDBPyConnection, table: str, key: Sequence[str]) -> bool:
     """Whether two rows of a table, or a view, have the same key, which is complete in all rows. Raises duckdb.Error if it cannot
     be read."""
+    names = [*map(quote, key)]
     with contextlib.suppress(duckdb.Error):  # of numbers that do not fit; what else is wrong shows below
-        if _are_apart(connection, table, key):
+        if _are_apart(connection, table, names):
             return False
-    names = ", ".join(map(quote, key))
-    return bool(connection.execute(
-        f"SELECT {names} FROM {quote(table)} GROUP BY {names} HAVING COUNT(*) > 1 LIMIT 1").fetchall())
+    grouped = f"SELECT 1 FROM {quote(table)} GROUP BY {', '.join(names)} HAVING COUNT(*) > 1 LIMIT 1"
+    return bool(connection.execute(grouped).fetchall())
 
 
-def _are_apart(connection: duckdb.DuckDBPyConnection, table: str, key: Sequence[str]) -> bool:
-    """Whether the bits of all rows are different ones. False says nothing. The strings of all threads take at most an eighth of
-    the engine's memory."""
+def _are_apart(connection: duckdb.DuckDBPyConnection, table: str, names: Sequence[str]) -> bool:
+    """Whether the bits of all rows are different ones; `names` are the columns of the key as SQL. False says nothing. The strings
+    of all threads take at most an eighth of the engine's memory; the engine makes none of more than 10^9 bits."""
+    first = connection.execute(f"SELECT {', '.join(names)} FROM {quote(table)} LIMIT 1").fetchall()
+    if not all(type(value) is int for value in sum(first, ())):
+        return False
     memory = "parse_formatted_bytes(current_setting('memory_limit')) // current_setting('threads')"
-    (rows, bytes_each, *found), = connection.execute(
-        f"SELECT COUNT(*), {memory}, {', '.join(f'MIN({quote(name)}), MAX({quote(name)})' for name in key)} FROM {quote(table)}"
-        ).fetchall()
-    ends = [*zip(map(quote, key), found[::2], found[1::2], strict=True)]
-    if not all(type(end) is int for end in found) or (
-            bits := prod(high - low + 1 for _, low, high in ends)) > min(BITS_OF_ROW * rows, MOST_BITS, bytes_each):
+    asked = f"SELECT COUNT(*), {memory}, {', '.join(f'MIN({name}), MAX({name})' for name in names)} FROM {quote(table)}"
+    (rows, bits_each, *found), = connection.execute(asked).fetchall()
+    ends = [*zip(names, found[::2], found[1::2], strict=True)]
+    bits = prod(high - low + 1 for _, low, high in ends) if rows else 0
+    if not 0 < bits <= min(BITS_OF_ROW * rows, 10**9, bits_each):
         return False
     inside, number = " AND ".join(f"{name} BETWEEN {low} AND {high}" for name, low, high in ends), "0"
     for name, low, high in ends:
         number = f"({number}) * {high - low + 1} + (CAST({name} AS BIGINT) - {low})"
-    found = connection.execute(f"SELECT bit_count(bitstring_agg(CASE WHEN {inside} THEN {number} END, 0, {bits - 1})) = COUNT(*) "
-                               f"FROM {quote(table)}").fetchall()
-    return bool(found == [(True,)])
+    apart = f"bit_count(bitstring_agg(CASE WHEN {inside} THEN {number} END, 0, {bits - 1})) = COUNT(*)"
+    return (True,) in connection.execute(f"SELECT {apart} FROM {quote(table)}").fetchall()

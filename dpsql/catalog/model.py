@@ -148,7 +148,7 @@ class Budget(Frozen):
 class Policy(Frozen):
     """The whole declaration. `digest` identifies it in the ledger's records; `path` and `text` locate errors. `memory` is what
     the engine may use, such as "4GB"; None leaves that to the engine. `store` is the folder of prepared stores; None for the one
-    beside the ledger. `prepare` says whether a store of large data is made when they are opened. `snapshots` is the folder of
+    beside the ledger. `prepare` says whether a store of large data may be made in the background. `snapshots` is the folder of
     what is read of databases of other kinds, and `passwords` names the variables of the environment with the passwords of such
     databases, by their URIs. `spark` is the cluster by which a store is read; None if this machine reads. `pace` is the first
     step, in seconds, at which outcomes leave a server; None where they leave when they are made. Whatever a server sends leaves

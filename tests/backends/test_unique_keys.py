@@ -81,7 +81,7 @@ def test_ends_that_are_wrong_hide_no_row(monkeypatch: pytest.MonkeyPatch) -> Non
         def execute(self, sql: str) -> object:
             return connection.execute(sql.replace("MIN(\"k\"), MAX(\"k\")", "1, 4"))
 
-    assert not _are_apart(Lying(), "t", ["k"]) and share_key(Lying(), "t", ["k"])  # type: ignore[arg-type]
+    assert not _are_apart(Lying(), "t", ['"k"']) and share_key(Lying(), "t", ["k"])  # type: ignore[arg-type]
     connection.execute("DELETE FROM t WHERE k = 9")
     assert share_key(Lying(), "t", ["k"])  # type: ignore[arg-type]
 
