@@ -32,7 +32,6 @@ import threading
 from pathlib import Path
 from typing import Any
 
-import dpsql
 from dpsql.backends.duckdb import DuckReader
 from dpsql.backends.file_tables import attach_store
 from dpsql.backends.source_files import DataOrigin
@@ -88,7 +87,7 @@ class Preparation:
 
     def _start(self) -> None:
         others = (path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path)
-        folders = [str(Path(each).absolute()) for each in (str(Path(dpsql.__file__).parents[1]), *others)]
+        folders = [str(Path(each).absolute()) for each in (str(Path(__file__).parents[2]), *others)]
         self._process = subprocess.Popen(  # noqa: S603 - ourselves
             [sys.executable, "-P", "-m", PROGRAM], env={**os.environ, "PYTHONPATH": os.pathsep.join(folders)}, close_fds=True,
             start_new_session=True, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
