@@ -199,6 +199,29 @@ def test_a_store_that_somebody_prepares_meanwhile_is_read(policy: Path, here: li
         assert about(connection, VISITS.replace("100", "101")) == first and reader_of(connection).stored and not here
 
 
+def test_rows_whose_parent_is_missing_are_left_out_before_and_after(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing has to be checked of a foreign key: a row that leads to nobody is dropped whenever it is read, also one with NULL."""
+    monkeypatch.setattr("dpsql.engine.opening.LARGE", 1000)
+    monkeypatch.setattr(background, "CELLS", 1)
+    policy = world(tmp_path, "parquet")
+    bills = "SELECT i AS bill, CASE WHEN i % 3 <> 0 THEN 1990 + i END AS vid FROM range(30) AS t(i)"
+    duckdb.execute(f"COPY ({bills}) TO '{tmp_path / 'bills.parquet'}'")  # for 1990 to 2019, where visits end with 1999
+    policy.write_text(policy.read_text().replace("[budgets.main]", """[tables.bills]
+key = "bill"
+source = "bills.parquet"
+foreign_keys = [{ columns = "vid", references = "visits(vid)" }]
+rows_per_entity = 30
+[tables.bills.columns]
+bill = {}
+vid = {}
+[budgets.main]"""), encoding="utf-8")
+    count = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 400) COUNT(*) FROM bills"
+    with dpsql.connect(policy=policy) as connection:
+        assert about(connection, count) == [6]
+        dpsql.prepare(policy=policy, buckets=2)
+        assert about(connection, count.replace("400", "401")) == [6] and reader_of(connection).stored
+
+
 def test_a_store_of_other_rows_or_of_another_ledger_is_not_read(policy: Path, here: list[dict[str, Any]], tmp_path: Path) -> None:
     with dpsql.connect(policy=policy) as connection:
         about(connection)
