@@ -101,7 +101,7 @@ def run_on(seed: int, totals: Totals, *, statements: int = PER_WORLD, only: int 
            keep: bool = False, kinds: Sequence[str] = tuple(KINDS)) -> None:
     """Some statements over the world of a number."""
     try:
-        family = Family(world_of(seed))
+        family = Family(world_of(seed), large=seed % 2 == 1)
     except Error as fault:
         totals.refused[f"{type(fault).__name__} {fault.code}"] += 1
         return

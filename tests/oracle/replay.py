@@ -34,6 +34,7 @@ from dpsql.trusted.measurements.online_comparisons import ComparisonResult, Comp
 from dpsql.trusted.measurements.reading.request import Context, Request
 from dpsql.trusted.plan.certificate import Certificate
 from dpsql.trusted.plan.expr.printing import quote
+from dpsql.trusted.reader import Parts
 
 NOTHING = Charge(epsilon=0, rho=0, delta=0)
 SCRATCH = DuckScratch()
@@ -150,16 +151,16 @@ class Cursor:
 class Reader:
     """A database in memory, which never changes. Every text is executed once, and what it gave is remembered until `forget`.
 
-    `like` is the reader of a database that differs from it in some tables alone: what reads none of these is read there.
+    `like` is the reader of a database that differs from it in some tables alone: what reads none of these is read there. Where it
+    `keeps` rows, as of large tables, texts are those of large tables too.
     """
 
     stored: ClassVar[Mapping[str, Any]] = MappingProxyType({})  # no table is in a store
-    content, keeps = "", False
-
-    version = "v1"
+    content, version = "", "v1"
 
     def __init__(self, cursor: duckdb.DuckDBPyConnection, parsed: dict[str, Any], like: Reader | None = None,
-                 other: Sequence[str] = ()) -> None:
+                 other: Sequence[str] = (), *, keeps: bool = False) -> None:
+        self.keeps = keeps
         self._below, self.cursor = DuckReader(Cursor(cursor, parsed), "v1"), cursor  # type: ignore[arg-type]
         self._like, self._other = like, [f'"{name}"' for name in other]
         self.seen: dict[tuple[str, str], Any] = {}
@@ -186,14 +187,14 @@ class Reader:
         except Exception as fault:
             return fault
 
-    def rows(self, sql: str, parts: Any = ()) -> Any:
-        return list(self._once("rows", sql))
+    def rows(self, sql: str, parts: Sequence[Parts] = ()) -> Any:
+        return list(self._once("rows", whole(sql, parts)))
 
-    def arrays(self, sql: str, parts: Any = ()) -> Any:
-        return self._once("arrays", sql)
+    def arrays(self, sql: str, parts: Sequence[Parts] = ()) -> Any:
+        return self._once("arrays", whole(sql, parts))
 
-    def columns(self, sql: str, parts: Any = ()) -> Any:
-        return self._once("columns", sql)
+    def columns(self, sql: str, parts: Sequence[Parts] = ()) -> Any:
+        return self._once("columns", whole(sql, parts))
 
     def check(self) -> None:
         self._below.check()
@@ -210,6 +211,13 @@ class Reader:
             make_table(reader.cursor, f"{RELEASED}.main.{quote(identity)}", columns, unless_exists=True)
             reader.cursor.execute(f"CREATE OR REPLACE TEMP VIEW {quote(name)} AS SELECT * FROM {RELEASED}.main.{quote(identity)}")
             reader.seen = {(how, sql): found for (how, sql), found in reader.seen.items() if quote(name) not in sql}
+
+
+def whole(sql: str, parts: Sequence[Parts]) -> str:
+    """A text with the statements of kept rows in place of the names of their tables."""
+    for part in reversed(parts):
+        sql = sql.replace(part.name, f"({part.statements[0]})")
+    return sql
 
 
 class Asked(Frozen, kw_only=False):
@@ -254,9 +262,10 @@ class Recorder(Kernel):
 
 @dataclasses.dataclass
 class Family:
-    """A world and every neighbour of it, in engines of their own."""
+    """A world and every neighbour of it, in engines of their own. Those that are `large` are read as large tables are."""
 
     world: World
+    large: bool = False
     readers: dict[str | None, Reader] = dataclasses.field(init=False)
     kernels: dict[str | None, Kernel] = dataclasses.field(init=False)
 
@@ -266,10 +275,10 @@ class Family:
         cursors = {name: self._database(f"w{i}", world) for i, (name, world) in enumerate(worlds.items())}
         attach_memory(self._engine)
         lock_down(self._engine)
-        self.readers = {None: Reader(cursors.pop(None), self._parsed)}
+        self.readers = {None: Reader(cursors.pop(None), self._parsed, keeps=self.large)}
         for name, cursor in cursors.items():
             other = [table for table, rows in worlds[name].rows.items() if rows != self.world.rows[table]]
-            self.readers[name] = Reader(cursor, self._parsed, self.readers[None], other)
+            self.readers[name] = Reader(cursor, self._parsed, self.readers[None], other, keeps=self.large)
         for reader in self.readers.values():
             reader.family = [*self.readers.values()]
         self.kernels = {name: Recorder(reader, Book(), None) for name, reader in self.readers.items()}
