@@ -16,7 +16,8 @@ from functools import partial
 from pathlib import Path
 
 import duckdb
-from bench_clock import table, timed
+from bench_clock import timed
+from bench_results import Figure, Line, add_arguments, conclude, shown
 
 import dpsql
 from dpsql.trusted.kernel.ledger import Ledger
@@ -55,7 +56,7 @@ def made(folder: Path, side: int, rows: int) -> None:
     Ledger.create(folder / "dpsql.ledger").close()
 
 
-def measured(folder: Path) -> list[list[str]]:
+def measured(folder: Path) -> list[Line]:
     ledger, lines = folder / "dpsql.ledger", []
     shutil.copy(folder / "cells.duckdb", folder / "plain.duckdb")
     plain = duckdb.connect(str(folder / "plain.duckdb"))
@@ -70,20 +71,27 @@ def measured(folder: Path) -> list[list[str]]:
             before, found = ledger.stat().st_size, list[object]()
             times = [timed(lambda text=text: plain.execute(text).fetchall()), timed(execute),
                      timed(lambda fetch=fetch, found=found: found.extend(fetch())), timed(execute)]
-            lines.append([name, f"{len(found):,}", *(f"{time.cpu:.2f}" for time in times),
-                          f"{(ledger.stat().st_size - before) / 1e6:.1f}"])
+            lines.append(Line([name, f"{len(found):,}", *(f"{time.cpu:.2f}" for time in times),
+                               f"{(ledger.stat().st_size - before) / 1e6:.1f}"],
+                              tuple(Figure(line=f"{name}: {what}", ours=time, base=times[0])
+                                    for what, time in zip(("execute", "rows", "again"), times[1:], strict=True))))
     return lines
+
+
+def report(side: int, rows: int) -> list[Figure]:
+    with tempfile.TemporaryDirectory() as folder:
+        made(Path(folder), side, rows)
+        return shown(f"{rows:,} rows: CPU seconds", ["statement", "groups", "plain", "execute", "rows", "again", "MB stored"],
+                     measured(Path(folder)))
 
 
 def main() -> None:
     asked = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     asked.add_argument("--side", type=int, default=1000, help="values of each of the two columns")
     asked.add_argument("--rows", type=int, default=500_000)
+    add_arguments(asked)
     args = asked.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        made(Path(folder), args.side, args.rows)
-        lines = measured(Path(folder))
-    print(table(f"{args.rows:,} rows: CPU seconds", ["statement", "groups", "plain", "execute", "rows", "again", "MB stored"], lines))
+    conclude(lambda: report(args.side, args.rows), "many_cells", args.rows, args)
 
 
 if __name__ == "__main__":

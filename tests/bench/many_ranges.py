@@ -6,7 +6,8 @@
 500 ranges of a column with 65,536 values, and 500 rectangles over 256 x 256: as one workload of 500 statements, and the ranges also
 as one statement with 500 aggregates, planned at epsilon = 1 and at rho = 0.1. "before" are the seconds of a version that evaluated
 every condition at every value, on the same machine (two slow cores). `sd` is the root of the mean variance that is told. At last,
-checks of as many counts on a synthetic table in one VALIDATE. Nothing of the time is the import of scipy, which is done beforehand.
+checks of as many counts on a synthetic table in one VALIDATE. `plain` is DuckDB by itself, which answers the same statements one by
+one. Nothing of the time is the import of scipy, which is done beforehand.
 """
 
 from __future__ import annotations
@@ -14,18 +15,20 @@ from __future__ import annotations
 import argparse
 import random
 import resource
+import statistics
 import tempfile
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+import duckdb
 import numpy as np
 import pandas as pd
 import scipy.linalg
 import scipy.optimize
 import scipy.sparse.linalg
-from bench_clock import table
+from bench_clock import Time, timed
+from bench_results import Figure, Line, add_arguments, conclude, shown
 
 import dpsql
 from dpsql.trusted.kernel.ledger import Ledger
@@ -82,41 +85,66 @@ def opened(account: str, price: float) -> Iterator[dpsql.dbapi.Connection]:
             yield connection
 
 
-def clocked(action: object) -> tuple[object, float]:
-    start = time.process_time()
-    return action(), time.process_time() - start  # type: ignore[operator]
+def medians(runs: int, once: Callable[[], Sequence[Time]]) -> list[Time]:
+    """The median of each of the times that several runs take."""
+    return [Time(cpu=statistics.median(time.cpu for time in times), wall=statistics.median(time.wall for time in times))
+            for times in zip(*(once() for _ in range(runs)), strict=True)]
 
 
-def lines(number: int) -> list[list[str]]:
-    found = []
+def plainly(texts: Sequence[str]) -> Time:
+    """What DuckDB takes for the same statements, one by one."""
+    t = rows(1)
+    with duckdb.connect() as connection:
+        connection.register("given", t)
+        connection.execute("CREATE TABLE t AS FROM given")
+        return timed(lambda: [connection.execute(text).fetchall() for text in texts])
+
+
+def workload(texts: Sequence[str], account: str, price: float, errors: list[float]) -> list[Time]:
+    """Of DuckDB, of planning, and of answering. The told errors are added to a list."""
+    with opened(account, price) as connection:
+        planned = timed(lambda: connection.explain(texts))
+        return [plainly(texts), planned, timed(lambda: errors.extend(answer.errors[0][0] for answer in connection.workload(texts)))]
+
+
+def statement(text: str, account: str, price: float) -> list[Time]:
+    with opened(account, price) as connection:
+        clause = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (strategy = 'auto')"
+        return [plainly([text]), timed(lambda: connection.explain(text.replace("SELECT", clause, 1)))]
+
+
+def validated(tests: Sequence[str]) -> list[Time]:
+    counts = [f"SELECT COUNT(*) FROM t WHERE {test}" for test in tests]
+    with opened("epsilon", 1.0) as connection:
+        asked = [f"({count}) WITHIN 500" for count in counts]
+        return [plainly(counts), timed(lambda: connection.validate(asked, synthetic=rows(2), suite="conjunction"))]
+
+
+def lines(number: int, runs: int) -> Iterator[Line]:
     for kind, tests in conditions(number).items():
         texts = [f"SELECT COUNT(*) FILTER (WHERE {test}) FROM t" for test in tests]
-        whole = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (strategy = 'auto') " + ", ".join(
-            f"COUNT(*) FILTER (WHERE {test})" for test in tests) + " FROM t"
+        whole = "SELECT " + ", ".join(f"COUNT(*) FILTER (WHERE {test})" for test in tests) + " FROM t"
         for account, price in (("epsilon", 1.0), ("rho", 0.1)):
-            with opened(account, price) as connection:
-                _, planned = clocked(lambda texts=texts, connection=connection: connection.explain(texts))
-                answers, answered = clocked(lambda texts=texts, connection=connection: connection.workload(texts))
-            errors = [answer.errors[0][0] for answer in answers]  # type: ignore[attr-defined]
+            errors: list[float] = []
+            name = f"{number} {kind}, one workload"
+            base, planned, answered = medians(runs, lambda: workload(texts, account, price, errors))
             before = BEFORE[kind, account] if number == 500 else 0
-            found.append([f"{number} {kind}, one workload", account, f"{planned:.2f}", f"{answered:.2f}", f"{before:g}" if before else "",
-                          f"{np.sqrt(np.mean(np.square(errors))):.2f}"])
+            yield Line([name, account, f"{planned.cpu:.2f}", f"{answered.cpu:.2f}", f"{base.cpu:.2f}", f"{before:g}" if before else "",
+                        f"{np.sqrt(np.mean(np.square(errors))):.2f}"],
+                       (Figure(line=f"{name}, {account}: plan", ours=planned, base=base),
+                        Figure(line=f"{name}, {account}: answer", ours=answered, base=base)))
             if kind == "ranges":
-                with opened(account, price) as connection:
-                    _, planned = clocked(lambda whole=whole, connection=connection: connection.explain(whole))
-                found.append([f"{number} {kind}, one statement", account, f"{planned:.2f}", "", "", ""])
-    return found
+                name = f"{number} {kind}, one statement"
+                base, planned = medians(runs, lambda: statement(whole, account, price))
+                yield Line([name, account, f"{planned.cpu:.2f}", "", f"{base.cpu:.2f}", "", ""],
+                           (Figure(line=f"{name}, {account}: plan", ours=planned, base=base),))
 
 
-def checks(number: int) -> list[list[str]]:
-    found = []
+def checks(number: int, runs: int) -> Iterator[Line]:
     for kind, tests in conditions(number).items():
-        with opened("epsilon", 1.0) as connection:
-            asked = [f"(SELECT COUNT(*) FROM t WHERE {test}) WITHIN 500" for test in tests]
-            _, seconds = clocked(lambda asked=asked, connection=connection: connection.validate(
-                asked, synthetic=rows(2), suite="conjunction"))
-        found.append([f"{number} {kind}", f"{seconds:.2f}"])
-    return found
+        base, seconds = medians(runs, lambda: validated(tests))
+        name = f"{number} {kind}"
+        yield Line([name, f"{seconds.cpu:.2f}", f"{base.cpu:.2f}"], (Figure(line=f"{name} checked", ours=seconds, base=base),))
 
 
 if __name__ == "__main__":
@@ -124,7 +152,12 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--conditions", type=int, default=500)
     parser.add_argument("--checks", type=int, default=1000)
+    parser.add_argument("--runs", type=int, default=1)
+    add_arguments(parser)
     given = parser.parse_args()
-    print(table("Many conditions at once", ("conditions", "price", "plan", "answer", "plan before", "sd"), lines(given.conditions)))
-    print(table("Checks in one VALIDATE", ("checks", "seconds"), checks(given.checks)))
+    conclude(lambda: [
+        *shown("Many conditions at once", ("conditions", "price", "plan", "answer", "plain", "plan before", "sd"),
+               lines(given.conditions, given.runs)),
+        *shown("Checks in one VALIDATE", ("checks", "seconds", "plain"), checks(given.checks, given.runs)),
+    ], "many_ranges", given.conditions, given)
     print(f"largest memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024} MB")

@@ -20,7 +20,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from bench_clock import table
+from bench_clock import Time
+from bench_results import Figure, Line, add_arguments, conclude, shown
 
 EACH, FILE = 10, 10_000_000  # visits of a person, and rows of a file
 POLICY = """\
@@ -116,15 +117,20 @@ def measured(folder: Path, who: str, name: str, memory: str) -> dict[str, float]
     return found
 
 
-def lines(folder: Path, memory: str, in_place: bool) -> Iterator[list[str]]:
+def lines(folder: Path, memory: str, in_place: bool) -> Iterator[Line]:
     for name in LINES:
         if name.startswith("prepare") and in_place:
             continue
         made, base = (measured(folder, who, name, memory) for who in ("ours", "plain"))
-        yield [name, *shown(made), *shown(base), f"{made['wall'] / base['wall']:.1f}" if made and base else ""]
+        figures = [Figure(line=name, ours=taken(made), base=taken(base))] if made and base else []
+        yield Line([name, *cells(made), *cells(base), f"{made['wall'] / base['wall']:.1f}" if made and base else ""], tuple(figures))
 
 
-def shown(found: dict[str, float] | None) -> list[str]:
+def taken(found: dict[str, float]) -> Time:
+    return Time(cpu=found["cpu"], wall=found["wall"])
+
+
+def cells(found: dict[str, float] | None) -> list[str]:
     return ["memory", "", ""] if found is None else [f"{found['wall']:.1f}", f"{found['cpu']:.1f}", f"{found['mb']:.0f}"]
 
 
@@ -134,6 +140,7 @@ def main() -> None:
     parser.add_argument("--memory", default="2GB")
     parser.add_argument("--in-place", action="store_true")
     parser.add_argument("--data", type=Path, default=Path(tempfile.gettempdir()) / "dpsql-bench")
+    add_arguments(parser)
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     parser.add_argument("--name", help=argparse.SUPPRESS)
     chosen = parser.parse_args()
@@ -143,21 +150,25 @@ def main() -> None:
         print("\n" + json.dumps({"wall": time.perf_counter() - wall, "cpu": time.process_time() - cpu,
                                  "mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}))
         return
+    for rows in map(int, chosen.rows.split(",")):
+        conclude(lambda rows=rows: measured_at(rows, chosen.data / f"visits-{rows}", chosen.memory, chosen.in_place),
+                 "scale in place" if chosen.in_place else "scale", rows, chosen)
+
+
+def measured_at(rows: int, folder: Path, memory: str, in_place: bool) -> list[Figure]:
     from dpsql.trusted.kernel.ledger import Ledger
 
-    for rows in map(int, chosen.rows.split(",")):
-        folder = chosen.data / f"visits-{rows}"
-        make(folder, rows)
-        for limit in {limit for limit, _, _ in LINES.values()}:
-            for name, key in (("", ""), ("-key", 'key = "visit_id"')):
-                (folder / f"limit{limit}{name}.toml").write_text(POLICY.format(limit=limit, memory=chosen.memory, key=key, name=name), encoding="utf-8")
-        for file in folder.glob("bench*.ledger*"):
-            if file.is_file():
-                file.unlink()
-        for key in ("", "-key"):
-            Ledger.create(folder / f"bench{key}.ledger").close()
-        print(table(f"{rows:,} visits of {rows // EACH:,} people, {chosen.memory}", [
-            "", "wall s", "CPU s", "MB", "plain", "CPU s", "MB", "ratio"], list(lines(folder, chosen.memory, chosen.in_place))), flush=True)
+    make(folder, rows)
+    for limit in {limit for limit, _, _ in LINES.values()}:
+        for name, key in (("", ""), ("-key", 'key = "visit_id"')):
+            (folder / f"limit{limit}{name}.toml").write_text(POLICY.format(limit=limit, memory=memory, key=key, name=name), encoding="utf-8")
+    for file in folder.glob("bench*.ledger*"):
+        if file.is_file():
+            file.unlink()
+    for key in ("", "-key"):
+        Ledger.create(folder / f"bench{key}.ledger").close()
+    return shown(f"{rows:,} visits of {rows // EACH:,} people, {memory}", ["", "wall s", "CPU s", "MB", "plain", "CPU s", "MB", "ratio"],
+                 lines(folder, memory, in_place))
 
 
 if __name__ == "__main__":

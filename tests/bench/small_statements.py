@@ -10,16 +10,15 @@ own, and the same statement asked again, whose answer is stored.
 from __future__ import annotations
 
 import argparse
-import statistics
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import duckdb
-from bench_clock import milliseconds, table
+from bench_clock import milliseconds, side_by_side
 from bench_data import WIDE, database, opened, plain
+from bench_results import Figure, Line, add_arguments, conclude, shown
 
 from dpsql.engine.answering import answer
 from dpsql.engine.session import Session
@@ -40,16 +39,6 @@ STATEMENTS = {
                                   "WHERE v.visit_id <> {n} GROUP BY p.sex",
 }
 HEADS = ("statement", "limit", "dpsql", "its queries", "number", "the rest", "stored")
-
-
-def spent(runs: Sequence[Callable[[], object]]) -> float:
-    """The median of the CPU seconds of several runs."""
-    found = []
-    for run in runs:
-        begun = time.process_time()
-        run()
-        found.append(time.process_time() - begun)
-    return statistics.median(found)
 
 
 class Recorded:
@@ -84,22 +73,21 @@ def run_all(connection: duckdb.DuckDBPyConnection, queries: Sequence[tuple[str, 
         found.fetchall() if as_rows else found.fetchnumpy()
 
 
-def measured(name: str, sql: str, limit: int | None, session: Session, path: Path, runs: int) -> list[str]:
-    texts = [sql.format(n=-run) for run in range(runs + 3)]
+def measured(name: str, sql: str, limit: int | None, session: Session, path: Path, runs: int) -> Line:
+    texts = [sql.format(n=-run) for run in range(runs + 4)]
     for text in texts[:2]:
         answer(text, session)
     with Recorded(session) as queries:
         answer(texts[2], session)
-    ours = spent([lambda text=text: answer(text, session) for text in texts[3:]])
-    stored = spent([lambda text=text: answer(text, session) for text in texts[3:]])
     with plain(path) as connection:
-        run_all(connection, queries)
-        base = spent([lambda: run_all(connection, queries)] * runs)
-    return [name, str(limit or "learned"), milliseconds(ours), milliseconds(base), str(len(queries)), milliseconds(ours - base),
-            milliseconds(stored)]
+        asked = lambda run: answer(texts[3 + run], session)
+        ours, stored, base = side_by_side([asked, asked, lambda run: run_all(connection, queries)], runs)
+    cells = [name, str(limit or "learned"), milliseconds(ours.cpu), milliseconds(base.cpu), str(len(queries)),
+             milliseconds(ours.cpu - base.cpu), milliseconds(stored.cpu)]
+    return Line(cells, (Figure(line=f"{name}, limit {limit or 'learned'}", ours=ours, base=base, beside="its queries"),))
 
 
-def report(rows: int, folder: Path, runs: int, only: str = "") -> Iterator[list[str]]:
+def report(rows: int, folder: Path, runs: int, only: str = "") -> Iterator[Line]:
     path = database(rows, folder)
     for limit in (WIDE, None):
         session = opened(path, "person", limit)
@@ -115,9 +103,10 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=Path(tempfile.gettempdir()) / "dpsql-bench", help="where data is kept")
     parser.add_argument("--runs", type=int, default=15)
     parser.add_argument("--only", default="", help="only the statements whose name contains this")
+    add_arguments(parser)
     given = parser.parse_args()
-    print(table(f"{given.rows} rows: CPU milliseconds, median of {given.runs}", HEADS,
-                list(report(given.rows, given.data, given.runs, given.only))))
+    conclude(lambda: shown(f"{given.rows} rows: CPU milliseconds, median of {given.runs}", HEADS,
+                           report(given.rows, given.data, given.runs, given.only)), "small_statements", given.rows, given)
 
 
 if __name__ == "__main__":

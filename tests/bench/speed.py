@@ -14,8 +14,9 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from bench_clock import Time, milliseconds, ratio, side_by_side, table
+from bench_clock import Time, milliseconds, ratio, side_by_side
 from bench_data import TIGHT, WIDE, again, database, opened, plain
+from bench_results import PLAIN, Figure, Line, add_arguments, conclude, shown
 
 from dpsql.answers.answer import Answer
 from dpsql.engine.answering import answer
@@ -130,7 +131,7 @@ def private(session: Session, case: Case) -> Callable[[int], object]:
     return run_it
 
 
-def measured(case: Case, session: Session, path: Path, runs: int) -> list[str]:
+def measured(case: Case, session: Session, path: Path, runs: int) -> Line:
     with plain(path) as connection:
 
         def query(sql: str) -> Callable[[int], object]:
@@ -138,7 +139,8 @@ def measured(case: Case, session: Session, path: Path, runs: int) -> list[str]:
 
         grouped = [query(case.grouped)] if case.entity else []
         base, ours, *entity = side_by_side([query(case.sql), private(session, case), *grouped], runs)
-    return row(case, base, ours, entity[0] if entity else None)
+    figure = Figure(line=case.name, ours=ours, base=[base, *entity][-1], beside="GROUP BY entity" if entity else PLAIN)
+    return Line(row(case, base, ours, entity[0] if entity else None), (figure,))
 
 
 def row(case: Case, base: Time, ours: Time, entity: Time | None) -> list[str]:
@@ -154,7 +156,7 @@ def row(case: Case, base: Time, ours: Time, entity: Time | None) -> list[str]:
 HEADS = ("statement", "plain", "dpsql", "ratio", "by entity", "ratio", "aim", "met", "plain wall", "dpsql wall")
 
 
-def report(rows: int, folder: Path, runs: int, only: str = "") -> Iterator[list[str]]:
+def report(rows: int, folder: Path, runs: int, only: str = "") -> Iterator[Line]:
     path = database(rows, folder)
     chosen = [case for case in CASES if only in case.name]
     for budget, limit in dict.fromkeys((case.budget, case.limit) for case in chosen):
@@ -171,9 +173,10 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=Path(tempfile.gettempdir()) / "dpsql-bench", help="where data is kept")
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--only", default="", help="only the statements whose name holds this")
+    add_arguments(parser)
     given = parser.parse_args()
-    print(table(f"{given.rows} rows: CPU milliseconds, median of {given.runs}", HEADS,
-                list(report(given.rows, given.data, given.runs, given.only))))
+    conclude(lambda: shown(f"{given.rows} rows: CPU milliseconds, median of {given.runs}", HEADS,
+                           report(given.rows, given.data, given.runs, given.only)), "speed", given.rows, given)
 
 
 if __name__ == "__main__":

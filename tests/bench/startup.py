@@ -15,8 +15,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from bench_clock import milliseconds, side_by_side, table
+from bench_clock import Time, milliseconds, side_by_side
 from bench_data import POLICY, again, database, opened, plain
+from bench_results import Figure, Line, add_arguments, conclude, shown
 
 from dpsql.engine.answering import answer
 from dpsql.trusted.kernel.ledger import Ledger
@@ -28,6 +29,7 @@ con.execute({sql!r}).fetchall()
 """
 PROCESSES = {
     "nothing": "",
+    "import pandas": "import pandas",  # which the figures of the others are compared with
     "import dpsql": "import dpsql",
     "first answer: count": "SELECT COUNT(*) FROM people",
     "first answer: average by group": "SELECT sex, AVG(income) FROM people GROUP BY sex",
@@ -52,27 +54,30 @@ print(json.dumps([time.perf_counter() - wall, time.process_time() - cpu, len(sys
 """
 
 
-def started(body: str, runs: int) -> list[float]:
-    """Median wall and CPU seconds of a new process that runs the body, and the number of modules it loads. The first of several
-    is not counted: it reads files that the system does not keep yet."""
-    found = []
-    for _ in range(runs + (runs > 1)):
-        ended = subprocess.run([sys.executable, "-c", AROUND.format(body=body)], capture_output=True, text=True, check=True)
-        found.append(json.loads(ended.stdout.strip().splitlines()[-1]))  # an engine may draw the progress of a long query first
-    return [statistics.median(column) for column in zip(*found[runs > 1 :], strict=True)]
+def started(body: str) -> list[float]:
+    """Wall and CPU seconds of a new process that runs the body, and the number of modules it loads."""
+    ended = subprocess.run([sys.executable, "-c", AROUND.format(body=body)], capture_output=True, text=True, check=True)
+    found: list[float] = json.loads(ended.stdout.strip().splitlines()[-1])  # an engine may draw the progress of a long query first
+    return found
 
 
-def processes(path: Path, runs: int) -> list[list[str]]:
+def processes(path: Path, runs: int) -> list[Line]:
+    """Medians of processes that take turns. The first of several is not counted: it reads files that the system does not keep yet."""
     lines = []
     with tempfile.TemporaryDirectory(prefix="dpsql-bench-") as folder:
         policy = Path(folder) / "policy.toml"
         policy.write_text(POLICY.format(visit_limit="rows_per_entity = 100", claim_limit=""), encoding="utf-8")
         Ledger.create(policy.with_suffix(".ledger")).close()
-        for name, body in PROCESSES.items():
-            first = body.startswith("SELECT")
-            wall, cpu, modules = started(FIRST.format(path=str(path), policy=str(policy), sql=body) if first else body, runs)
-            aim = FIRST_AIM if first else IMPORT_AIM
-            lines.append([name, milliseconds(wall), milliseconds(cpu), f"{modules:.0f}", milliseconds(aim), met(wall, aim)])
+        bodies = {name: FIRST.format(path=str(path), policy=str(policy), sql=body) if body.startswith("SELECT") else body
+                  for name, body in PROCESSES.items()}
+        turns = [{name: started(body) for name, body in bodies.items()} for _ in range(runs + (runs > 1))][runs > 1 :]
+    taken = {name: [statistics.median(column) for column in zip(*(turn[name] for turn in turns), strict=True)] for name in bodies}
+    times = {name: Time(cpu=cpu, wall=wall) for name, (wall, cpu, _) in taken.items()}
+    for name, (wall, cpu, modules) in taken.items():
+        aim = FIRST_AIM if name.startswith("first") else IMPORT_AIM
+        figure = Figure(line=name, ours=times[name], base=times["import pandas"], beside="import pandas")
+        lines.append(Line([name, milliseconds(wall), milliseconds(cpu), f"{modules:.0f}", milliseconds(aim), met(wall, aim)],
+                          () if name in ("nothing", "import pandas") else (figure,)))
     return lines
 
 
@@ -80,15 +85,16 @@ def met(seconds: float, aim: float) -> str:
     return "yes" if seconds <= aim else "no"
 
 
-def overheads(path: Path, runs: int) -> list[list[str]]:
+def overheads(path: Path, runs: int) -> list[Line]:
     session, lines = opened(path, "person", 100), []
     with plain(path) as connection:
         for name, sql in STATEMENTS.items():
             base, ours = side_by_side([lambda run, sql=sql: connection.cursor().execute(sql).fetchall(),
                                        lambda run, sql=sql: answer(sql, again(session, run))], runs)
             over = ours.cpu - base.cpu
-            lines.append([name, milliseconds(base.cpu), milliseconds(ours.cpu), milliseconds(over), milliseconds(TOP_AIM),
-                          met(over, TOP_AIM), milliseconds(base.wall), milliseconds(ours.wall)])
+            lines.append(Line([name, milliseconds(base.cpu), milliseconds(ours.cpu), milliseconds(over), milliseconds(TOP_AIM),
+                               met(over, TOP_AIM), milliseconds(base.wall), milliseconds(ours.wall)],
+                              (Figure(line=name, ours=ours, base=base),)))
     session.close()
     return lines
 
@@ -98,12 +104,15 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=10_000)
     parser.add_argument("--runs", type=int, default=9)
     parser.add_argument("--data", type=Path, default=Path(tempfile.gettempdir()) / "dpsql-bench", help="where data is kept")
+    add_arguments(parser)
     given = parser.parse_args()
     path = database(given.rows, given.data)
-    print(table(f"A new process (median of {given.runs}, milliseconds)", ("what it runs", "wall", "CPU", "modules", "aim", "met"),
-                processes(path, given.runs)))
-    print(table(f"A statement over a table of {given.rows} rows (median of {given.runs}, CPU milliseconds)",
-                ("statement", "plain", "dpsql", "on top", "aim", "met", "plain wall", "dpsql wall"), overheads(path, given.runs)))
+    conclude(lambda: [
+        *shown(f"A new process (median of {given.runs}, milliseconds)", ("what it runs", "wall", "CPU", "modules", "aim", "met"),
+               processes(path, given.runs)),
+        *shown(f"A statement over a table of {given.rows} rows (median of {given.runs}, CPU milliseconds)",
+               ("statement", "plain", "dpsql", "on top", "aim", "met", "plain wall", "dpsql wall"), overheads(path, given.runs)),
+    ], "startup", given.rows, given)
 
 
 if __name__ == "__main__":
