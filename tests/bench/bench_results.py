@@ -96,12 +96,15 @@ def conclude(measure: Callable[[], list[Figure]], bench: str, size: int, given: 
         raise SystemExit(f"{given.results} has no figures of {bench} at size {size:,}: record them first, with --record")
     at = commit() if given.record else ""
     found = measure()
+    if not (given.record or given.compare):
+        return
     if getattr(given, "only", ""):
         before = {line: record for line, record in before.items() if line in {figure.line for figure in found}}
     if given.record:
         made = [recorded(figure, bench, size, getattr(given, "runs", 1), at) for figure in found]
         write(given.results, [*made, *(record for record in kept if record not in before.values())])
-    if given.record or given.compare:
+        print(f"{bench} at size {size:,}: {len(found)} lines recorded.")
+    if given.compare or before:
         compare(found, before, measure, f"{bench} at size {size:,}", fails=given.compare)
 
 
