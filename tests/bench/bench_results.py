@@ -117,7 +117,7 @@ def compare(found: Sequence[Figure], before: Mapping[str, Record], again: Callab
         worse = [line for line in worse if line in worse_lines(list(repeated.values()), before)]
     now = {figure.line: figure for figure in found if comparable(figure, before)}
     if worse:
-        print(table(f"{title}: worse than recorded by more than {LIMIT - 1:.0%}",
+        print(table(f"{title}: worse than recorded by more than {(LIMIT - 1) * 100:.0f} %",
                     ("line", "beside", "recorded", "now", "again", "ms recorded", "ms now", "of", "commit"),
                     [compared(now[line], repeated.get(line), before[line]) for line in worse]))
     for said, lines in {

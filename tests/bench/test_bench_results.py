@@ -128,7 +128,7 @@ def test_records_of_a_size_are_replaced_and_others_stay(bench: Bench, capsys: py
     assert [(record.size, record.line, record.ratio) for record in read(bench.path)] == [
         (20, "count", 2), (20, "median", 3), (1000, "count", 2), (1000, "median", 4.5)]
     said = capsys.readouterr().out
-    assert "worse than recorded by more than 25%" in said, "whoever records sees what is lost"
+    assert "worse than recorded by more than 25 %" in said, "whoever records sees what is lost"
 
 
 def test_nothing_is_measured_if_nothing_can_be_compared(bench: Bench) -> None:
@@ -154,6 +154,13 @@ def test_without_a_wish_figures_are_only_printed(bench: Bench, capsys: pytest.Ca
     capsys.readouterr()
     bench(slower(3), how="")
     assert bench.path.read_text(encoding="utf-8") == kept and "recorded" not in capsys.readouterr().out
+
+
+def test_the_job_runs_every_benchmark_that_takes_part() -> None:
+    job = (bench_results.PROJECT / ".ci" / "speed").read_text(encoding="utf-8")
+    taking_part = {path.name for path in Path(__file__).parent.glob("*.py") if re.search(r"^    add_arguments\(", path.read_text(encoding="utf-8"), re.MULTILINE)}
+    assert set(re.findall(r'^run (\w+\.py) .*"\$how"$', job, re.MULTILINE)) == taking_part - {Path(__file__).name}
+    assert {record.bench + ".py" for record in read(bench_results.RESULTS)} <= taking_part
 
 
 def test_the_recorded_figures_can_be_read_and_are_sorted() -> None:
