@@ -13,6 +13,7 @@ import duckdb
 from dpsql.answers.answer import Answer
 from dpsql.engine.answering import answer
 from dpsql.engine.opening import ConnectionTerms, open_session
+from dpsql.engine.preparing import prepare
 from dpsql.engine.session import Session
 from dpsql.frozen import replace
 from dpsql.trusted.kernel.ledger import Ledger
@@ -121,14 +122,17 @@ def database(rows: int, folder: Path) -> Path:
     return path
 
 
-def opened(path: Path, budget: str, limit: int | None, *, epsilon: float = 1.0, delta: float = 1e-6) -> Session:
-    """A session on that database with a new ledger. `limit` is the declared limit of rows of an entity, if any."""
+def opened(path: Path, budget: str, limit: int | None, *, epsilon: float = 1.0, delta: float = 1e-6, prepared: bool = False) -> Session:
+    """A session on that database with a new ledger, from a new store if it is `prepared`. `limit` is the declared limit of rows of
+    an entity, if any."""
     folder = Path(tempfile.mkdtemp(prefix="dpsql-bench-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     limits = f"rows_per_entity = {limit}" if limit is not None else ""
     policy = folder / "policy.toml"
     policy.write_text(POLICY.format(visit_limit=limits, claim_limit=limits), encoding="utf-8")
     Ledger.create(folder / "policy.ledger")
+    if prepared:
+        prepare(policy=policy, database=path, budget=budget)
     return open_session(path, policy, None, ConnectionTerms(budget=budget, analyst="bench", epsilon=epsilon, delta=delta or None))
 
 

@@ -2,19 +2,21 @@
 
     python tests/bench/speed.py --rows 10000000 --data bench-data
 
-Times are CPU milliseconds of all threads, medians of runs that take turns. Bounding is also compared with a plain GROUP BY
-entity, the least that bounding by entity has to do without further help. `met` says whether the aim was met: "fixed" where it
-was not, but by less than the milliseconds that any statement may take on top.
+Times are CPU milliseconds of all threads, medians of runs that take turns, where rows that statements read before are kept in
+memory; `first` is one run without them, the first in a new connection with a new ledger. Bounding is also compared with a plain
+GROUP BY entity, the least that bounding by entity has to do without further help. `met` says whether the aim was met: "fixed"
+where it was not, but by less than the milliseconds that any statement may take on top. With `--prepared` all read a prepared store.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from bench_clock import Time, milliseconds, ratio, side_by_side
+from bench_clock import Time, milliseconds, ratio, side_by_side, timed
 from bench_data import TIGHT, WIDE, again, database, opened, plain
 from bench_results import PLAIN, Figure, Line, add_arguments, conclude, shown
 
@@ -131,7 +133,13 @@ def private(session: Session, case: Case) -> Callable[[int], object]:
     return run_it
 
 
-def measured(case: Case, session: Session, path: Path, runs: int) -> Line:
+def first_run(case: Case, path: Path) -> Time:
+    with contextlib.closing(opened(path, case.budget, case.limit)) as session:
+        run = private(session, case)
+        return timed(lambda: run(-1))
+
+
+def measured(case: Case, session: Session, path: Path, runs: int, first: Time) -> Line:
     with plain(path) as connection:
 
         def query(sql: str) -> Callable[[int], object]:
@@ -140,31 +148,31 @@ def measured(case: Case, session: Session, path: Path, runs: int) -> Line:
         grouped = [query(case.grouped)] if case.entity else []
         base, ours, *entity = side_by_side([query(case.sql), private(session, case), *grouped], runs)
     figure = Figure(line=case.name, ours=ours, base=[base, *entity][-1], beside="GROUP BY entity" if entity else PLAIN)
-    return Line(row(case, base, ours, entity[0] if entity else None), (figure,))
+    return Line(row(case, base, ours, entity[0] if entity else None, first), (figure,))
 
 
-def row(case: Case, base: Time, ours: Time, entity: Time | None) -> list[str]:
+def row(case: Case, base: Time, ours: Time, entity: Time | None, first: Time) -> list[str]:
     against = (entity or base).cpu
     met = ""
     if case.aim is not None:
         met = "yes" if ours.cpu <= case.aim * against else "fixed" if ours.cpu <= case.aim * against + FIXED else "no"
     return [case.name, milliseconds(base.cpu), milliseconds(ours.cpu), ratio(ours.cpu, base.cpu),
             milliseconds(entity.cpu) if entity else "", ratio(ours.cpu, entity.cpu) if entity else "",
-            f"{case.aim:g}" if case.aim else "", met, milliseconds(base.wall), milliseconds(ours.wall)]
+            f"{case.aim:g}" if case.aim else "", met, milliseconds(first.cpu), milliseconds(base.wall), milliseconds(ours.wall)]
 
 
-HEADS = ("statement", "plain", "dpsql", "ratio", "by entity", "ratio", "aim", "met", "plain wall", "dpsql wall")
+HEADS = ("statement", "plain", "dpsql", "ratio", "by entity", "ratio", "aim", "met", "first", "plain wall", "dpsql wall")
 
 
-def report(rows: int, folder: Path, runs: int, only: str = "") -> Iterator[Line]:
+def report(rows: int, folder: Path, runs: int, only: str = "", *, prepared: bool = False) -> Iterator[Line]:
     path = database(rows, folder)
     chosen = [case for case in CASES if only in case.name]
     for budget, limit in dict.fromkeys((case.budget, case.limit) for case in chosen):
-        session = opened(path, budget, limit)
-        for case in chosen:
-            if (case.budget, case.limit) == (budget, limit):
-                yield measured(case, session, path, runs)
-        session.close()
+        cases = [case for case in chosen if (case.budget, case.limit) == (budget, limit)]
+        firsts = [] if prepared else [first_run(case, path) for case in cases]
+        with contextlib.closing(opened(path, budget, limit, prepared=prepared)) as session:
+            firsts = firsts or [timed(lambda run=private(session, case): run(-1)) for case in cases]  # from a store none are kept
+            yield from (measured(case, session, path, runs, first) for case, first in zip(cases, firsts, strict=True))
 
 
 def main() -> None:
@@ -173,10 +181,12 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=Path(tempfile.gettempdir()) / "dpsql-bench", help="where data is kept")
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--only", default="", help="only the statements whose name holds this")
+    parser.add_argument("--prepared", action="store_true", help="from a prepared store")
     add_arguments(parser)
     given = parser.parse_args()
     conclude(lambda: shown(f"{given.rows} rows: CPU milliseconds, median of {given.runs}", HEADS,
-                           report(given.rows, given.data, given.runs, given.only)), "speed", given.rows, given)
+                           report(given.rows, given.data, given.runs, given.only, prepared=given.prepared)),
+             "speed, prepared" if given.prepared else "speed", given.rows, given)
 
 
 if __name__ == "__main__":
