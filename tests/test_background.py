@@ -15,6 +15,8 @@ from support.vaults import remote, vault_of
 
 import dpsql
 from dpsql.backends.duckdb import DuckReader
+from dpsql.backends.file_tables import attach_store
+from dpsql.backends.store import Store
 from dpsql.dbapi import Connection
 from dpsql.engine import background, preparing
 from dpsql.engine.answering import answer
@@ -56,6 +58,8 @@ VISITS = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 100) COUNT(*) FROM
 SLOW = """
 import sys, time
 from dpsql.backends.duckdb import DuckReader
+from dpsql.backends.file_tables import attach_store
+from dpsql.backends.store import Store
 from dpsql.engine import preparing_apart
 write, left = DuckReader.write, [2]
 def slow(self, sql):
@@ -181,7 +185,32 @@ def test_nothing_is_made_where_it_does_not_pay_or_the_owner_forbids_it(tmp_path:
             assert len(here) == (statement >= 4), "half of 100 seconds would have been saved; and one is enough"
     policy = world(tmp_path, "parquet", '\n[store]\nprepare = false\n')
     with dpsql.connect(policy=policy) as connection:
-        assert connection.session.awaited is None and not reader_of(connection).adopts
+        allowed = reader_of(connection).rows("SELECT current_setting('allowed_directories')")[0][0]
+        assert connection.session.awaited is None and not any("ledger.store" in folder for folder in allowed)
+
+
+def test_connections_to_one_engine_share_a_store_and_no_other_is_taken_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of another ledger, whose secret gives rows other places, go on with the source."""
+    monkeypatch.setattr("dpsql.engine.opening.LARGE", 1000)
+    monkeypatch.setattr(background, "CELLS", 1)
+    policy, store = world(tmp_path, "duckdb", '\n[store]\nfolder = "stores"\n'), tmp_path / "stores"
+    store.mkdir()
+    Ledger.create(tmp_path / "other.ledger").close()
+    with (dpsql.connect(policy=policy) as first, dpsql.connect(policy=policy, analyst="eve") as second,
+          dpsql.connect(policy=policy, ledger=tmp_path / "other.ledger") as other):
+        expected = about(first)
+        dpsql.prepare(policy=policy, buckets=2)
+        dpsql.prepare(policy=policy, buckets=2, ledger=tmp_path / "other.ledger")
+        assert about(first, VISITS.replace("100", "101")) == about(second) == about(other) == expected
+        assert reader_of(first).stored and reader_of(second).stored and not reader_of(other).stored
+        assert other.session.awaited is None, "the first connection has said which folder may be read"
+        made = [Store.from_json(place.read_text()) for place in store.glob("*/manifest-*")]
+        theirs, = (one for one in made if one.buckets != reader_of(first)._store.buckets)  # type: ignore[union-attr]
+        with pytest.raises(OperationalError, match="damaged, or was just replaced"):
+            reader_of(second).adopt(theirs, attach_store)
+        assert about(second, VISITS.replace("100", "103")) == expected
+    with dpsql.connect(policy=policy, ledger=tmp_path / "other.ledger") as other:
+        assert reader_of(other).stored and about(other, VISITS.replace("100", "102")) == expected
 
 
 def test_nothing_is_made_without_room(policy: Path, paying: None, here: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch) -> None:

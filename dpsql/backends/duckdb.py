@@ -58,16 +58,15 @@ class DuckReader:
     they began with. `keys` has the tables that are views of files, each with the columns that were found to be unique together,
     and never NULL; or none. Where other tables are in a database file, it is attached as `beside`, and those of files are in the
     database in memory. The buckets of a `store` are attached under the names of `plan.stored`; `far` are those that are
-    elsewhere, and are read instead. `origin` is where all tables come from. A reader that `adopts` can attach a
-    store while it is open. `spent` are the seconds that queries have taken.
+    elsewhere, and are read instead. `origin` is where all tables come from. `spent` are the seconds that queries
+    have taken.
     """
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, version: str, *, files: Sequence[FileState] = (),
                  told_by: Sequence[FileState] = (), keys: Mapping[str, Sequence[str]] = MappingProxyType({}),
                  beside: str | None = None, store: Store | None = None, origin: DataOrigin = NOWHERE) -> None:
-        self._store, self.origin = store, origin
+        self._store, self.origin, self.spent = store, origin, 0.0
         self.far: FarBuckets | None = None
-        self.adopts, self.spent = False, 0.0
         self._connection, self._version, self._files, self._keys, self._beside = connection, version, files, keys, beside
         self._told_by = told_by
         self._held: dict[str, str] = {}
@@ -172,9 +171,9 @@ class DuckReader:
             self.far.check()
 
     def adopt(self, store: Store, attach: Callable[[duckdb.DuckDBPyConnection, Store], None]) -> None:
-        """Between two queries: read a store that was made of the files that are open. Queries give the same rows before and
-        after, and what was found to hold of these files still does (`measurements.reading.content`). Raises as `attach` does; the
-        reader is as it was then."""
+        """Between two queries: read a store that was made of the files that are open; see `allow_stores`. Queries give the same
+        rows before and after, and what was found to hold of these files still does (`measurements.reading.content`). Raises as
+        `attach` does; the reader is as it was then."""
         attach(self._connection, store)
         self._store, self._told_by = store, [*self._told_by, *store.buckets]
 
@@ -265,9 +264,9 @@ def _read_by(view: str, cursor: duckdb.DuckDBPyConnection) -> frozenset[str]:
     return frozenset()
 
 
-def open_database(path: str | Path) -> DuckReader:
-    """Open a DuckDB file, read-only. Raises OperationalError if that is impossible, or if the file redefines functions of the
-    engine."""
+def open_database(path: str | Path, later: tuple[Path, int] | None = None) -> DuckReader:
+    """Open a DuckDB file, read-only; see `allow_stores` for `later`. Raises OperationalError if that is impossible, or if the
+    file redefines functions of the engine."""
     check_version()
     path = Path(path)
     if not path.is_file():
@@ -277,7 +276,7 @@ def open_database(path: str | Path) -> DuckReader:
         own = _own_functions(connection)
         if not own:
             attach_memory(connection)
-            _lock_down_once(connection)
+            _lock_down_once(connection, later)
     except duckdb.Error:
         raise unreadable_database(path) from None
     if own:
@@ -386,13 +385,21 @@ def lock_down(connection: duckdb.DuckDBPyConnection) -> None:
     connection.execute("SET lock_configuration = true")
 
 
-def _lock_down_once(connection: duckdb.DuckDBPyConnection) -> None:
+def allow_stores(connection: duckdb.DuckDBPyConnection, later: tuple[Path, int] | None, rows_in_files: int = 0) -> None:
+    """Before the engine is locked: let stores be attached later, if the largest table has so many rows. `later` are the folder of
+    the stores, where only dpsql writes, and the number of rows."""
+    if later is not None and max(_largest(connection), rows_in_files) >= later[1]:
+        connection.execute(f"SET GLOBAL allowed_directories = [{text_literal(f'{later[0]}/')}]")
+
+
+def _lock_down_once(connection: duckdb.DuckDBPyConnection, later: tuple[Path, int] | None) -> None:
     """Lock a database file down, unless another connection of this process to it, which shares its engine, has done so.
 
     Raises InvalidInputException if the engine is locked otherwise.
     """
     try:
         group_densely(connection)
+        allow_stores(connection, later)
         lock_down(connection)
     except duckdb.InvalidInputException:
         asked = {**SETTINGS, "lock_configuration": "true"}  # one by one: not every version lists them all

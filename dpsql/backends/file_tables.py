@@ -46,6 +46,7 @@ from dpsql.backends.csv_files import TEXTS, UnclosedQuote, names_in, put_texts
 from dpsql.backends.duckdb import (
     IN_MEMORY,
     DuckReader,
+    allow_stores,
     attach_database,
     attach_memory,
     check_version,
@@ -125,8 +126,7 @@ def open_files(tables: Sequence[FileTable], *, database: Path | None = None, fac
     `facts` are what is remembered of the files; `memory` is what the engine may use, such as "2GB"; `find_store` finds the store
     that was made from some files; `tell` is told what takes long. With `empty` only the names and types of columns are wanted,
     and no row is read. What is not `sealed` can also write files: that is for the owner's preparations. `others` makes tables of
-    another kind, and tells what identifies their rows. `later` is a folder of stores that may be attached later, and the rows of
-    the largest table from which on that is wanted: only dpsql writes there.
+    another kind, and tells what identifies their rows. See `allow_stores` for `later`.
 
     Raises OperationalError if files cannot be read, or do not go together, and IntegrityError where rows share a declared key.
     Both happen when the owner opens the data, before any statement.
@@ -166,21 +166,21 @@ def open_files(tables: Sequence[FileTable], *, database: Path | None = None, fac
     if sealed:
         named = [path for table in shown if table.source.is_parquet for path in table.source.paths]
         connection.execute(f"SET GLOBAL allowed_paths = {_listed(named)}")
-        if later is not None and store is None and reader.largest() >= later[1]:
-            connection.execute(f"SET GLOBAL allowed_directories = {_listed([later[0]])}")
-            reader.adopts = True
+        allow_stores(connection, later if store is None else None, rows)
         lock_down(connection)
     reader.check()
     return reader
 
 
 def attach_store(connection: duckdb.DuckDBPyConnection, store: Store) -> None:
-    """Attach the buckets of a store. Raises OperationalError if a bucket differs from the manifest, or has a log of changes
-    beside it, which the engine would apply."""
-    whole = True
+    """Attach the buckets of a store, unless another connection to the same engine has done so. Raises OperationalError if a
+    bucket differs from the manifest, or has a log of changes beside it, which the engine would apply, or if buckets of another
+    store are attached."""
     try:
         for number, bucket in enumerate(store.buckets):
-            connection.execute(f"ATTACH {text_literal(bucket.path)} AS {bucket_name(number)} (READ_ONLY)")
+            connection.execute(f"ATTACH IF NOT EXISTS {text_literal(bucket.path)} AS {bucket_name(number)} (READ_ONLY)")
+        attached = connection.execute("SELECT '\"' || database_name || '\"', path FROM duckdb_databases()").fetchall()
+        whole = all((bucket_name(number), str(bucket.path)) in attached for number, bucket in enumerate(store.buckets))
         for name, table in store.tables.items():
             counts = " + ".join(f"(SELECT COUNT(*) FROM {place_in_bucket(name, number)})"
                                 for number in range(len(store.buckets)))
@@ -468,10 +468,11 @@ def verify(connection: duckdb.DuckDBPyConnection, table: FileTable, view: FileVi
                 if declared is None or column.lower() in declared]
         tell(f"reading {table.name} once ...")
         if table.public:
-            _load_public(connection, table.name, read)
-        elif read:
-            counted = ", ".join(f"COUNT({column})" for column in read)  # the engine has to read them for that, see above
-            connection.execute(f"SELECT {counted} FROM ({view.rows}) AS s").fetchall()
+            own, loaded = quote(table.name), quote(LOADED)
+            connection.execute(f"CREATE TABLE {loaded} AS SELECT {', '.join(read)} FROM {own}; DROP VIEW {own}; "
+                               f"ALTER TABLE {loaded} RENAME TO {own}")
+        elif read:  # the engine has to read them to count what is not NULL, see above
+            connection.execute(f"SELECT {', '.join(f'COUNT({column})' for column in read)} FROM ({view.rows}) AS s").fetchall()
         if table.key and not known:
             tell(f"looking for rows of {table.name} that share a key ...")
             if share_key(connection, table.name, view.key):
@@ -484,13 +485,6 @@ def verify(connection: duckdb.DuckDBPyConnection, table: FileTable, view: FileVi
         raise fault
     if not known and all(file.stands() for file in table.source.files):
         facts.keep(fact)
-
-
-def _load_public(connection: duckdb.DuckDBPyConnection, table: str, columns: Sequence[str]) -> None:
-    """Replace the view of a public table by a table with the rows that it shows, and with only the columns that may be read."""
-    connection.execute(f"CREATE TABLE {quote(LOADED)} AS SELECT {', '.join(columns)} FROM {quote(table)}")
-    connection.execute(f"DROP VIEW {quote(table)}")
-    connection.execute(f"ALTER TABLE {quote(LOADED)} RENAME TO {quote(table)}")
 
 
 def fact_of(table: FileTable, view: FileView) -> str:

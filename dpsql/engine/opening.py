@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import duckdb
 
 from dpsql.backends.all_backends import is_file, open_place
-from dpsql.backends.duckdb import DuckReader
+from dpsql.backends.duckdb import DuckReader, open_database
 from dpsql.backends.file_tables import FileTable, open_files
 from dpsql.backends.scratch import DuckScratch
 from dpsql.backends.source_files import DataOrigin, FileState, SourceFiles, files_of
@@ -167,7 +167,8 @@ def open_session(database: str | Path | None, policy: str | Path | None, ledger:
         with told_by(declared, ("tables",)):
             check_in_spark(declared, catalog, reader.stored)
     awaited = None
-    if await_store is not None and isinstance(reader, DuckReader) and reader.adopts:
+    if (await_store is not None and declared.prepare and isinstance(reader, DuckReader) and not reader.stored
+            and _adopts(reader, store_folder(declared, book))):
         awaited = await_store(declared, database, budget, book, reader)
     there = reader.origin.paths if database is None and isinstance(reader, DuckReader) else _files_there(declared)
     notes, fresh = noticed(declared, database, book, budget.name, there, places=places)
@@ -200,15 +201,15 @@ def open_data(policy: Policy, database: str | Path | None, budget: Budget, ledge
         with told_by(policy, ("spark",)):
             alone = alone_in_spark(policy, folder, budget.entity, facts)
 
-    def opened(tries: int = 3, *, large: bool = False) -> Reader:
-        there = large or (alone is None and (
-            manifest_of(folder, budget.entity).is_file() or manifest_of(folder, budget.entity, "spark").is_file()))
+    def opened(tries: int = 3) -> Reader:
+        there = alone is None and (
+            manifest_of(folder, budget.entity).is_file() or manifest_of(folder, budget.entity, "spark").is_file())
         try:
             return open_reader(policy, database, facts, store if there else NO_STORE, later=later)
         except OperationalError as fault:
             if fault.code not in ("store", "data-changed") or tries == 1:
                 raise
-        return opened(tries - 1, large=large)  # another store was put in its place while it was opened
+        return opened(tries - 1)  # another store was put in its place while it was opened
 
     reader = opened()
     if policy.spark is not None and isinstance(reader, DuckReader):
@@ -216,11 +217,14 @@ def open_data(policy: Policy, database: str | Path | None, budget: Budget, ledge
 
         with told_by(policy, ("spark",)):
             read_by_spark(policy, reader, folder, budget.entity, facts, alone)
-    elif later is not None and isinstance(reader, DuckReader) and not (reader.stored or reader.adopts) and (
-            reader.largest() >= LARGE):  # a database that other connections of this process share
-        reader.close()
-        reader = opened(large=True)
     return reader
+
+
+def _adopts(reader: DuckReader, folder: Path) -> bool:
+    """Whether a reader can attach stores from a folder: it was opened so, or the first connection of this process to the same
+    database was."""
+    (allowed,), = reader.rows("SELECT current_setting('allowed_directories')")
+    return f"{folder}/" in allowed
 
 
 def store_folder(policy: Policy, ledger: ReportingLedger) -> Path:
@@ -521,7 +525,7 @@ def open_reader(policy: Policy, database: str | Path | None, facts: RememberedFa
             if is_file(str(database)) and (store is not NO_STORE or not sealed):
                 return open_files([], database=Path(database), facts=facts, memory=policy.memory, find_store=store, sealed=sealed,
                                   later=later)
-            return open_place(str(database))
+            return open_database(str(database), later) if is_file(str(database)) else open_place(str(database))
     if not sources and not in_spark:
         raise OperationalError("no database is named", code="no-database",
                                try_='database = "people.duckdb" in the policy, or source = "people.csv" for every table')
