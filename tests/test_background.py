@@ -25,6 +25,7 @@ from dpsql.engine.opening import ConnectionTerms, open_session
 from dpsql.engine.session import Session
 from dpsql.errors import OperationalError
 from dpsql.trusted.kernel.ledger import Ledger
+from dpsql.trusted.reader import ReaderFault
 
 POLICY = """\
 version = 1
@@ -226,6 +227,18 @@ def test_a_store_that_somebody_prepares_meanwhile_is_read(policy: Path, here: li
         first = about(connection)
         dpsql.prepare(policy=policy, buckets=3)
         assert about(connection, VISITS.replace("100", "101")) == first and reader_of(connection).stored and not here
+
+
+def test_nothing_but_the_files_and_the_folder_of_stores_can_be_opened(policy: Path, here: list[dict[str, Any]], tmp_path: Path) -> None:
+    with dpsql.connect(policy=policy) as connection:
+        reader, folder = reader_of(connection), awaited(connection)._folder
+        for other in (tmp_path / "dpsql.toml", folder.with_name(f"{folder.name}-not") / "x.csv", folder / ".." / "dpsql.toml"):
+            folder.mkdir(exist_ok=True)
+            other.parent.mkdir(exist_ok=True)
+            other.touch()
+            for sql in (f"SELECT * FROM read_text('{other}')", f"COPY (SELECT 1) TO '{other}'", f"ATTACH '{other}' AS other"):
+                with pytest.raises(ReaderFault):
+                    reader.rows(sql)
 
 
 def test_rows_whose_parent_is_missing_are_left_out_before_and_after(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
