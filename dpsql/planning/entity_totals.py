@@ -1,9 +1,10 @@
 """What each entity adds to several sums of a statement, read at once, and what follows from it without reading rows again.
 
-Where a statement has no groups, the contributions of an entity are one row: a few totals and numbers of rows. Each stage of the
-statement, from the histogram for a limit to the final sums, queries this one relation. So the rows of the table are read only
-once (`reading.content`). Two sums over rows are also sums over entities, and follow from a total S of values x, in steps, and the
-number n of rows that have one:
+The contributions of an entity are a row for each of its groups: a few totals and numbers of rows. Each stage of the statement,
+from the histogram for a limit to the final sums, queries this one relation. So the rows of the table are read only once
+(`reading.content`). Where there are groups, and rows are read at little cost, the rows of most entities are added up as they are
+instead (`operators.two_parts`), which is faster than to group all rows by entity and group. Two sums over rows are also sums over
+entities, and follow from a total S of values x, in steps, and the number n of rows that have one:
 
     deviations from c    sum of x - c                  = S - c n
     moments              sums of x - low, high - x     = S - low n, high n - S
@@ -22,21 +23,28 @@ from dpsql.trusted.plan.node import Node
 from dpsql.trusted.plan.operators.contributions import MOST, Contributions
 from dpsql.trusted.plan.operators.project import Project
 from dpsql.trusted.plan.operators.summands import Count, GridSum, Moments, Summand
+from dpsql.trusted.plan.operators.truncate import cheap
 from dpsql.types import Type
 
 WORD = 2**61  # products stay within it, so that differences stay in 64 bits
 
 
-def contributions_of(view: Node, owner: str, part: Sums, together: Sequence[Summand]) -> tuple[Node, tuple[str, ...]]:
-    """The contributions of each entity to a part's sums over all rows, and their columns; `together` are the summands that are
-    read at once."""
-    given = Contributions(input=view, owner=owner, keys=(), summands=tuple(together))
+def read_at_once(view: Node, keys: Sequence[str]) -> bool:
+    """Whether the contributions to all sums by these keys are read at once."""
+    return not keys or not cheap(view)
+
+
+def contributions_of(view: Node, owner: str, keys: Sequence[str], part: Sums,
+                     together: Sequence[Summand]) -> tuple[Node, tuple[str, ...]]:
+    """The contributions of each entity to a part's sums by keys, and their columns; `together` are the summands that are read at
+    once."""
+    given = Contributions(input=view, owner=owner, keys=tuple(keys), summands=tuple(together))
     if part.totals is None:
         return given, columns_of(given, part.summand)
     derived = _derived(given, part, part.totals)
     columns = tuple((f"d{i}", f"total {i}", value) for i, value in enumerate(derived))
-    kept = (owner, view.names[owner], given.field(owner).ref)
-    return Project(input=given, columns=(kept, *columns)), tuple(column for column, _, _ in columns)
+    kept = ((name, view.names[name], given.field(name).ref) for name in (owner, *keys))
+    return Project(input=given, columns=(*kept, *columns)), tuple(column for column, _, _ in columns)
 
 
 def of_totals(moments: Summand, total: GridSum, rows: Part) -> Sums:

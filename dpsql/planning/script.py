@@ -31,7 +31,7 @@ from dpsql.planning.compilation import parts_of, with_values
 from dpsql.planning.contribution_bound import WHOLE
 from dpsql.planning.contribution_bound import call_in_words as told_of
 from dpsql.planning.cut_off import EITHER, beyond_kept, cuts_off, open_ends, uncovered
-from dpsql.planning.entity_totals import columns_of, of_totals
+from dpsql.planning.entity_totals import columns_of, of_totals, read_at_once
 from dpsql.planning.frequency_limits import with_limits
 from dpsql.planning.groups import axes_of, cells_declared, combined, groups_of
 from dpsql.planning.program import Program
@@ -299,7 +299,7 @@ def _chosen(program: Program, parts: Decomposition, view: Node, public: PublicFa
     weights: Sequence[float] = ()
     together: tuple[Summand, ...] = ()
     if program.learned_limit == "totals":
-        together = _read_together(program, parts)
+        together = _read_together(parts) if read_at_once(view, program.keys) else ()
         program, parts, limits, found = yield from _totals(program, parts, view, together, cells, notes)
         if found:
             parts, weights = _centred(program, parts, found, notes)
@@ -333,10 +333,9 @@ def _is_better_whole(program: Program, found: Mapping[int, LearnedLimit], cells:
         2 * _deviation(program, cells)(rows) <= SMALL_PART * min(counted))
 
 
-def _read_together(program: Program, parts: Decomposition) -> tuple[Summand, ...]:
-    """The summands of all parts and of the histograms for their limits, where there are no groups: entities' contributions to
-    these are read at once."""
-    return () if program.keys else tuple(dict.fromkeys([*_measured_sums(parts).values(), *parts.sums.values()]))
+def _read_together(parts: Decomposition) -> tuple[Summand, ...]:
+    """The summands of all parts and of the histograms for their limits."""
+    return tuple(dict.fromkeys([*_measured_sums(parts).values(), *parts.sums.values()]))
 
 
 def _measured_sums(parts: Decomposition) -> dict[int, GridSum | Count]:
@@ -362,7 +361,7 @@ def _totals(program: Program, parts: Decomposition, view: Node, together: tuple[
                      "better intervals")
         return program, parts_of(program, {}), {}, {}
     if found and not program.searched and moments_err_less(program.question, parts, found, pure=program.order == 1):
-        return program, *_of_moments(program, parts, found, notes), {}
+        return program, *_of_moments(program, parts, found, notes, derived=bool(together)), {}
     limits = {summand: known.limit for summand, known in shown.items()}
     if len(limits) < len(different):
         sizes = norms_of(contributions(view, program.owner, program.keys, Count()), program.order)
@@ -381,7 +380,8 @@ def _histograms(program: Program, parts: Decomposition, view: Node, summands: Se
     shares = [OF_VALUES if isinstance(summand, GridSum) else 1 for summand in summands]
     found = {}
     for summand, share in zip(summands, shares, strict=True):
-        given = contributions(view, program.owner, _told_apart(program, summand), *(together or (summand,)))
+        keys = program.keys if together else _told_apart(program, summand)
+        given = contributions(view, program.owner, keys, *(together or (summand,)))
         sizes = norms_of(given, program.order, columns_of(given, summand))
         price = program.stages["limits"].part(Fraction(share, sum(shares)))
         of_noise = Fraction(share, sum(shares)) if averages_of(program.question, parts) else None
@@ -391,16 +391,17 @@ def _histograms(program: Program, parts: Decomposition, view: Node, summands: Se
     return found
 
 
-def _of_moments(program: Program, parts: Decomposition, found: Mapping[int, LearnedLimit],
-                notes: list[str]) -> tuple[Decomposition, dict[int, int]]:
-    """The parts of averages that are computed from moments, and their limits in integers: those on the numbers of rows."""
+def _of_moments(program: Program, parts: Decomposition, found: Mapping[int, LearnedLimit], notes: list[str], *,
+                derived: bool) -> tuple[Decomposition, dict[int, int]]:
+    """The parts of averages that are computed from moments, and their limits in integers: those on the numbers of rows. Moments
+    may be `derived` from totals of entities."""
     averages = {(average.call.columns[0], average.call.when): average for average in averages_of(program.question, parts)}
     moments = parts_of(program, {}, moments=True)
     rows, new = {}, list(moments.parts)
     for i, summand in moments.sums.items():
         average = averages[summand.columns[0], summand.when]
         rows[i] = found[average.count].limit
-        if not program.keys:
+        if derived:
             new[i] = of_totals(summand, parts.total(average.total), parts.parts[average.count])
     notes += [_scaled_down(program, "rows", limit) for limit in dict.fromkeys(rows.values())]
     return replace(moments, parts=tuple(new)), {i: min(MOST, rows[i] * base_of(summand)) for i, summand in moments.sums.items()}

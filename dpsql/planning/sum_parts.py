@@ -63,7 +63,7 @@ def _clipped(at: int, part: Sums, asked: BoundedQuestion, rows: LimitedRows) -> 
     """The vector of what each entity adds to all cells is scaled down to the l1 or l2 norm of the limit, in integers."""
     given: Node
     if rows.together:
-        given, totals = contributions_of(rows.view, asked.owner, part, rows.together)
+        given, totals = contributions_of(rows.view, asked.owner, asked.keys, part, rows.together)
     else:
         given = contributions(rows.view, asked.owner, asked.keys, part.summand)
         totals = given.totals

@@ -169,7 +169,7 @@ def _all_rows(node: Node, owner: str, idle: Callable[[Node], bool]) -> Scan | No
     return node if isinstance(node, Scan) and node.owners == (owner,) else None
 
 
-def cheap(node: Node, idle: Callable[[Node], bool]) -> bool:
+def cheap(node: Node, idle: Callable[[Node], bool] = lambda node: isinstance(node, Truncate)) -> bool:
     """Whether rows can be read several times at little cost: the table names the owner in the row, and no truncation leaves rows
     out."""
     if isinstance(node, Scan):
