@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache, partial
+from itertools import pairwise
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -419,6 +420,7 @@ RARE = 1e-5  # below this chance the tail is bounded, as inversion is not that e
 GRID = math.log(1.01)
 LEAST = 1e-4  # of relative widths; smaller ones count as this one
 NONE = 1023  # steps of no width at all
+SUMMED, APART = 6, 1.005  # how many Laplace variables are summed in closed form; the least quotient of widths that are not equal
 
 
 @lru_cache(maxsize=2**10)  # statements of one price and one sensitivity have the same noise
@@ -522,7 +524,7 @@ def _quantile(widths: tuple[float, ...], spread: float, confidence: float) -> fl
         return spread * float(-ndtri((1 - confidence) / 2))
     if 1 - confidence < RARE:
         return _tail_bound(widths, spread, 1 - confidence)
-    covered = _coverage(widths, spread)
+    covered = _covered_by_laplace(widths) if spread == 0 and _are_apart(widths) else _coverage(widths, spread)
     low, high = _between(widths, spread, confidence)
     below, above, last = covered(low) - confidence, covered(high) - confidence, 0
     if below > 0 or above < 0:
@@ -545,6 +547,39 @@ def _between(widths: tuple[float, ...], spread: float, confidence: float) -> tup
     size = math.sqrt(2 * sum(width**2 for width in widths) + spread**2)
     near = normal(confidence), -math.log(1 - confidence) / math.sqrt(2)
     return 0.97 * min(near) * size, 1.03 * max(near) * size
+
+
+def _are_apart(widths: tuple[float, ...]) -> bool:
+    """Whether widths, from the largest to the smallest, are few, at most two are equal, and others differ enough for a sum that
+    would cancel otherwise."""
+    return len(widths) <= SUMMED and all(widths.count(width) <= 2 for width in widths) and all(
+        width == other or width >= APART * other for width, other in pairwise(widths))
+
+
+def _covered_by_laplace(widths: tuple[float, ...]) -> Callable[[float], float]:
+    """w -> P(|X| <= w), where X has no normal part, and the widths are apart.
+
+    The characteristic function of X is the product of 1 / (1 + b^2 t^2) over the widths b, and by partial fractions P(|X| > w) is
+    the sum of exp(-w / b) c(b), with c(b) the product of b^2 / (b^2 - a^2) over the other widths a. For x = 1 / b^2 this is the
+    polynomial through the points (x, exp(-w sqrt(x))), at 0: by Newton's divided differences, with the derivative where two
+    are equal.
+    """
+    roots = sorted(1 / width for width in widths)
+    points = [root * root for root in roots]
+
+    def covered(w: float) -> float:
+        differences = [math.exp(-w * root) for root in roots]
+        missed, product = differences[0], 1.0
+        for order in range(1, len(points)):
+            for place in range(len(points) - order):
+                apart = points[place + order] - points[place]
+                differences[place] = (differences[place + 1] - differences[place]) / apart if apart else (
+                    -w / (2 * roots[place]) * differences[place])
+            product *= -points[order - 1]
+            missed += differences[0] * product
+        return 1 - missed
+
+    return covered
 
 
 def _coverage(widths: tuple[float, ...], spread: float) -> Callable[[float], float]:

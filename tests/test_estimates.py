@@ -12,7 +12,19 @@ from numpy.typing import NDArray
 from scipy.signal import fftconvolve
 from scipy.stats import norm
 
-from dpsql.estimates import Estimate, NoiseTerm, _quantile, constant, laplaces, margin, normal, released
+from dpsql.estimates import (
+    Estimate,
+    NoiseTerm,
+    _are_apart,
+    _coverage,
+    _covered_by_laplace,
+    _quantile,
+    constant,
+    laplaces,
+    margin,
+    normal,
+    released,
+)
 
 LEVELS = [0.5, 0.8, 0.9, 0.95, 0.99, 0.999]
 
@@ -139,6 +151,25 @@ def test_margins_of_many_cells_take_few_inversions() -> None:
     found = many.margins(0.95)
     assert _quantile.cache_info().misses < 1000
     assert np.all(found >= 0.99 * np.maximum.reduce([7 * 2.9 * slope - slope for _, slope in many.slopes.values()]))
+
+
+@pytest.mark.parametrize("widths", [
+    (1.0,), (1.0, 0.5), (1.0, 1.0), (1.0, 0.99), (1.0, 1.0, 0.3), (1.0, 1.0, 0.99, 0.99, 0.98, 0.98), (1.0, 0.99, 0.98, 0.97, 0.96, 0.95),
+    (1.0, 0.1, 0.1, 1e-4, 1e-4)])
+def test_sums_of_laplace_noise_have_a_closed_form(widths: tuple[float, ...]) -> None:
+    assert _are_apart(widths)
+    covered, inverted = _covered_by_laplace(widths), _coverage(widths, 0.0)
+    for w in (0.01, 0.5, 1.0, 3.0, 7.0, 12.0):
+        assert covered(w) == pytest.approx(inverted(w), abs=3e-6)
+    if widths == (1.0,):
+        assert covered(3.0) == pytest.approx(1 - math.exp(-3), rel=1e-12)
+    if widths == (1.0, 1.0):  # of the difference of two gamma variables
+        assert covered(3.0) == pytest.approx(1 - math.exp(-3) * (1 + 1.5), rel=1e-12)
+
+
+@pytest.mark.parametrize("widths", [(1.0, 1.0, 1.0), (1.0, 1 - 1e-9), (0.5, 1.0), (1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4)])
+def test_sums_that_would_cancel_are_inverted(widths: tuple[float, ...]) -> None:
+    assert not _are_apart(widths)
 
 
 # -- standard errors
