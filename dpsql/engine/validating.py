@@ -60,7 +60,7 @@ class Checks(Charged[Validation]):
 
     def bill(self) -> ChargeRequest:
         return ChargeRequest(steps=self.plan.steps(), cost=self.plan.allotted, options=self.plan.terms.options,
-                             views=[check.case.asked.view for check in self.plan.checks])
+                             views=[check.case.asked.view for check in self.plan.read_later])
 
 
 def validation(statement: Validate, session: Session, parameters: Parameters,

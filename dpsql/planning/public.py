@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -31,9 +32,7 @@ def exact(question: Question, view: Node, public: PublicTables) -> tuple[Cells, 
             own = dict(zip(kept, row, strict=False))
             cells.append((*(own.get(i) for i in range(len(keys))), *levels_of(question, kept)))
             rows.append(row[len(kept):])
-    columns = {call.id: constant(np.array([_number(row[i]) for row in rows], dtype=np.float64))
-               for i, call in enumerate(question.aggregates)}
-    return tuple(cells), columns
+    return tuple(cells), {call.id: numbers([row[i] for row in rows]) for i, call in enumerate(question.aggregates)}
 
 
 def check_exact(question: Question) -> None:
@@ -45,6 +44,11 @@ def check_exact(question: Question) -> None:
         if call.aggregate.kind is Kind.MODE:
             raise Unsupported(f"{call.text} is for private tables only", code="no-bounds", span=call.span,
                               try_="a SELECT of x and COUNT(*) with GROUP BY x ORDER BY 2 DESC LIMIT 1")
+
+
+def numbers(values: Iterable[object]) -> Estimate:
+    """The values of an aggregate, as the engine returned them."""
+    return constant(np.array([_number(value) for value in values], dtype=np.float64))
 
 
 def _number(value: object) -> float:

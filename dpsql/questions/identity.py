@@ -22,56 +22,75 @@ LATER = ("limits_hold", "closed", "beyond",  # left out where they are false, so
 SHOWN = {"Output", "Key", "Fold", "Field", "Merged"}  # whose `name` is for people
 PLAIN = frozenset({str, int, float, bool, NoneType, dt.date, dt.datetime})  # subclasses are none of these
 MOST_TABLES = 256  # whose texts are kept
-_TABLES: dict[int, tuple[Table, str]] = {}
+WRITTEN_OUT = 2**24  # characters of the texts of tables in one text
+_TABLES: dict[int, tuple[Table, str, str]] = {}
 _PARTS: dict[type, tuple[str, ...] | None] = {}
 LABELLED = {"Project", "UnionAll", "SetOperation"}  # whose `columns` are (identifier, name for people, ...)
 
 
 def digest(*parts: object) -> str:
     """A hash of the canonical form of some values."""
-    return hashlib.sha256("\n".join(canonical(part) for part in parts).encode()).hexdigest()
+    return hashlib.sha256("\n".join([canonical(part) for part in parts]).encode()).hexdigest()
 
 
 def canonical(value: object) -> str:
     """A text that is equal exactly for equal values."""
-    kind = type(value)
-    if kind in PLAIN:  # first, as a table carries tens of thousands of public values: every day of a range of dates
-        return f"{kind.__name__}:{value!r}"
-    if type(value) is tuple:
-        return f"[{','.join([canonical(part) for part in value])}]"
-    if type(value) is Table:
-        return _table(value)
-    return _canonical(value)
+    return _Text().of(value)
 
 
-def _canonical(value: object) -> str:
-    kind, names = type(value).__name__, _parts(type(value))
-    if names is not None:
-        names = tuple(name for name in names if name not in LATER or getattr(value, name))
-        if kind in LABELLED:
-            parts = {name: getattr(value, name) for name in names}
-            parts["columns"] = [(column, *rest) for column, _, *rest in parts["columns"]]
-            return f"{kind}({','.join([f'{name}={canonical(part)}' for name, part in parts.items()])})"
-        return f"{kind}({','.join([f'{name}={canonical(getattr(value, name))}' for name in names])})"
-    if isinstance(value, enum.Enum):
-        return f"{kind}.{value.name}"
-    if isinstance(value, tuple | list):
-        return "[" + ",".join([canonical(part) for part in value]) + "]"
-    if isinstance(value, Mapping):
-        return "{" + ",".join(sorted(f"{canonical(key)}:{canonical(part)}" for key, part in value.items())) + "}"
-    if isinstance(value, set | frozenset):
-        return "{" + ",".join(sorted(canonical(part) for part in value)) + "}"
-    return f"{kind}:{value!r}"
+class _Text:
+    """The text of one value. A thousand queries name the same table a thousand times: after `WRITTEN_OUT` characters of such
+    texts, a hash of a table's text stands for it."""
+
+    __slots__ = ("written",)
+
+    def __init__(self) -> None:
+        self.written = 0
+
+    def of(self, value: object) -> str:
+        kind = type(value)
+        if kind in PLAIN:  # first, as a table carries tens of thousands of public values: every day of a range of dates
+            return f"{kind.__name__}:{value!r}"
+        if kind is tuple:
+            return f"[{','.join([self.of(part) for part in value])}]"  # type: ignore[attr-defined]
+        if type(value) is Table:
+            return self.table(*_table(value))
+        return self.parts(value)
+
+    def table(self, text: str, short: str) -> str:
+        self.written += len(text)
+        return text if self.written <= WRITTEN_OUT else short
+
+    def parts(self, value: object) -> str:
+        kind, names = type(value).__name__, _parts(type(value))
+        if names is not None:
+            names = tuple(name for name in names if name not in LATER or getattr(value, name))
+            if kind in LABELLED:
+                parts = {name: getattr(value, name) for name in names}
+                parts["columns"] = [(column, *rest) for column, _, *rest in parts["columns"]]
+                return f"{kind}({','.join([f'{name}={self.of(part)}' for name, part in parts.items()])})"
+            return f"{kind}({','.join([f'{name}={self.of(getattr(value, name))}' for name in names])})"
+        if isinstance(value, enum.Enum):
+            return f"{kind}.{value.name}"
+        if isinstance(value, tuple | list):
+            return "[" + ",".join([self.of(part) for part in value]) + "]"
+        if isinstance(value, Mapping):
+            return "{" + ",".join(sorted(f"{self.of(key)}:{self.of(part)}" for key, part in value.items())) + "}"
+        if isinstance(value, set | frozenset):
+            return "{" + ",".join(sorted(self.of(part) for part in value)) + "}"
+        return f"{kind}:{value!r}"
 
 
-def _table(table: Table) -> str:
-    """A table's text is worked out once: it is a frozen part of a catalog, and longer than that of all else in a statement."""
+def _table(table: Table) -> tuple[str, str]:
+    """A table's text, and what stands for it. They are worked out once: it is a frozen part of a catalog, and its text is longer
+    than that of all else in a statement."""
     kept = _TABLES.get(id(table))
     if kept is None or kept[0] is not table:
         if len(_TABLES) >= MOST_TABLES:
             _TABLES.clear()
-        kept = _TABLES[id(table)] = table, _canonical(table)
-    return kept[1]
+        text = _Text().parts(table)
+        kept = _TABLES[id(table)] = table, text, f"Table#{hashlib.sha256(text.encode()).hexdigest()}"
+    return kept[1:]
 
 
 def _parts(kind: type) -> tuple[str, ...] | None:

@@ -50,6 +50,12 @@ class CheckPlan(Frozen):
                 self.allotted, self.terms.alpha, self.terms.failures)
 
     @property
+    def read_later(self) -> list[PreparedCheck]:
+        """The checks whose rows the first request, which decides all that have a flip distance, does not read."""
+        first = {*self.together.flips}
+        return [check for i, check in enumerate(self.checks) if i not in first]
+
+    @property
     def allotted(self) -> Cost:
         """The total cost of the validation."""
         return self.together.allotted

@@ -16,7 +16,8 @@ from dpsql.frozen import Frozen, replace
 from dpsql.planning.bounded_view import limited_view
 from dpsql.planning.groups import check_cells, not_listed
 from dpsql.planning.options import Options
-from dpsql.planning.public import exact
+from dpsql.planning.public import check_exact
+from dpsql.planning.public_counts import exact_answers
 from dpsql.questions.all_aggregates import Kind
 from dpsql.questions.question import Question
 from dpsql.sql.binding.bind import bind
@@ -65,10 +66,16 @@ def prepared(checks: Sequence[CheckedQuery], side: Side, stand: Callable[[Sequen
         with located(check.query):
             bound.append(_bound(check.query, side, given))
     here = stand([check.query for check in checks])
-    found = []
-    for check, given, (question, view, known) in zip(checks, parameters, bound, strict=True):
+    asked = []
+    for check, given, (question, _, _) in zip(checks, parameters, bound, strict=True):
         with located(check.query):
-            found.append(_prepared(check, side, here, given, question, view, known))
+            check_cells(question, MOST_CELLS)
+            asked.append(_on_synthetic(check.query, side, here, given))
+    found = []
+    for check, (question, view, known), (shown, aggregates) in zip(checks, bound, exact_answers(asked, here.public), strict=True):
+        with located(check.query):
+            (values,) = aggregates.values()
+            found.append(_prepared(check, side, question, view, known, dict(zip(shown, values.values, strict=True))))
     return found
 
 
@@ -97,12 +104,10 @@ def _bound(query: Query, side: Side, parameters: Mapping[str, ParameterValue]) -
     return question, view, known
 
 
-def _prepared(check: CheckedQuery, side: Side, stand: Substitution, parameters: Mapping[str, ParameterValue], question: Question,
-              view: Node,
-              known: Stability) -> PreparedCheck:
-    check_cells(question, MOST_CELLS)
+def _prepared(check: CheckedQuery, side: Side, question: Question, view: Node, known: Stability,
+              synthetic: Mapping[tuple[Value, ...], float]) -> PreparedCheck:
     cells = tuple(product(*(key.values for key in question.keys)))
-    values = _synthetic(check.query, cells, question, side, stand, parameters)
+    values = _values(synthetic, cells, question)
     assert check.width is not None
     ranges = tuple(around(value, check.width) for value in values)
     asked = CheckedAggregate(call=question.aggregates[0], view=view, keys=tuple(key.column for key in question.keys), cells=cells,
@@ -175,9 +180,8 @@ def _check_shape(question: Question, query: Query) -> None:
                           try_=f"values = [...] for {hidden.name} in the policy")
 
 
-def _synthetic(query: Query, cells: Sequence[tuple[Value, ...]], private: Question, side: Side, stand: Substitution,
-               parameters: Mapping[str, ParameterValue]) -> list[Fraction]:
-    """The exact answers of the query on the synthetic table; quantiles as the ones among the values, as they are checked."""
+def _on_synthetic(query: Query, side: Side, stand: Substitution, parameters: Mapping[str, ParameterValue]) -> tuple[Question, Node]:
+    """The query on the synthetic table, and its rows; quantiles as the ones among the values, as they are checked."""
     try:
         question = bind(query, stand.catalog, stand.public, side.scratch, parameters)
     except SqlError as fault:
@@ -187,16 +191,21 @@ def _synthetic(query: Query, cells: Sequence[tuple[Value, ...]], private: Questi
         raise
     calls = tuple(replace(call, discrete=True) if call.fraction is not None else call for call in question.aggregates)
     question = replace(question, aggregates=calls)
-    shown, aggregates = exact(question, with_clamped_column(question.view, calls[0]), stand.public)
-    found = dict(zip(shown, aggregates[calls[0].id].values, strict=True))
-    missing = Fraction(0) if calls[0].aggregate.counts or calls[0].aggregate.linear else None
+    check_exact(question)
+    return question, with_clamped_column(question.view, calls[0])
+
+
+def _values(synthetic: Mapping[tuple[Value, ...], float], cells: Sequence[tuple[Value, ...]], private: Question) -> list[Fraction]:
+    """The exact answers in all cells."""
+    call = private.aggregates[0]
+    missing = Fraction(0) if call.aggregate.counts or call.aggregate.linear else None
     values = []
     for cell in cells:
-        value = found.get(cell)
+        value = synthetic.get(cell)
         known = missing if value is None or not math.isfinite(value) else Fraction(float(value))
         if known is None:
             where = " in the group " + ", ".join(map(str, cell)) if cell else ""
             raise OptionError(f"the synthetic table has no rows for this query{where}, so its answer is NULL", code="synthetic",
-                              span=private.aggregates[0].span, try_="a query that matches some of its rows")
+                              span=call.span, try_="a query that matches some of its rows")
         values.append(known)
     return values

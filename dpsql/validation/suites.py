@@ -68,7 +68,8 @@ class Together(Frozen):
         """
         many = touched(self.tests, self.certificates) if self.flips else 1
         apart = self.allotted.part(Fraction(len(self.flips), len(self.cases) * many))
-        return [apart if i in self.flips else self.allotted.part(Fraction(1, len(self.cases))) for i in range(len(self.cases))]
+        each, flips = self.allotted.part(Fraction(1, len(self.cases))), {*self.flips}
+        return [apart if i in flips else each for i in range(len(self.cases))]
 
     @cached_property
     def terms(self) -> Sparse:
@@ -91,8 +92,9 @@ def independent(checks: Together) -> Outcomes:
         told: FlipDistances = yield NoisyFlipDistance(tests=checks.tests, noise=noise)
         for i, slack in zip(checks.flips, told.slacks, strict=True):
             found[i] = outcome(slack, noise)
+    flips = {*checks.flips}
     for i, (case, decider) in enumerate(zip(checks.cases, checks.deciders, strict=True)):
-        if i not in checks.flips:
+        if i not in flips:
             found[i] = yield from decider.decide(case, checks.shares[i])
     return found
 

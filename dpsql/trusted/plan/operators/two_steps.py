@@ -44,7 +44,7 @@ def in_two_steps(plan: GroupedSums, below: str, printing: Printing) -> str | Non
     keys = _keys(view.input, [exprs[column] for summand in plan.summands for column in summand.columns])
     totals = []
     for summand in plan.summands:
-        if not isinstance(summand, Count | GridSum):
+        if not isinstance(summand, Count | GridSum) or keys.tests > MOST_TESTS:
             return None
         tests = [] if summand.when is None else [keys.truth(exprs[summand.when])]
         if isinstance(summand, GridSum):
