@@ -220,7 +220,7 @@ def _factor(told: Any, arrays: Mapping[str, NDArray[Any]]) -> Factor:
 def _checked(found: LeastSquares, told: Any, workload: Workload, targets: Array | None) -> Strategy:
     """The strategy with its value. Raises ValueError if it does not fit the workload or does not measure it well."""
     check_blocks(found.measured, found.domain.shape)
-    if not even(found.measured[0].factors):
+    if not even(found):
         raise ValueError("its errors could not be computed precisely")
     variances = found.variances(workload)  # raises where a query is no combination of what is measured
     if told is None or not np.isfinite(variances).all() or not (variances > 0).all():

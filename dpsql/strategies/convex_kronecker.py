@@ -27,6 +27,7 @@ from dpsql.strategies.optimal import check_long
 from dpsql.strategies.product_bound import valued
 from dpsql.strategies.strategy import Refusal, Strategy
 from dpsql.workload.domain import domain
+from dpsql.workload.factor_stack import FactorStack
 from dpsql.workload.factors import Array, Factor, Ranges, Total
 from dpsql.workload.workload import Product, Workload
 
@@ -88,7 +89,8 @@ def _improved(column: Sequence[Factor], weights: Array, bits: int) -> tuple[Fact
         return None
     norm = float(max(matrix.column_powers(2)))
     inverse = np.asarray(np.linalg.pinv(matrix.gram(), hermitian=True) * norm)
-    cost = {factor: float(factor.quadratic(inverse).sum()) for factor in different}
+    each = FactorStack(tuple(different)).each(lambda factor: factor.quadratic(inverse))
+    cost = {factor: float(own.sum()) for factor, own in zip(different, each, strict=True)}
     return matrix, np.array([cost[factor] for factor in column])
 
 

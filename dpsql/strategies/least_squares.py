@@ -38,7 +38,7 @@ class LeastSquares(Strategy):
         """diag(W (A' S^-1 A)^+ W'), the variance of least squares."""
         workload = self._same_cells(workload)
         if len(self.measured) == 1:
-            found = [_variances(own, [part.factors[i] for part in workload.parts]) for i, own in enumerate(self._solved)]
+            found = [_variances(own, [part.factors[i] for part in workload.parts]) for i, own in enumerate(self.solved)]
             return self.measured[0].scale ** 2 * np.concatenate([_kron(list(each)) for each in zip(*found, strict=True)])
         within(workload.gram(), self._covariance @ self._normal)
         return workload.quadratic(self._covariance)
@@ -47,7 +47,7 @@ class LeastSquares(Strategy):
         workload = self._same_cells(workload)
         if len(self.measured) == 1:
             given = np.asarray(answers[0], dtype=float).reshape(self._products[0].shape)
-            for i, own in enumerate(self._solved):
+            for i, own in enumerate(self.solved):
                 given = own.solve(given, i)
             return workload.apply(given)
         scaled = [np.asarray(given, dtype=float).reshape(p.shape) / block.scale
@@ -67,7 +67,8 @@ class LeastSquares(Strategy):
         return tuple(product_of(block, self.domain) for block in self.measured)
 
     @cached_property
-    def _solved(self) -> tuple[Solvable, ...]:
+    def solved(self) -> tuple[Solvable, ...]:
+        """The least squares of each factor of the only block."""
         return tuple(_solvable(factor) for factor in self._products[0].factors)
 
     @cached_property
@@ -122,11 +123,10 @@ class Solvable(Protocol):
         ...
 
 
-def even(factors: Sequence[Factor]) -> bool:
-    """Whether the errors of least squares are accurate to many digits, regardless of a processor's order of summation: rounding
-    grows with the condition of the factors of a product."""
-    for factor in factors:
-        solved = _solvable(factor)
+def even(strategy: LeastSquares) -> bool:
+    """Whether the errors of a product's least squares are accurate to many digits, regardless of a processor's order of summation:
+    rounding grows with the condition of its factors."""
+    for factor, solved in zip(strategy.measured[0].factors, strategy.solved, strict=True):
         if isinstance(factor, PIdentity) and max(factor.column_powers(1)) > UNEVEN * int(factor.own.min()):
             return False
         if isinstance(solved, Inverted) and solved.condition > WORST:
