@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import math
 from collections.abc import Callable, Generator, Hashable, Sequence
 from functools import cache, partial
@@ -215,9 +216,15 @@ def widened(own: Factor, numbers: NDArray[np.int64]) -> Factor:
     dense = own.dense()
     room("a matrix of queries over all values", dense.shape[0], len(numbers))
     padded = np.concatenate([dense, np.zeros((len(dense), 1), dtype=dense.dtype)], axis=1)  # whose last column is number -1
-    wide = np.take(padded, np.maximum(numbers, -1), axis=1, mode="wrap")
-    wide.flags.writeable = False
-    return Dense(wide)
+    places = np.where(numbers < 0, dense.shape[1], numbers)
+    if dense.dtype != np.int64:
+        wide = padded[:, places]
+        wide.flags.writeable = False
+        return Dense(wide)
+    rows = io.BytesIO()  # row by row, and in the form in which the kernel takes it: there is only one copy of a large matrix
+    for row in padded:
+        rows.write(row[places])
+    return Dense(np.frombuffer(rows.getvalue(), dtype=np.int64).reshape(len(dense), len(places)))
 
 
 def widened_compactly(own: Factor, numbers: NDArray[np.int64]) -> Factor | None:

@@ -48,6 +48,9 @@ def words(numbers: Exact) -> bytes:
     """Integers as 64-bit words. Raises ValueError for anything else."""
     if numbers.dtype.kind not in "iu" or (numbers.dtype.kind == "u" and numbers.max(initial=0) >= 2**63):
         raise ValueError("only whole numbers of 64 bits are measured")
+    below = numbers.base.base if isinstance(numbers.base, np.ndarray) else None
+    if isinstance(below, bytes) and numbers.dtype == np.int64 and numbers.flags.c_contiguous and numbers.nbytes == len(below):
+        return below  # as a large matrix was made of them
     return numbers.astype(np.int64, copy=False).tobytes()
 
 

@@ -140,9 +140,9 @@ class SelectBinder(SelectHost):
         links: list[Expr] = []
         parts = operands(clause.this, exp.And) if clause is not None else []
         self._kept |= {id(query) for part in parts for query in kept_lists(part)}
+        nested = [part.find(exp.Query) is not None for part in parts]
         for subqueries in (False, True):
-            chosen = [self.condition(part, "WHERE") for part in parts
-                      if (part.find(exp.Query) is not None) is subqueries]
+            chosen = [self.condition(part, "WHERE") for part, inner in zip(parts, nested, strict=True) if inner is subqueries]
             own = [part for part in chosen if columns(part) <= set(self.node.env)]
             links += [part for part in chosen if part not in own]
             if own:

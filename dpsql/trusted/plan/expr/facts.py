@@ -70,6 +70,8 @@ def facts(expr: Expr, env: Mapping[str, Facts]) -> Facts:
     checked without believing whoever built it.
     """
     match expr:
+        case Call(function=name, args=args):
+            return _of_call(name, args, tuple([facts(arg, env) for arg in args]))
         case Ref(column=column):
             return env[column]
         case Literal():
@@ -80,8 +82,6 @@ def facts(expr: Expr, env: Mapping[str, Facts]) -> Facts:
             return _of_cast(facts(below, env), target, expr.type)
         case Case():
             return _of_case(expr, env)
-        case Call(function=name, args=args):
-            return _of_call(name, tuple(args), tuple(facts(arg, env) for arg in args))
         case other:
             raise NotTotal(f"unknown expression {type(other).__name__}")
 
@@ -154,7 +154,8 @@ def _of_call(name: str, args: tuple[Expr, ...], known: tuple[Facts, ...]) -> Fac
     row = overload(name, [part.type for part in known])
     if row is None:
         raise NotTotal(f"{name} is not defined for these types")
-    _check_constants(name, row, args)
+    if row.constants or row.accepts is not None:
+        _check_constants(name, row, args)
     if row.proved is not None and not row.proved(*(part.physical for part in known)):
         raise NotTotal(f"{name} could leave 64 bits")
     physical = _range(row, known, tuple(not _certain(arg) for arg in args), physical=True)
