@@ -124,7 +124,7 @@ class Solvable(Protocol):
 
 
 def even(strategy: LeastSquares) -> bool:
-    """Whether the errors of a product's least squares are accurate to many digits, regardless of a processor's order of summation:
+    """Whether the errors of a product's least squares are accurate to many digits, whatever a processor's order of summation:
     rounding grows with the condition of its factors."""
     for factor, solved in zip(strategy.measured[0].factors, strategy.solved, strict=True):
         if isinstance(factor, PIdentity) and max(factor.column_powers(1)) > UNEVEN * int(factor.own.min()):

@@ -180,7 +180,8 @@ def _check_shape(question: Question, query: Query) -> None:
                           try_=f"values = [...] for {hidden.name} in the policy")
 
 
-def _on_synthetic(query: Query, side: Side, stand: Substitution, parameters: Mapping[str, ParameterValue]) -> tuple[Question, Node]:
+def _on_synthetic(query: Query, side: Side, stand: Substitution,
+                  parameters: Mapping[str, ParameterValue]) -> tuple[Question, Node]:
     """The query on the synthetic table, and its rows; quantiles as the ones among the values, as they are checked."""
     try:
         question = bind(query, stand.catalog, stand.public, side.scratch, parameters)
@@ -195,7 +196,8 @@ def _on_synthetic(query: Query, side: Side, stand: Substitution, parameters: Map
     return question, with_clamped_column(question.view, calls[0])
 
 
-def _values(synthetic: Mapping[tuple[Value, ...], float], cells: Sequence[tuple[Value, ...]], private: Question) -> list[Fraction]:
+def _values(synthetic: Mapping[tuple[Value, ...], float], cells: Sequence[tuple[Value, ...]],
+            private: Question) -> list[Fraction]:
     """The exact answers in all cells."""
     call = private.aggregates[0]
     missing = Fraction(0) if call.aggregate.counts or call.aggregate.linear else None

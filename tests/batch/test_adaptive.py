@@ -24,9 +24,10 @@ from dpsql.errors import OptionError
 from dpsql.sql.text.parse import parse
 from dpsql.sql.text.statement import Option
 from dpsql.trusted.accounting.cost import Cost
+from dpsql.trusted.matrices.matrices import Written
 from dpsql.trusted.measurements.boxes import Leaves
 from dpsql.trusted.measurements.buckets import Buckets
-from dpsql.workload.factors import AllRange, Dense, Factor, Identity, Prefix, Ranges, Total
+from dpsql.workload.factors import AllRange, Dense, Factor, Identity, Prefix, Ranges, Total, words
 
 AGES = ["SELECT age, COUNT(*) FROM people GROUP BY age", "SELECT COUNT(*) FROM people WHERE age BETWEEN 18 AND 64"]
 PLACES = ["SELECT COUNT(*) FROM people WHERE age >= 20 AND income < 60000",
@@ -97,6 +98,14 @@ def test_merged_values_have_equal_columns(own: Factor, numbers: list[int]) -> No
     dense = own.dense()
     expected = np.stack([dense[:, number] if number >= 0 else np.zeros(len(dense), dtype=np.int64) for number in numbers], axis=1)
     assert (widened(own, np.array(numbers)).dense() == expected).all()
+
+
+def test_a_widened_matrix_is_not_copied_for_the_kernel() -> None:
+    wide = widened(Dense(np.array([[1, -2, 3], [0, 5, 2**40]])), np.array([2, -1, 0, 0, 1]))
+    assert wide.dense().tolist() == [[3, 0, 1, 1, -2], [2**40, 0, 0, 0, 5]] and not wide.dense().flags.writeable
+    matrix = wide.matrix_of()
+    assert isinstance(matrix, Written) and matrix.entries is words(wide.dense())  # type: ignore[arg-type]
+    assert words(wide.dense()[:1]) == wide.dense()[:1].tobytes()
 
 
 @pytest.mark.parametrize("pure", [True, False])
