@@ -39,6 +39,7 @@ TESTED = ((2, 0),)  # (major, minor) of the versions whose guarded expressions t
 IN_MEMORY = "memory"  # the engine's name of the database in memory
 RELEASED = '"released rows"'  # the name of the attached database that holds them
 MANY_ROWS = 100_000  # of the largest table, from which it pays to keep what several queries read
+ROW_BYTES = 40  # of a row with few columns in memory, about
 GROUP_BYTES = 128  # of one group with the sums of several aggregates, about
 
 SETTINGS = {
@@ -80,7 +81,12 @@ class DuckReader:
 
     @cached_property
     def keeps(self) -> bool:
-        return self.far is None and self.largest() >= MANY_ROWS
+        """Not if the rows of the largest table would fill half of the engine's memory: some of what is kept has as many rows."""
+        if self.far is not None or (rows := self.largest()) < MANY_ROWS:
+            return False
+        with self._cursor() as cursor:
+            (memory,), = cursor.execute("SELECT parse_formatted_bytes(current_setting('memory_limit'))").fetchall()
+        return 2 * rows * ROW_BYTES <= int(memory)
 
     @property
     def stored(self) -> Mapping[str, StoredTable]:

@@ -11,7 +11,6 @@ import contextlib
 import threading
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from weakref import WeakValueDictionary
 
 import duckdb
 
@@ -83,7 +82,7 @@ class KeptRows:
             cursor.execute(f"DROP TABLE IF EXISTS {_place(name)}")
 
 
-_ENGINES: WeakValueDictionary[str, KeptRows] = WeakValueDictionary()
+_ENGINES: dict[str, KeptRows] = {}  # by names of engines; nothing tells when one has ended, and what stays then is small
 _LOOKING = threading.Lock()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
+import duckdb
 import pytest
 from support import worlds
 from support.golden.dense import dense
@@ -123,3 +124,12 @@ def test_a_limit_changes_what_is_read_of_them_not_what_is_kept(reader: DuckReade
         second = connection.execute("SELECT SUM(cost), COUNT(*) FROM visits", epsilon=3).fetchall()
         assert names(reader) == made
     assert first == second and float(first[0][0]) == pytest.approx(float(truth[0])) and first[0][1] == truth[1]
+
+
+def test_nothing_is_kept_of_tables_that_fill_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither of small tables, which are read as fast again."""
+    for rows, memory, keeps in ((10**5 - 1, "1GB", False), (10**5, "1GB", True), (13 * 10**6, "1GB", False), (12 * 10**6, "1GB", True)):
+        reader = DuckReader(duckdb.connect(":memory:", config={"memory_limit": memory}), "v1")
+        monkeypatch.setattr(DuckReader, "largest", lambda self, rows=rows: rows)
+        assert reader.keeps is keeps
+        reader.close()
