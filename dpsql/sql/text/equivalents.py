@@ -23,7 +23,7 @@ Anything that has none of these forms stays unchanged, and is refused by the bor
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from sqlglot import exp
 
@@ -35,10 +35,12 @@ from dpsql.sql.text.places import placed, span_of
 WRITTEN = "written"  # in `meta`: the aggregate that stood where another one does
 
 
-def rewrite_equivalents(tree: exp.Expr) -> None:
-    """Rewrite a tree from the inside out; its nodes have their positions."""
-    put_values_in_place(tree)
-    for node in reversed(list(tree.walk(bfs=True))):
+def rewrite_equivalents(nodes: Sequence[exp.Expr]) -> None:
+    """Rewrite a tree, given by its nodes in breadth-first order, from the inside out; they have their positions."""
+    if any(isinstance(node, exp.With | exp.Subquery) for node in nodes[1:]):
+        put_values_in_place(nodes[0])
+        nodes = list(nodes[0].walk(bfs=True))
+    for node in reversed(nodes):
         rule = _RULES.get(type(node))
         made = rule(node) if rule is not None else None
         if made is not None:

@@ -147,7 +147,7 @@ def _tree(text: str, tokens: list[Token]) -> exp.Query:
     nodes = list(trees[0].walk(bfs=True))
     place(nodes, tokens)
     if not WRITTEN_WITH.isdisjoint(map(type, nodes)):
-        rewrite_equivalents(trees[0])
+        rewrite_equivalents(nodes)
     return trees[0]
 
 

@@ -154,8 +154,7 @@ def _of_call(name: str, args: tuple[Expr, ...], known: tuple[Facts, ...]) -> Fac
     row = overload(name, [part.type for part in known])
     if row is None:
         raise NotTotal(f"{name} is not defined for these types")
-    if row.constants or row.accepts is not None:
-        _check_constants(name, row, args)
+    _check_constants(name, row, args)
     if row.proved is not None and not row.proved(*(part.physical for part in known)):
         raise NotTotal(f"{name} could leave 64 bits")
     physical = _range(row, known, tuple(not _certain(arg) for arg in args), physical=True)

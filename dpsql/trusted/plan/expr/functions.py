@@ -504,7 +504,7 @@ def overload(function: str, types: Sequence[Type]) -> Overload | None:
     return _in_table(function, tuple(types))
 
 
-@lru_cache(maxsize=1024)
+@lru_cache
 def _in_table(function: str, types: tuple[Type, ...]) -> Overload | None:
     return next((row for row in FUNCTIONS.get(function, ()) if row.matches(types)), None)
 

@@ -44,7 +44,7 @@ def in_two_steps(plan: GroupedSums, below: str, printing: Printing) -> str | Non
     keys = _keys(view.input, [exprs[column] for summand in plan.summands for column in summand.columns])
     totals = []
     for summand in plan.summands:
-        if not isinstance(summand, Count | GridSum) or keys.tests > MOST_TESTS:
+        if not isinstance(summand, Count | GridSum):
             return None
         tests = [] if summand.when is None else [keys.truth(exprs[summand.when])]
         if isinstance(summand, GridSum):
@@ -53,7 +53,9 @@ def in_two_steps(plan: GroupedSums, below: str, printing: Printing) -> str | Non
             total = ROWS
             tests += [] if summand.column is None else [keys.truth(has_value(exprs[summand.column]))]
         totals.append(f"SUM(CASE WHEN {' AND '.join(tests)} THEN {total} END)" if tests else f"SUM({total})")
-    if not keys.printed or keys.tests > MOST_TESTS:
+        if keys.tests > MOST_TESTS:
+            return None
+    if not keys.printed:
         return None
     sums = ", ".join(f"{total} AS {quote(name)}" for total, name in zip(totals, plan.totals, strict=True))
     shown = ", ".join(f"{clamped_total(f't4.{quote(name)}', printing)} AS {quote(name)}" for name in plan.totals)
