@@ -88,7 +88,7 @@ def test_rows_are_not_counted_again_until_the_file_changes(tmp_path: Path, monke
     rows = DuckReader.rows
 
     def told(self: DuckReader, sql: str, parts: Sequence[Any] = ()) -> Any:
-        counted.append(sql) if "GROUP BY t1.\"owner\"" in sql else None
+        counted.append(sql) if "GROUP BY t0.\"owner\"" in sql else None
         return rows(self, sql, parts)
 
     monkeypatch.setattr(DuckReader, "rows", told)
