@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.backends.fixed_views import fixed_views
-from dpsql.backends.kept_rows import KEPT, KeptRows, kept_rows
+from dpsql.backends.kept_rows import KEPT, KeptRows, kept_rows, memory_limit
 from dpsql.backends.source_files import NOWHERE, DataOrigin, FileState, files_of_database, fingerprint
 from dpsql.backends.store import Store, origin_text
 from dpsql.backends.store_buckets import FarBuckets
@@ -85,8 +85,7 @@ class DuckReader:
         if self.far is not None or (rows := self.largest()) < MANY_ROWS:
             return False
         with self._cursor() as cursor:
-            (memory,), = cursor.execute("SELECT parse_formatted_bytes(current_setting('memory_limit'))").fetchall()
-        return 2 * rows * ROW_BYTES <= int(memory)
+            return 2 * rows * ROW_BYTES <= memory_limit(cursor)
 
     @property
     def stored(self) -> Mapping[str, StoredTable]:

@@ -90,10 +90,14 @@ def kept_rows(connection: duckdb.DuckDBPyConnection) -> KeptRows:
     """The tables that the engine of a connection keeps, which has a database of this name attached."""
     with _LOOKING:
         connection.execute(f"CREATE TABLE IF NOT EXISTS {KEPT}.main.engine AS SELECT uuid() AS name")
-        (name, memory), = connection.execute(
-            "SELECT CAST(t.name AS VARCHAR), parse_formatted_bytes(current_setting('memory_limit')) "
-            f"FROM {KEPT}.main.engine AS t").fetchall()
-        return _ENGINES.setdefault(name, KeptRows(int(memory * SHARE)))
+        (name,), = connection.execute(f"SELECT CAST(t.name AS VARCHAR) FROM {KEPT}.main.engine AS t").fetchall()
+        return _ENGINES.setdefault(name, KeptRows(int(memory_limit(connection) * SHARE)))
+
+
+def memory_limit(connection: duckdb.DuckDBPyConnection) -> int:
+    """The memory of the engine of a connection, in bytes."""
+    (memory,), = connection.execute("SELECT parse_formatted_bytes(current_setting('memory_limit'))").fetchall()
+    return int(memory)
 
 
 def _place(name: str) -> str:

@@ -19,12 +19,9 @@ import asyncio
 import contextlib
 import multiprocessing
 import os
-import re
 import shutil
 import statistics
 import struct
-import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -36,6 +33,7 @@ from typing import Any
 import duckdb
 from bench_clock import milliseconds, ratio, table
 from bench_data import POLICY, database, opened, plain
+from bench_server import serving
 from small_statements import Recorded
 
 from dpsql.engine.answering import answer
@@ -81,18 +79,8 @@ def served(path: Path, clients: int, pace: str) -> Iterator[tuple[int, int]]:
         proven = passwords.verifier(PASSWORD)
         for number in range(clients):
             passwords.add_user(passwords.users_file(policy), passwords.User(name=f"u{number}", verifier=proven, budget="person"))
-        told = {**os.environ, "PYTHONPATH": f"{Path(__file__).parents[2]}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
-        with subprocess.Popen([sys.executable, "-m", "dpsql.cli", "serve", "--policy", policy, "--listen", "127.0.0.1:0"], text=True,
-                              stderr=subprocess.PIPE, env=told) as process:
-            assert process.stderr is not None
-            try:
-                said = next((line for line in process.stderr if line.startswith("serving at ")), "")
-                found = re.match(r"serving at 127.0.0.1:(\d+);", said)
-                assert found is not None, "the server ended before it listened"
-                threading.Thread(target=process.stderr.read, daemon=True).start()
-                yield int(found[1]), process.pid
-            finally:
-                process.terminate()
+        with serving(policy) as listening:
+            yield listening
 
 
 def spent_by(process: int) -> float:

@@ -22,12 +22,8 @@ import contextlib
 import dataclasses
 import itertools
 import math
-import os
 import random
-import re
 import statistics
-import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -37,6 +33,7 @@ from typing import Any
 
 import duckdb
 from bench_clock import milliseconds, table
+from bench_server import serving
 
 from dpsql.frozen import Frozen
 from dpsql.server.vault import passwords
@@ -187,26 +184,16 @@ def served(folder: Path, pace: str, stored: str = "none", late: int = 10**6) -> 
     policy = folder / "dpsql.toml"
     policy.write_text(POLICY.format(pace=pace, late=late, stored="" if stored == "none" else f'pace_stored = "{stored}"'),
                       encoding="utf-8")
-    told = {**os.environ, "PYTHONPATH": f"{Path(__file__).parents[2]}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
     users, proven = passwords.users_file(policy), passwords.verifier(PASSWORD)
     known = passwords.read_users(users).users if users.exists() else {}
     for name in {"ada", *EVES} - known.keys():
         passwords.add_user(users, passwords.User(name=name, verifier=proven, budget="main"))
-    with subprocess.Popen([sys.executable, "-m", "dpsql.cli", "serve", "--policy", policy, "--listen", "127.0.0.1:0"], text=True,
-                          stderr=subprocess.PIPE, env=told) as process:
-        assert process.stderr is not None
-        try:
-            said = next((line for line in process.stderr if line.startswith("serving at ")), "")
-            found = re.match(r"serving at 127.0.0.1:(\d+);", said)
-            assert found is not None, "the server ended before it listened"
-            dsn = f"host=127.0.0.1 port={found[1]} password='{PASSWORD}' dbname=main user="
-            with contextlib.ExitStack() as open_:
-                ada, *others = (open_.enter_context(psycopg.connect(f"{dsn}{name}", autocommit=True)) for name in ("ada", *EVES))
-                for other in others:
-                    other.execute(STORED).fetchall()
-                yield Connected(ada=ada, others=tuple(others), asked=time.time_ns() // 10**6 % 10**9)
-        finally:
-            process.terminate()
+    with serving(policy) as (port, _), contextlib.ExitStack() as open_:
+        dsn = f"host=127.0.0.1 port={port} password='{PASSWORD}' dbname=main user="
+        ada, *others = (open_.enter_context(psycopg.connect(f"{dsn}{name}", autocommit=True)) for name in ("ada", *EVES))
+        for other in others:
+            other.execute(STORED).fetchall()
+        yield Connected(ada=ada, others=tuple(others), asked=time.time_ns() // 10**6 % 10**9)
 
 
 def limited(folder: Path, chosen: argparse.Namespace) -> str:
