@@ -3,15 +3,15 @@
 *When.* No store is made before a statement was answered. To make one takes about as many seconds as the largest table has cells
 (rows times declared columns), divided by `CELLS`; the store then saves about the share `SAVED` of the seconds that queries take
 without it. Both are figures of measurements. What a store would have saved in the statements so far is what it will save in as
-many more like them. So one is made as soon as that is as much as it takes to make it. Then both together take at most about three
-times as long as the better of the two, whatever is asked next. Counted are the queries of all connections of this process to the
-same data.
+many more like them. So one is made as soon as that is as much as it takes to make it. Preparing and all queries then take at most
+about three times as long as the better choice in hindsight would have taken. The queries of all connections of this process to
+the same data count.
 
-*How.* The process is told paths, and opens the policy, the data and the ledger by itself. It ends when nobody holds its standard
-input any more: when the last of these connections closes, or when this process ends, in whatever way. What it has written is then
-removed, by this process or by the next preparation. It cannot be taken for a store: a store is what a manifest names that is
-remembered beside the ledger, and the manifest is written last. If the process fails, nothing is said, and this process does not
-start another one.
+*How.* The process is given paths, and opens the policy, the data and the ledger itself. It ends when its standard input is
+closed: when the last of these connections closes, or when this process ends for any reason. An unfinished store is then removed,
+by this process or by the next preparation. It cannot be taken for a store: a store is what a manifest names that is remembered
+beside the ledger, and the manifest is written last. If the process fails, nothing is said, and this process does not start
+another one.
 
 *The change from the source to the store* comes between two statements (`backends.duckdb.DuckReader.adopt`), if the store was made
 of the very files that are open. Every query gives the same rows before and after (`measurements.reading.content`), the data have
@@ -52,7 +52,7 @@ class Preparation:
     """The preparation of one store, for all connections of this process to the same data."""
 
     def __init__(self, told: dict[str, Any], folder: Path, origin: DataOrigin, seconds: float) -> None:
-        """`told` is what the other process is told; `seconds` are those that preparing is expected to take."""
+        """`told` is the message to the other process; `seconds` is how long preparing is expected to take."""
         self._told, self._folder, self._files, self._seconds = told, folder, origin.files, seconds
         self._spent, self._users, self._owner = 0.0, 0, os.getpid()
         self._process: subprocess.Popen[bytes] | None = None

@@ -1,6 +1,6 @@
 """The process that prepares a store while statements are asked; see `engine.background`.
 
-It is told what to prepare in one line of JSON on its standard input, and lives as long as that stays open at most.
+It reads what to prepare from its standard input, one line of JSON, and ends at the latest when that input is closed.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def main() -> int:
 
 
 def _end_with_input() -> None:
-    """End this process at once, in the middle of whatever it does, when nobody waits for the store any more."""
+    """End this process immediately when its standard input is closed, as nobody waits for the store any more."""
     while os.read(0, 1024):  # not by `sys.stdin`, which nobody else may close then
         pass
     os._exit(1)

@@ -20,7 +20,7 @@ from dpsql.trusted.plan.operators.statistics import Statistics
 from dpsql.types import Type
 
 MOST = 100  # answers of one query: an engine's work grows faster than their number
-ANY_ORDER = ("count", "count_distinct")  # aggregates whose value no order of rows changes, whatever the type
+ANY_ORDER = ("count", "count_distinct")  # aggregates that do not depend on the order of rows, for values of any type
 Answer = tuple[Cells, dict[str, Estimate]]
 
 

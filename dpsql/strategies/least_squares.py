@@ -124,8 +124,8 @@ class Solvable(Protocol):
 
 
 def even(strategy: LeastSquares) -> bool:
-    """Whether the errors of a product's least squares are accurate to many digits, whatever a processor's order of summation:
-    rounding grows with the condition of its factors."""
+    """Whether the errors of a product's least squares are accurate to many digits on every processor, although processors add up
+    in different orders: rounding grows with the condition of the factors."""
     for factor, solved in zip(strategy.measured[0].factors, strategy.solved, strict=True):
         if isinstance(factor, PIdentity) and max(factor.column_powers(1)) > UNEVEN * int(factor.own.min()):
             return False

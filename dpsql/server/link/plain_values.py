@@ -169,7 +169,7 @@ class MessageReader:
             return self._read(data)
         except UnreadableMessage:
             raise
-        except (Exception, RecursionError):  # whatever is wrong with it, it is no message
+        except (Exception, RecursionError):  # any error while reading means that it is not a valid message
             raise UnreadableMessage() from None
 
     def _read(self, data: bytes) -> Any:

@@ -22,9 +22,10 @@ class Ranks(Summary):
     With `ties` bits, rows of one grid value are told apart by a hash of the row: the value is then value * 2^ties + hash, so that
     quantiles that fall on one value can split its rows. Dividing by 2^ties, rounded down, gives the value back.
 
-    A value may occur in several rows, whose counts are added: if values are rarely equal, sorting is faster than counting. Where
-    the embedded engine reads all rows at once, it gives in place of values and counts one list of values for each group, or the
-    values without counts where it counts none: few rows, of narrow numbers. Values that it gives as NULL are to be left out.
+    A value may occur in several rows, whose counts are added: if values are rarely equal, sorting is faster than counting. If the
+    embedded engine reads all rows at once (`Printing.native`), the result has another form, which is read faster. With keys there
+    is one row for each group, with a list of its values. Without keys the values have no counts if the engine does not count
+    them. NULL among the values stands for rows that are left out.
 
     Proof. Read as a multiset of (keys, value) pairs it is a projection and a filter of the input, row by row, so it moves by as
     many elements as the input by rows. It carries no stability as a relation; scores of ranks are bounded from the
@@ -71,7 +72,7 @@ class Ranks(Summary):
         return f"SELECT {group}, {count} AS {quote(COUNT)} FROM ({inner}) AS t1 WHERE t1.{quote(VALUE)} IS NOT NULL{by}"
 
     def _natively(self, inner: str) -> str:
-        """The statement for the embedded engine, which groups by numbers of 16 bits with arrays in place of hash tables."""
+        """The statement for the embedded engine, which groups numbers of 16 bits by arrays instead of hash tables."""
         value = f"TRY_CAST(t1.{quote(VALUE)} AS {next(kind for kind, most in NARROW if self.most <= most)})"
         if self.keys:
             group = ", ".join(f"t1.{quote(name)}" for name in self.keys)
