@@ -82,10 +82,8 @@ class DuckReader:
     @cached_property
     def keeps(self) -> bool:
         """Not if the rows of the largest table would fill half of the engine's memory: some of what is kept has as many rows."""
-        if self.far is not None or (rows := self.largest()) < MANY_ROWS:
-            return False
-        with self._cursor() as cursor:
-            return 2 * rows * ROW_BYTES <= memory_limit(cursor)
+        return self.far is None and (rows := self.largest()) >= MANY_ROWS and (
+            2 * rows * ROW_BYTES <= memory_limit(self._connection))
 
     @property
     def stored(self) -> Mapping[str, StoredTable]:

@@ -36,7 +36,6 @@ import datetime as dt
 import math
 import re
 from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache
 from typing import Any
 
 from dpsql.frozen import Frozen
@@ -501,11 +500,6 @@ def overload(function: str, types: Sequence[Type]) -> Overload | None:
     """The overload in the table for exactly these argument types; None if there is none."""
     if function == MEMBERSHIP:
         return Overload(args=tuple(types), result=BOOLEAN, sql="({0} IN ({list}))")
-    return _in_table(function, tuple(types))
-
-
-@lru_cache
-def _in_table(function: str, types: tuple[Type, ...]) -> Overload | None:
     return next((row for row in FUNCTIONS.get(function, ()) if row.matches(types)), None)
 
 
