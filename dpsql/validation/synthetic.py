@@ -10,8 +10,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import Any
 
-from sqlglot import exp
-
 from dpsql.backends.upload_folders import Uploads
 from dpsql.backends.uploaded_tables import Upload, open_uploads
 from dpsql.catalog.days import KEPT_BY_ENDS
@@ -36,13 +34,14 @@ class Substitution(Frozen):
 
 def private_tables(queries: Iterable[Query], catalog: Catalog) -> tuple[str, ...]:
     """The private tables that queries name."""
-    found: dict[str, None] = {}
-    for query in queries:
-        for node in query.tree.find_all(exp.Table):
-            table = catalog.table(node.name)
-            if table is not None and not table.public:
-                found.setdefault(table.name)
-    return tuple(found)
+    return tuple(table.name for table in _named(queries, catalog) if not table.public)
+
+
+def _named(queries: Iterable[Query], catalog: Catalog) -> list[Table]:
+    """The declared tables that queries name, each once."""
+    names = dict.fromkeys(name for query in queries for name in query.tables)
+    found = [catalog.table(name) for name in names]
+    return list({table.name: table for table in found if table is not None}.values())
 
 
 def declared(standing: Sequence[Standing], queries: Sequence[Query], catalog: Catalog, public: PublicTables) -> Substitution:
@@ -79,8 +78,8 @@ def brought(sources: Mapping[str | None, Any], queries: Sequence[Query], catalog
     _all_stand(private, named)
     reader, present = open_uploads({
         **{name: Upload(source=source, kinds=_kinds(catalog.tables[name])) for name, source in named.items()},
-        **{table.name: Upload(kinds=_kinds(table), rows=_rows(table, public)) for table in _named_public(queries, catalog)}},
-        uploads)
+        **{table.name: Upload(kinds=_kinds(table), rows=_rows(table, public))
+           for table in _named(queries, catalog) if table.public}}, uploads)
     tables = {}
     for name in named:
         columns = {column: catalog.tables[name].columns[column] for column in present[name]}
@@ -134,12 +133,6 @@ def _fitted(private: Table, columns: Mapping[str, Column], name: str, stand: Sta
 
 def _with(catalog: Catalog, tables: Mapping[str, Table]) -> Catalog:
     return replace(catalog, tables={**catalog.tables, **tables})
-
-
-def _named_public(queries: Iterable[Query], catalog: Catalog) -> list[Table]:
-    names = dict.fromkeys(node.name for query in queries for node in query.tree.find_all(exp.Table))
-    found = [catalog.table(name) for name in names]
-    return list({table.name: table for table in found if table is not None and table.public}.values())
 
 
 def _kinds(table: Table) -> dict[str, str]:

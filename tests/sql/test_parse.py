@@ -6,10 +6,11 @@ import random
 import re
 
 import pytest
+from support.grammar_sentences import accepted
 
 from dpsql.errors import SqlError, Unsupported
 from dpsql.sql.text.parse import parse
-from dpsql.sql.text.places import span_of
+from dpsql.sql.text.places import nodes_of, span_of
 from dpsql.sql.text.statement import Describe, Explain, Option, Query, Show
 from dpsql.sql.text.tokens import MOST_BYTES, MOST_DEPTH, MOST_TOKENS
 
@@ -252,3 +253,10 @@ def test_places_do_not_depend_on_blanks_and_comments(effort: float) -> None:
         assert part.startswith("NOT") and part.endswith(")") and part.count("(") >= 1
         first = span_of(tree.selects[1])
         assert first is not None and text[first.start : first.end].startswith("AVG") and text[first.end - 1] == ")"
+
+
+def test_nodes_are_in_the_order_of_sqlglot() -> None:
+    for text in accepted():
+        found = parse(text)
+        if isinstance(found, Query):
+            assert list(map(id, nodes_of(found.tree))) == list(map(id, found.tree.walk(bfs=True)))

@@ -41,6 +41,7 @@ class Outermost:
     def __init__(self, select: exp.Select, context: BindingContext, names: Names, scope: Scope) -> None:
         """`scope` is its FROM. Raises LooksOutside for a name that only the query around it knows."""
         self._select, self._context = select, context
+        self._aggregates = any(map(has_aggregate, select.expressions))  # the columns that * stands for have none
         self._host = SelectBinder(context, scope, names, aliases_of(select), alone=True)
         self._grouping = Grouping(self._host, context.fresh)
 
@@ -51,7 +52,7 @@ class Outermost:
         self._check_items()
         select = self._select
         distinct = select.args.get("distinct") is not None
-        plain = select.args.get("group") is None and not any(has_aggregate(item) for item in select.expressions)
+        plain = select.args.get("group") is None and not self._aggregates
         public_rows = self._public_rows
         grouping.read_keys(select, all_items=(distinct and plain) or public_rows)  # SELECT DISTINCT means GROUP BY all columns
         if public_rows:
@@ -102,8 +103,7 @@ class Outermost:
         """Whether it selects rows of public tables, which are shown unchanged."""
         select = self._select
         return select.args.get("from_") is not None and all(select.args.get(key) is None for key in (
-            "group", "distinct", "having")) and not any(has_aggregate(item) for item in select.expressions) and (
-            self._context.stability(self._host.node).public)
+            "group", "distinct", "having")) and not self._aggregates and self._context.stability(self._host.node).public
 
     def _check_items(self) -> None:
         """Refuse a SELECT list that asks for rows, unless of public tables, where * becomes the names of all columns."""
@@ -119,8 +119,8 @@ class Outermost:
             if is_star(inner_of(item)):
                 raise Unsupported("rows are never shown, only aggregates over them", code="star", span=span_of(inner_of(item)),
                                   try_="COUNT(*), or the names of the keys of GROUP BY")
-        if not self._one_row and all(select.args.get(key) is None for key in ("group", "distinct", "having")) and not any(
-                has_aggregate(item) for item in select.expressions):
+        if not self._one_row and not self._aggregates and all(
+                select.args.get(key) is None for key in ("group", "distinct", "having")):
             for item in select.expressions:
                 self._host.bind(inner_of(item))  # reports a mistyped name or function first
             raise self._rows_asked(select.expressions[0])

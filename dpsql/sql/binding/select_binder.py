@@ -29,7 +29,7 @@ from dpsql.sql.binding.owners import say_owners
 from dpsql.sql.binding.windows import places
 from dpsql.sql.text.literals import ParameterValue
 from dpsql.sql.text.places import span_of
-from dpsql.sql.text.trees import aliases_of, has_aggregate, is_plain, kept_lists, not_here, operands, plain_select
+from dpsql.sql.text.trees import aliases_of, contains, has_aggregate, is_plain, kept_lists, not_here, operands, plain_select
 from dpsql.trusted.plan.expr.facts import Facts
 from dpsql.trusted.plan.expr.nodes import Expr, Literal, Ref, columns
 from dpsql.trusted.plan.node import Node
@@ -140,7 +140,7 @@ class SelectBinder(SelectHost):
         links: list[Expr] = []
         parts = operands(clause.this, exp.And) if clause is not None else []
         self._kept |= {id(query) for part in parts for query in kept_lists(part)}
-        nested = [part.find(exp.Query) is not None for part in parts]
+        nested = [contains(part, exp.Query) for part in parts]
         for subqueries in (False, True):
             chosen = [self.condition(part, "WHERE") for part, inner in zip(parts, nested, strict=True) if inner is subqueries]
             own = [part for part in chosen if columns(part) <= set(self.node.env)]

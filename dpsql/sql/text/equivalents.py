@@ -30,7 +30,7 @@ from sqlglot import exp
 from dpsql.sql.text.border import parameter_of
 from dpsql.sql.text.literals import whole_number
 from dpsql.sql.text.one_row_queries import put_values_in_place
-from dpsql.sql.text.places import placed, span_of
+from dpsql.sql.text.places import nodes_of, placed, span_of
 
 WRITTEN = "written"  # in `meta`: the aggregate that stood where another one does
 
@@ -39,7 +39,7 @@ def rewrite_equivalents(nodes: Sequence[exp.Expr]) -> None:
     """Rewrite a tree, given by its nodes in breadth-first order, from the inside out; they have their positions."""
     if any(isinstance(node, exp.With | exp.Subquery) for node in nodes[1:]):
         put_values_in_place(nodes[0])
-        nodes = list(nodes[0].walk(bfs=True))
+        nodes = nodes_of(nodes[0])
     for node in reversed(nodes):
         rule = _RULES.get(type(node))
         made = rule(node) if rule is not None else None

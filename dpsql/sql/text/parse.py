@@ -23,7 +23,7 @@ from dpsql.sql.text.accuracy_clause import FIRST_WORDS as OF_ACCURACY
 from dpsql.sql.text.accuracy_clause import take_goals
 from dpsql.sql.text.equivalents import WRITTEN_WITH, rewrite_equivalents
 from dpsql.sql.text.option_clause import take_errors, take_options
-from dpsql.sql.text.places import CLOSING, place
+from dpsql.sql.text.places import CLOSING, nodes_of, place
 from dpsql.sql.text.statement import PARAMETER, CheckedQuery, Describe, Explain, Explained, Query, Show, Statement
 from dpsql.sql.text.synthesis_clause import read_drop, read_synthesis
 from dpsql.sql.text.tokens import place_of, shown, tokens_of
@@ -144,7 +144,7 @@ def _tree(text: str, tokens: list[Token]) -> exp.Query:
         raise problem
     if len(trees) != 1 or not isinstance(trees[0], exp.Query):
         raise _not_a_query(tokens[0])
-    nodes = list(trees[0].walk(bfs=True))
+    nodes = nodes_of(trees[0])
     place(nodes, tokens)
     if not WRITTEN_WITH.isdisjoint(map(type, nodes)):
         rewrite_equivalents(nodes)

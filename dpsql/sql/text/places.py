@@ -30,6 +30,19 @@ _WORDS: dict[type[exp.Expr], tuple[str, ...]] = {
 }
 
 
+def nodes_of(tree: exp.Expr) -> list[exp.Expr]:
+    """All nodes of a tree, parents first. They are asked for a dozen times a statement, and sqlglot's own `walk` takes twice as
+    long."""
+    found = [tree]
+    for node in found:  # which grows
+        for value in node.args.values():
+            if isinstance(value, exp.Expr):
+                found.append(value)
+            elif isinstance(value, list):
+                found += [part for part in value if isinstance(part, exp.Expr)]
+    return found
+
+
 def place(nodes: Sequence[exp.Expr], tokens: Sequence[Token]) -> None:
     """Record the position of every node of a tree that was parsed from these tokens; parents come first."""
     finder, tree = _Finder(tokens), nodes[0]

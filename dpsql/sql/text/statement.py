@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias
 from sqlglot import exp
 
 from dpsql.frozen import Frozen, field
+from dpsql.sql.text.places import nodes_of
 from dpsql.trusted.cached import cached_property
 from dpsql.trusted.plan.expr.nodes import Value
 from dpsql.types import Span
@@ -64,7 +65,7 @@ class Query(Frozen):
     @cached_property
     def tables(self) -> tuple[str, ...]:
         """The tables that the query names, without those that it defines in WITH."""
-        found = [*self.tree.find_all(exp.CTE, exp.Table)]
+        found = [node for node in nodes_of(self.tree) if isinstance(node, exp.CTE | exp.Table)]
         made = {part.alias.lower() for part in found if isinstance(part, exp.CTE)}
         return tuple(part.name for part in found if isinstance(part, exp.Table) and (
             part.name.lower() not in made or _defines(part)))

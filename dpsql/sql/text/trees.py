@@ -10,7 +10,7 @@ from sqlglot import exp
 from dpsql.errors import SqlError, Unsupported
 from dpsql.sql.text.border import parameter_of
 from dpsql.sql.text.literals import whole_number
-from dpsql.sql.text.places import span_of
+from dpsql.sql.text.places import nodes_of, span_of
 from dpsql.sql.text.refusals import RELEASED_RANK
 from dpsql.sql.text.syntax import ALL_AGGREGATES, NAMED_AGGREGATES
 from dpsql.types import Span
@@ -23,12 +23,17 @@ def is_aggregate(node: exp.Expr) -> bool:
 
 def has_aggregate(node: exp.Expr) -> bool:
     """Whether an expression contains an aggregate (without OVER) outside of subqueries."""
-    return any(is_aggregate(part) and not _is_windowed(part) and _outside(part, node) for part in node.walk())
+    return any(is_aggregate(part) and not _is_windowed(part) and _outside(part, node) for part in nodes_of(node))
+
+
+def contains(tree: exp.Expr, kind: type[exp.Expr]) -> bool:
+    """Whether a tree has a node of this kind."""
+    return any(isinstance(part, kind) for part in nodes_of(tree))
 
 
 def has_window(node: exp.Expr) -> bool:
     """Whether an expression contains a window function outside of subqueries."""
-    return any(isinstance(part, exp.Window) and _outside(part, node) for part in node.walk())
+    return any(isinstance(part, exp.Window) and _outside(part, node) for part in nodes_of(node))
 
 
 def refuse_windows(select: exp.Expr) -> None:
