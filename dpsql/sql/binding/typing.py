@@ -9,7 +9,7 @@ from dpsql.errors import SqlError
 from dpsql.frozen import replace
 from dpsql.sql.text.literals import read_text
 from dpsql.trusted.plan.expr.facts import Facts, NotTotal, facts
-from dpsql.trusted.plan.expr.functions import FUNCTIONS, HELD, MEMBERSHIP, Overload, overload
+from dpsql.trusted.plan.expr.functions import FUNCTIONS, HELD, MEMBERSHIP, Overload, overload, times
 from dpsql.trusted.plan.expr.nodes import Call, Case, Cast, Expr, Literal, Ref, rewrite, whole
 from dpsql.types import Span, Type, single
 
@@ -128,8 +128,8 @@ def weight(expr: Expr) -> int:
     match expr:
         case Call(function=name, args=args):
             row = overload(name, [arg.type for arg in args])
-            times = [row.sql.count(f"{{{i}}}") or 1 for i in range(len(args))] if row is not None else [1] * len(args)
-            return 1 + sum(repeated * weight(arg) for repeated, arg in zip(times, args, strict=True))
+            repeated = times(row.sql, len(args)) if row is not None else (1,) * len(args)
+            return 1 + sum([often * weight(arg) for often, arg in zip(repeated, args, strict=True)])
         case Case(branches=branches, otherwise=otherwise):
             return 1 + sum(weight(when) + weight(then) for when, then in branches) + weight(otherwise)
         case Cast(input=below):

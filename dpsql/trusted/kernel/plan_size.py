@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dpsql.errors import OperationalError
 from dpsql.frozen import Frozen, field_names
 from dpsql.trusted.kernel.shapes import inputs
-from dpsql.trusted.plan.expr.functions import overload
+from dpsql.trusted.plan.expr.functions import overload, times
 from dpsql.trusted.plan.expr.nodes import Call, Expr, Literal, Ref, children
 from dpsql.trusted.plan.node import Node
 from dpsql.trusted.plan.operators.constants import Constants
@@ -126,7 +126,7 @@ def _size(expr: Expr, columns: Mapping[str, ExprSize], known: dict[int, ExprSize
         return columns.get(expr.column, ONE)
     if id(expr) not in known:
         below = [_size(part, columns, known) for part in children(expr)]
-        parts = 1 + sum(times * part.parts for times, part in zip(_times(expr), below, strict=True))
+        parts = 1 + sum([often * part.parts for often, part in zip(_times(expr, len(below)), below, strict=True)])
         if parts > MOST_PARTS:
             raise _too_large()
         if isinstance(expr, Call) and expr.function == "and":
@@ -137,10 +137,10 @@ def _size(expr: Expr, columns: Mapping[str, ExprSize], known: dict[int, ExprSize
     return known[id(expr)]
 
 
-def _times(expr: Expr) -> list[int]:
+def _times(expr: Expr, below: int) -> tuple[int, ...]:
     """How often each sub-expression is printed."""
     row = overload(expr.function, [part.type for part in expr.args]) if isinstance(expr, Call) else None
-    return [1 if row is None else max(1, row.sql.count(f"{{{i}}}")) for i in range(len(children(expr)))]
+    return (1,) * below if row is None else times(row.sql, below)
 
 
 def _equates(expr: Expr) -> bool:

@@ -14,7 +14,7 @@ from dpsql.trusted.plan.expr.nodes import Call, Case, Cast, Expr, Literal, Place
 from dpsql.types import ANY_NUMBER, Interval, Type, single
 
 
-class Facts(Frozen):
+class Facts(Frozen, gc=False):
     """Static facts about a column or an expression.
 
     physical  a range that holds of every value there is in any database, used to prove that integer arithmetic does not
@@ -90,12 +90,11 @@ def _of_literal(expr: Literal) -> Facts:
     value = expr.value
     if value is None:
         return Facts(type=expr.type, nullable=True)
-    if isinstance(value, bool | str):
+    if isinstance(value, bool | str) or value != value:  # NaN is in no range
         return Facts(type=expr.type, nullable=False)
     point = day_number(value) if isinstance(value, dt.date) else value
-    if isinstance(point, float) and point != point:
-        return Facts(type=expr.type, nullable=False)
-    return Facts(type=expr.type, nullable=False, physical=Interval(point, point), declared=Interval(point, point),
+    there = Interval(point, point)
+    return Facts(type=expr.type, nullable=False, physical=there, declared=there,
                  whole=isinstance(point, int) or float(point).is_integer())
 
 
@@ -157,14 +156,15 @@ def _of_call(name: str, args: tuple[Expr, ...], known: tuple[Facts, ...]) -> Fac
     _check_constants(name, row, args)
     if row.proved is not None and not row.proved(*(part.physical for part in known)):
         raise NotTotal(f"{name} could leave 64 bits")
-    physical = _range(row, known, tuple(not _certain(arg) for arg in args), physical=True)
-    declared = _range(row, known, tuple(part.nullable for part in known), physical=False)
+    physical = ANY_NUMBER if row.result is not Type.BIGINT else _range(
+        row, tuple([part.physical for part in known]), [not _certain(arg) for arg in args])
+    declared = _range(row, tuple([part.declared for part in known]), [part.nullable for part in known])
     return Facts(type=row.result, nullable=_nullable(name, row, known), physical=physical, declared=declared,
                  whole=row.whole or row.result is Type.BIGINT, search=any(part.search for part in known))
 
 
 def _check_constants(name: str, row: Overload, args: tuple[Expr, ...]) -> None:
-    values = [arg.value for i, arg in enumerate(args) if i in row.constants and isinstance(arg, Literal)]
+    values = [arg.value for i in row.constants for arg in args[i : i + 1] if isinstance(arg, Literal)]
     if len(values) != len(row.constants):
         raise NotTotal(f"{name} takes a constant here")
     if row.accepts is not None and (wrong := row.accepts(values)):
@@ -195,10 +195,6 @@ def _certain(expr: Expr) -> bool:
             return False
 
 
-def _range(row: Overload, known: tuple[Facts, ...], nullable: tuple[bool, ...], *, physical: bool) -> Interval:
-    parts = tuple(part.physical if physical else part.declared for part in known)
-    if physical and row.result is not Type.BIGINT:
-        return ANY_NUMBER
-    if row.null_skipping_range is not None:
-        return row.null_skipping_range(parts, nullable)
-    return row.range(*parts)
+def _range(row: Overload, parts: tuple[Interval, ...], nullable: list[bool]) -> Interval:
+    """The range of a result, from the ranges of the arguments and whether each may be NULL."""
+    return row.range(*parts) if row.null_skipping_range is None else row.null_skipping_range(parts, tuple(nullable))

@@ -36,6 +36,7 @@ import datetime as dt
 import math
 import re
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from typing import Any
 
 from dpsql.frozen import Frozen
@@ -501,6 +502,12 @@ def overload(function: str, types: Sequence[Type]) -> Overload | None:
     if function == MEMBERSHIP:
         return Overload(args=tuple(types), result=BOOLEAN, sql="({0} IN ({list}))")
     return next((row for row in FUNCTIONS.get(function, ()) if row.matches(types)), None)
+
+
+@lru_cache(maxsize=4096)
+def times(sql: str, arguments: int) -> tuple[int, ...]:
+    """How often a template prints each of its arguments, and at least once."""
+    return tuple(max(1, sql.count(f"{{{i}}}")) for i in range(arguments))
 
 
 # The SQL types a cast may name, the wide type that carries their values, and the range that holds in every database.
