@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import duckdb
@@ -10,13 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.backends.duckdb import make_table, scratch
-from dpsql.trusted.plan.expr.nodes import Expr
+from dpsql.frozen import replace
+from dpsql.trusted.plan.expr.nodes import Call, Expr, Literal, Ref, rewrite
 from dpsql.trusted.plan.expr.printing import quote, to_sql
 from dpsql.trusted.reader import ReaderFault
 from dpsql.types import Type
 
 BIGINT_MOST = 2**62  # that sums of two stay in 64 bits
 VERSION = "version"  # the column that numbers the versions of a table
+COMPARED = frozenset(("=", "<>", "<", "<=", ">", ">="))
+MOST_ALIKE = 2**17  # truth values of conditions of one shape that one expression finds
+Columns = Mapping[str, tuple[Type, Sequence[Any]]]
 
 
 def _carrier(kind: Type, values: Sequence[Any]) -> str:
@@ -31,26 +36,48 @@ class DuckScratch:
     def __init__(self) -> None:
         self._connection: duckdb.DuckDBPyConnection = scratch()
 
-    def evaluate(self, exprs: Sequence[Expr], columns: Mapping[str, tuple[Type, Sequence[Any]]]) -> list[tuple[Any, ...]]:
+    def evaluate(self, exprs: Sequence[Expr], columns: Columns) -> list[tuple[Any, ...]]:
         """The values of expressions over rows given column by column, in the order of the rows."""
         rows: list[tuple[Any, ...]] = self._selected(exprs, columns).fetchall()
         return rows
 
-    def truths(self, tests: Sequence[Expr], columns: Mapping[str, tuple[Type, Sequence[Any]]]) -> NDArray[np.bool_]:
-        """Whether each condition is true, and neither false nor NULL, for each of these rows: an array (conditions, rows)."""
-        found = self._selected(tests, columns).fetchnumpy()
-        return np.stack([np.ma.filled(found[str(at)], False) for at in range(len(tests))])
+    def truths(self, tests: Sequence[Expr], columns: Columns) -> NDArray[np.bool_]:
+        """Whether each condition is true, and neither false nor NULL, for each of these rows: an array (conditions, rows).
 
-    def _selected(self, exprs: Sequence[Expr], columns: Mapping[str, tuple[Type, Sequence[Any]]]) -> duckdb.DuckDBPyConnection:
-        """A query of expressions over rows, in the order of the rows. Its columns are numbered from 0."""
-        names = {column: f"t0.{quote(column)}" for column in columns}
-        lists = [f"unnest(CAST(${i + 2} AS {_carrier(kind, values)}[])) AS {quote(column)}"
-                 for i, (column, (kind, values)) in enumerate(columns.items())]
-        size = max((len(values) for _, values in columns.values()), default=1)
-        source = ", ".join(["unnest(range(CAST($1 AS BIGINT))) AS \"#\"", *lists])
+        An engine takes longer to plan an expression than to evaluate it for hundreds of rows, so conditions that only compare
+        with other constants are one expression, evaluated for each row with the constants of each condition.
+        """
+        size, others = _length(columns), list[int]()
+        found = np.empty((len(tests), size), dtype=np.bool_)
+        for shape, alike in _by_shape(tests).items():
+            if 1 < len(alike) <= MOST_ALIKE // max(1, size):
+                (whole,) = self._truths([shape], _columns(list(alike.values())), columns)
+                found[[*alike]] = whole.reshape(len(alike), size)
+            else:
+                others += alike
+        if others:
+            found[others] = self._truths([tests[at] for at in others], columns)
+        return found
+
+    def _truths(self, tests: Sequence[Expr], *tables: Columns) -> list[NDArray[np.bool_]]:
+        found = self._selected(tests, *tables).fetchnumpy()
+        return [np.ma.filled(found[str(at)], False) for at in range(len(tests))]
+
+    def _selected(self, exprs: Sequence[Expr], *tables: Columns) -> duckdb.DuckDBPyConnection:
+        """A query of expressions over the combinations of the rows of some tables, in order, those of the last table changing
+        fastest. Its columns are numbered from 0."""
+        names, sources, given = dict[str, str](), list[str](), list[Any]()
+        for number, columns in enumerate(tables):
+            given.append(_length(columns))
+            lists = [f'unnest(range(CAST(${len(given)} AS BIGINT))) AS "#"']
+            for column, (kind, values) in columns.items():
+                given.append(list(values))
+                names[column] = f"t{number}.{quote(column)}"
+                lists.append(f"unnest(CAST(${len(given)} AS {_carrier(kind, values)}[])) AS {quote(column)}")
+            sources.append(f"(SELECT {', '.join(lists)}) AS t{number}")
         shown = ", ".join(f"{to_sql(expr, names)} AS {quote(str(at))}" for at, expr in enumerate(exprs))
-        given = [size, *(list(values) for _, values in columns.values())]
-        return self._connection.execute(f"SELECT {shown} FROM (SELECT {source}) AS t0 ORDER BY t0.\"#\"", given)
+        order = ", ".join(f't{number}."#"' for number in range(len(tables)))
+        return self._connection.execute(f"SELECT {shown} FROM {', '.join(sources)} ORDER BY {order}", given)
 
     def compiles(self, pattern: str) -> bool:
         """Whether a regular expression is valid, so that it cannot fail on a row."""
@@ -62,6 +89,38 @@ class DuckScratch:
 
     def close(self) -> None:
         self._connection.close()
+
+
+def _length(columns: Columns) -> int:
+    """The number of rows that are given column by column."""
+    return max((len(values) for _, values in columns.values()), default=1)
+
+
+def _by_shape(tests: Sequence[Expr]) -> dict[Expr, dict[int, tuple[Literal, ...]]]:
+    """The places of conditions that differ only in constants, with these, by the condition over columns in their place."""
+    found = dict[Expr, dict[int, tuple[Literal, ...]]]()
+    for at, test in enumerate(tests):
+        constants = list[Literal]()
+        shape = rewrite(test, partial(_over_columns, constants=constants))
+        found.setdefault(shape, {})[at] = tuple(constants)
+    return found
+
+
+def _over_columns(part: Expr, constants: list[Literal]) -> Expr | None:
+    """A comparison with columns in place of its constants, which are added to a list; None for anything else."""
+    if not isinstance(part, Call) or part.function not in COMPARED:
+        return None
+    args = list(part.args)
+    for at, arg in enumerate(args):
+        if isinstance(arg, Literal):
+            args[at] = Ref(column=f"#{len(constants)}", type=arg.type)
+            constants.append(arg)
+    return replace(part, args=tuple(args))
+
+
+def _columns(rows: Sequence[tuple[Literal, ...]]) -> Columns:
+    """The columns for the constants of several conditions of one shape."""
+    return {f"#{at}": (own[0].type, [literal.value for literal in own]) for at, own in enumerate(zip(*rows, strict=True))}
 
 
 def stored(name: str) -> str:

@@ -143,9 +143,14 @@ class _Maker(Frozen):
         asked = [expr for expr in settled if expr != self.ref]
         if not asked or not stands:
             return [()] * len(stands)
-        rows = self.scratch.evaluate(asked, {self.ref.column: (self.ref.type, list(stands))})
-        return [tuple(value if value in self.exprs[expr] else NEVER for expr, value in zip(asked, row, strict=True))
-                for row in rows]
+        given = {self.ref.column: (self.ref.type, stands)}
+        conditions, keys = list[Expr](), list[Expr]()
+        for expr in asked:
+            (conditions if expr.type is Type.BOOLEAN and tuple(self.exprs[expr]) == (True,) else keys).append(expr)
+        holds = map(tuple, self.scratch.truths(conditions, given).T.tolist())
+        rows = self.scratch.evaluate(keys, given) if keys else [()] * len(stands)
+        return [(*own, *(value if value in self.exprs[expr] else NEVER for expr, value in zip(keys, row, strict=True)))
+                for own, row in zip(holds, rows, strict=True)]
 
     def literal(self, value: Value) -> Expr:
         return Literal(value=value, type=self.ref.type)

@@ -132,3 +132,36 @@ def test_ranges_are_evaluated_at_their_ends_alone() -> None:
     found = dict(truths(tests, {"v": (Type.BIGINT, [*range(50_000), None])}, counted))
     assert set(found) == set(tests) and scratch.rows <= 2 * 202
     scratch.close()
+
+
+class Texts(DuckScratch):
+    """Keeps the number of expressions of each statement."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sizes: list[int] = []
+
+    def _selected(self, exprs, *tables):  # type: ignore[no-untyped-def]
+        self.sizes.append(len(exprs))
+        return super()._selected(exprs, *tables)
+
+
+def test_conditions_that_differ_in_constants_are_one_expression() -> None:
+    scratch, ref = Texts(), Ref(column="v", type=Type.BIGINT)
+    tests: list[Expr] = [predicate("and", predicate(">=", ref, whole(n)), predicate("<", ref, whole(n + 3))) for n in range(50)]
+    tests += [predicate("=", whole(7), ref), predicate("is null", ref)]
+    values = [*range(60), None]
+    found = scratch.truths(tests, {"v": (Type.BIGINT, values)})
+    assert scratch.sizes == [1, 2]
+    for n in range(50):
+        assert found[n].tolist() == [value is not None and n <= value < n + 3 for value in values]
+    assert found[50].tolist() == [value == 7 for value in values] and found[51].tolist() == [value is None for value in values]
+    scratch.close()
+
+
+def test_many_rows_are_evaluated_without_a_table_of_constants(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dpsql.backends.scratch.MOST_ALIKE", 20)
+    scratch, ref = Texts(), Ref(column="v", type=Type.BIGINT)
+    found = scratch.truths([predicate("<", ref, whole(n)) for n in (1, 2, 3)], {"v": (Type.BIGINT, [*range(9)])})
+    assert scratch.sizes == [3] and found.sum(axis=1).tolist() == [1, 2, 3]
+    scratch.close()
