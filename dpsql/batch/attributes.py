@@ -43,7 +43,7 @@ class AttributeColumn(Frozen):
     refs    the columns
     code    what rows are grouped by: the column, or the number of the interval that its value lies in
     values  the values of `code`, NULL among them
-    stands  for each of these, a representative value of each column
+    stands  for each column, the value of it that represents each of these
     rest    the index of the value that represents all values of `code` that are not among them
     told    for expressions whose result on a representative may differ from that on what it represents: the latter, by index
     """
@@ -57,8 +57,8 @@ class AttributeColumn(Frozen):
     told: Mapping[Expr, Mapping[int, Value]] = field(default_factory=dict, compare=False)
 
     @property
-    def _given(self) -> dict[str, tuple[Type, list[Value]]]:
-        return {ref.column: (ref.type, [row[at] for row in self.stands]) for at, ref in enumerate(self.refs)}
+    def _given(self) -> dict[str, tuple[Type, tuple[Value, ...]]]:
+        return {ref.column: (ref.type, stands) for ref, stands in zip(self.refs, self.stands, strict=True)}
 
     def where_true(self, tests: Sequence[Expr], scratch: Scratch) -> dict[Expr, Bits]:
         """For which of `values` each condition on the columns is true."""
@@ -109,7 +109,7 @@ def attributes(source: Node, exprs: Sequence[tuple[Expr, Sequence[Value]]], scra
 def _attribute(ref: Ref, known: Facts, name: str, exprs: Mapping[Expr, Sequence[Value]], scratch: Scratch,
                running: Collection[Expr]) -> AttributeColumn:
     if known.type is Type.BOOLEAN:
-        return AttributeColumn(name=name, refs=(ref,), code=ref, values=(False, True, None), stands=((False,), (True,), (None,)))
+        return AttributeColumn(name=name, refs=(ref,), code=ref, values=(False, True, None), stands=((False, True, None),))
     if known.domain is not None and len(known.domain) <= MOST_VALUES:
         closed = known.domain.closed
         other = NO_OTHERS(code=ref) if closed else undeclared_cells(ref, known, known.domain, exprs, scratch)
@@ -149,7 +149,7 @@ def _declared(name: str, ref: Ref, domain: Domain, other: UndeclaredCells, *, nu
             told.setdefault(expr, {})[place] = value
     rest = values.index(other.rest) if other.rest is not None else None
     return AttributeColumn(name=name, refs=(ref,), code=other.code, values=tuple(values), rest=rest, told=told,
-                           stands=tuple(zip(stands)))
+                           stands=(tuple(stands),))
 
 
 def _places(found: Iterable[Iterable[Value]], kind: Type) -> list[float]:
@@ -182,7 +182,7 @@ def _cut(name: str, ref: Ref, cuts: Sequence[float]) -> AttributeColumn:
         stands += [_between(before, cut, ref.type), end.value]
     stands.append(_between(cuts[-1], math.inf, ref.type))
     return AttributeColumn(name=name, refs=(ref,), code=code, values=(*range(2 * len(cuts) + 1), None),
-                           stands=tuple((stand,) for stand in (*stands, None)))
+                           stands=((*stands, None),))
 
 
 def _held(cut: float, kind: Type) -> float:

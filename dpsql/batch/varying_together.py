@@ -36,15 +36,15 @@ class VaryingTogether(Frozen):
         """The columns as one attribute; None if evaluating that for every row would take too long."""
         refs = tuple(source.field(name).ref for name in self.columns)
         name = " and ".join(source.field(name).name for name in self.columns)
-        places = self._telling_apart()
+        places, stands = self._telling_apart(), tuple(zip(*self.rows, strict=True))
         if len(places) == 1:
             return AttributeColumn(name=name, refs=refs, code=refs[places[0]], values=tuple(row[places[0]] for row in self.rows),
-                                   stands=self.rows)
+                                   stands=stands)
         if len(self.rows) > MOST_BRANCHES:
             return None
         numbered = [(tuple(row[place] for place in places), number) for number, row in enumerate(self.rows)]
         return AttributeColumn(name=name, refs=refs, code=_numbered([refs[place] for place in places], numbered),
-                               values=tuple(range(len(self.rows))), stands=self.rows)
+                               values=tuple(range(len(self.rows))), stands=stands)
 
     def _telling_apart(self) -> tuple[int, ...]:
         """A few of the columns whose values tell all combinations apart."""

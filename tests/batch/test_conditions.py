@@ -108,7 +108,7 @@ def test_conditions_on_two_columns_that_vary_together() -> None:
 def test_what_is_told_of_a_cell_comes_before_its_representative() -> None:
     scratch, ref = DuckScratch(), Ref(column="v", type=Type.BIGINT)
     test = predicate(">", ref, whole(2))
-    column = AttributeColumn(name="v", refs=(ref,), code=ref, values=(1, 2, 3, None), stands=((1,), (2,), (3,), (None,)),
+    column = AttributeColumn(name="v", refs=(ref,), code=ref, values=(1, 2, 3, None), stands=((1, 2, 3, None),),
                              told={test: {0: True, 2: "no value of this key"}})
     (bits,) = column.where_true([test], scratch).values()
     assert np.unpackbits(bits, count=4).tolist() == [1, 0, 0, 0]

@@ -40,7 +40,7 @@ class Cells:
 def group(workload: Workload, *, moved: int = 1, pure: bool = True) -> Group:
     """Counts of rows over axes of whole numbers."""
     columns = tuple(AttributeColumn(name=f"a{i}", refs=(Ref(column=f"a{i}", type=Type.BIGINT),), code=Ref(column=f"a{i}", type=Type.BIGINT),
-                                    values=tuple(range(n)), stands=tuple((j,) for j in range(n))) for i, n in enumerate(workload.domain.shape))
+                                    values=tuple(range(n)), stands=(tuple(range(n)),)) for i, n in enumerate(workload.domain.shape))
     return Group(view=VIEW, columns=columns, summand=Count(), workload=workload, moved=moved, unit=1.0, pure=pure)
 
 
