@@ -2,7 +2,8 @@
 
 Two values are equal if they are of exactly the same class and their fields are equal, and then they have the same hash. Fields
 are given by name, unless a class says `kw_only=False`. A class with a cached property has room for what is computed, and can be
-referred to weakly; the instances of others hold their fields and nothing else.
+referred to weakly; the instances of others hold their fields and nothing else. Values of a class that says `gc=False` are not
+looked through for rings of garbage: there are none, as long as no field is a list, a mapping or a function.
 
 >>> class Place(Frozen, kw_only=False):
 ...     x: int
@@ -73,7 +74,8 @@ def _shown(one: Frozen) -> str:
 class FrozenType(StructMeta):
     """Makes a class of frozen values from what its body says."""
 
-    def __new__(mcls, name: str, bases: tuple[type, ...], body: dict[str, Any], *, kw_only: bool = True, eq: bool = True) -> Any:
+    def __new__(mcls, name: str, bases: tuple[type, ...], body: dict[str, Any], *, kw_only: bool = True, eq: bool = True,
+                gc: bool = True) -> Any:
         options = {key: item for key, item in body.items() if isinstance(item, _Field)}
         body |= {key: item.made for key, item in options.items()}
         uncompared = _named(bases, "_uncompared") | {key for key, item in options.items() if not item.compare}
@@ -83,7 +85,7 @@ class FrozenType(StructMeta):
         if unshown:
             body = {"__repr__": _shown} | body | {"_unshown": unshown}
         caches = any(isinstance(item, functools.cached_property) for item in body.values())
-        made: Any = super().__new__(mcls, name, bases, body, frozen=True, kw_only=kw_only, eq=eq,
+        made: Any = super().__new__(mcls, name, bases, body, frozen=True, kw_only=kw_only, eq=eq, **({} if gc else {"gc": False}),
                                     **({"dict": True, "weakref": True} if caches else {}))
         if uncompared:
             made._key_of_equals = _getter([key for key in made.__struct_fields__ if key not in uncompared])

@@ -24,7 +24,7 @@ from dpsql.types import Interval, Type
 IDENTIFIER = re.compile("[a-z_][a-z0-9_]*")
 
 
-class Field(Frozen):
+class Field(Frozen, gc=False):
     """A column of a relation: a plan-wide identifier, the name shown to people, and the facts about its values."""
 
     id: str

@@ -25,7 +25,7 @@ def merged(number: float) -> float:
     return NAN if math.isnan(number) else number + 0.0  # -0.0 + 0.0 is 0.0
 
 
-class Expr(Frozen):
+class Expr(Frozen, gc=False):
     """A scalar expression of a known type."""
 
     type: Type
