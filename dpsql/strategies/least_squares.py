@@ -100,7 +100,7 @@ def within(gram: Array, projection: Array) -> None:
 def _kron(parts: list[Array]) -> Array:
     whole: Array = np.ones(1)
     for part in parts:
-        whole = np.asarray(np.kron(whole, part), dtype=float)
+        whole = np.outer(whole, part).reshape(-1)
     return whole
 
 
@@ -193,7 +193,7 @@ class Inverted(Frozen, kw_only=False):
         return np.moveaxis(np.tensordot(self.inverse, array, axes=(1, axis)), 0, axis)
 
     def variances(self, query: Factor) -> Array:
-        if query.rows <= self.factor.n // 2:
+        if query.rows <= self.factor.n:
             return self._of_few(query.dense().astype(float))
         within(query.gram(), self.inverse @ self._matrix)
         return query.quadratic(self.inverse @ self.inverse.T)

@@ -95,7 +95,12 @@ def _nuclear(factor: Factor) -> float:
         return factor.n * math.sqrt(prefix_bound(factor.n))
     if factor.n > DENSE:
         return 0.0
-    return float(np.sqrt(np.maximum(np.linalg.eigvalsh(factor.gram()), 0)).sum())
+    if factor.rows < factor.n:  # W W' has the eigenvalues of W'W but for zeros, which rounding would make positive
+        rows = factor.dense().astype(float)
+        gram = rows @ rows.T
+    else:
+        gram = factor.gram()
+    return float(np.sqrt(np.maximum(np.linalg.eigvalsh(gram), 0)).sum())
 
 
 def _root(gram: Array) -> Array:

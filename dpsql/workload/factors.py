@@ -375,10 +375,9 @@ class Ranges(Intervals, AbstractFrozen, kw_only=False):
     def classes(self) -> NDArray[np.int64]:
         """Numbers of equal columns. Columns change only where an interval begins or ends, and are numbered by their first value.
         Stretches are merged only if they are adjacent or empty, which is enough in practice."""
-        covered = np.array(self.column_powers(1)) > 0
-        borders = np.zeros(self.size + 1, dtype=bool)
-        borders[np.concatenate(self.ends)] = True
-        return np.where(covered, np.cumsum(borders[:-1]), -1)
+        begun, ended = (np.bincount(ends, minlength=self.size + 1) for ends in self.ends)
+        covered = np.cumsum(begun - ended) > 0
+        return np.where(covered, np.cumsum(begun + ended > 0), -1)[:-1]
 
     def pick(self, columns: NDArray[np.int64]) -> Factor:
         """The intervals restricted to the kept values; at least one value of each interval must be kept."""

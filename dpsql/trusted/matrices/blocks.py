@@ -11,6 +11,7 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 from itertools import product
+from operator import ge
 from typing import Literal, TypeAlias
 
 from dpsql.frozen import Frozen
@@ -128,6 +129,6 @@ def _undominated(columns: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
     compared = 0
     for norms in sorted(set(zip(*columns, strict=True)), reverse=True):  # a dominating value comes before the dominated one
         compared += len(kept)
-        if compared > COMPARED or not any(all(a >= b for a, b in zip(other, norms, strict=True)) for other in reversed(kept)):
+        if compared > COMPARED or not any(all(map(ge, other, norms)) for other in reversed(kept)):
             kept.append(norms)
     return kept

@@ -55,8 +55,9 @@ class Axis(Frozen):
     @property
     def numbers(self) -> tuple[int, ...]:
         """The number of the cell that counts each value; NOWHERE if none does."""
-        counted = range(len(self.values)) if self.counted is None else self.counted
-        cells = dict(zip(counted, range(len(counted)), strict=True))
+        if self.counted is None:
+            return tuple(range(len(self.values)))
+        cells = dict(zip(self.counted, range(len(self.counted)), strict=True))
         return tuple(cells.get(place, NOWHERE) for place in range(len(self.values)))
 
 
