@@ -13,7 +13,6 @@ from dpsql.frozen import Frozen, replace
 from dpsql.models.junction_tree import model_cells
 from dpsql.models.noisy_marginals import MarginalMeasurement, combined
 from dpsql.models.table_domain import TableDomain
-from dpsql.synthesis.methods.aim import MOST_CELLS
 from dpsql.trusted.kernel.marks import MEASURED
 
 
@@ -46,6 +45,8 @@ class KnownMarginals(Frozen):
 def known_marginals(counted: CountedKeys, names: Mapping[str, str], domain: TableDomain, session: Session) -> KnownMarginals:
     """The marginals of a table that earlier statements have measured, by the names of its columns. Each set of columns occurs
     once; small ones come first, as far as they fit into one model."""
+    from dpsql.synthesis.methods.aim import MOST_CELLS  # loaded when used: plans of workloads need only the records
+
     told = [(marginal, record.charge) for record in all_records(session) if record.asked.sums == counted.rows
             for marginal in counted.marginals(record, names)]
     told += group_marginals(counted, names, session)
