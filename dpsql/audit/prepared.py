@@ -62,6 +62,10 @@ class Remembering:
     def keeps(self) -> bool:
         return self._reader.keeps
 
+    @property
+    def keeps_of(self) -> str:
+        return ""  # no store is read
+
     def rows(self, sql: str, parts: Sequence[Parts] = ()) -> list[tuple[Any, ...]]:
         if sql not in self._rows:
             self._rows[sql] = self._reader.rows(sql, parts)

@@ -15,6 +15,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -24,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.backends.fixed_views import fixed_views
-from dpsql.backends.kept_rows import KEPT, KeptRows, kept_rows, memory_limit
+from dpsql.backends.kept_rows import KEPT, KeptRows, kept_rows, memory_limit, read_by
 from dpsql.backends.source_files import NOWHERE, DataOrigin, FileState, files_of_database, fingerprint
 from dpsql.backends.store import Store, origin_text
 from dpsql.backends.store_buckets import FarBuckets
@@ -82,8 +83,18 @@ class DuckReader:
     @cached_property
     def keeps(self) -> bool:
         """Not if the rows of the largest table would fill half of the engine's memory: some of what is kept has as many rows."""
-        return self.far is None and (rows := self.largest()) >= MANY_ROWS and (
-            2 * rows * ROW_BYTES <= memory_limit(self._connection))
+        return self.far is None and self._keeps(self.largest(), 1)
+
+    @property
+    def keeps_of(self) -> str:
+        """Rows of one bucket at a time are kept, whatever room others have."""
+        if self._store is None or self.far is not None:
+            return ""
+        pays = any(self._keeps(table.rows, table.buckets) for table in self._store.tables.values())
+        return self._store.identity if pays else ""
+
+    def _keeps(self, rows: int, buckets: int) -> bool:
+        return rows >= MANY_ROWS and 2 * (rows // buckets) * ROW_BYTES <= memory_limit(self._connection)
 
     @property
     def stored(self) -> Mapping[str, StoredTable]:
@@ -208,7 +219,12 @@ class DuckReader:
     def _kept(self) -> KeptRows:
         return kept_rows(self._connection)
 
-    def _collect(self, cursor: duckdb.DuckDBPyConnection, parts: Sequence[Parts]) -> None:
+    def _there(self, cursor: duckdb.DuckDBPyConnection, text: str, kept: Sequence[Parts]) -> AbstractContextManager[None]:
+        """A context in which those of the kept tables are there that a text reads."""
+        wanted = read_by(text, kept)
+        return self._kept.there(cursor, wanted, kept) if wanted else contextlib.nullcontext()
+
+    def _collect(self, cursor: duckdb.DuckDBPyConnection, parts: Sequence[Parts], kept: Sequence[Parts]) -> None:
         """Run the statements of the buckets, one after the other, so that memory holds the groups of one; and put the rows
         together.
 
@@ -219,7 +235,9 @@ class DuckReader:
                 self.far.collect(cursor, table, self._held)
                 continue
             for number, part in enumerate(table.statements):
-                cursor.execute(f"INSERT INTO {table.name} {part}" if number else f"CREATE TEMP TABLE {table.name} AS {part}")
+                made = f"CREATE TEMP {'VIEW' if table.kept and _in_buckets(parts) else 'TABLE'} {table.name} AS"
+                with self._there(cursor, part, kept):
+                    cursor.execute(f"{f'INSERT INTO {table.name}' if number else made} {part}")
 
     @contextlib.contextmanager
     def _cursor(self, sql: str = "", parts: Sequence[Parts] = ()) -> Iterator[duckdb.DuckDBPyConnection]:
@@ -233,8 +251,8 @@ class DuckReader:
             for name, place in self._held.items():
                 if any(quote(name) in text for text in (sql, *(table.statements[0] for table in parts))):
                     cursor.execute(f"CREATE OR REPLACE TEMP VIEW {quote(name)} AS SELECT * FROM {place}")
-            with self._kept.there(cursor, kept) if kept else contextlib.nullcontext():
-                self._collect(cursor, [table for table in parts if table not in kept])
+            with self._there(cursor, sql, kept):
+                self._collect(cursor, [table for table in parts if table not in kept], kept)
                 yield cursor
         except duckdb.Error:
             failed = True
@@ -250,14 +268,19 @@ class DuckReader:
 
     def _shared(self, parts: Sequence[Parts]) -> list[Parts]:
         """The tables that are kept for other queries too: not those of released rows, which have the same name for other rows
-        elsewhere, or of others that are not kept."""
+        elsewhere, or of others that are not kept. With buckets it is all of them or none: others are read as views, since they
+        may be larger than memory."""
         apart, found = [quote(name) for name, place in self._held.items() if place.startswith(RELEASED)], []
         for table in parts:
             if table.kept and not any(name in text for name in apart for text in table.statements):
                 found.append(table)
             else:
                 apart.append(table.name)
-        return found
+        return [] if _in_buckets(parts) and any(table.kept and table not in found for table in parts) else found
+
+
+def _in_buckets(parts: Sequence[Parts]) -> bool:
+    return not all(table.kept for table in parts)
 
 
 def _read_by(view: str, cursor: duckdb.DuckDBPyConnection) -> frozenset[str]:

@@ -33,9 +33,10 @@ class KeptRows:
         self._making: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
 
     @contextlib.contextmanager
-    def there(self, cursor: duckdb.DuckDBPyConnection, wanted: Sequence[Parts]) -> Iterator[None]:
+    def there(self, cursor: duckdb.DuckDBPyConnection, wanted: Sequence[Parts], all_of_query: Sequence[Parts]) -> Iterator[None]:
         """A context in which the wanted tables are there under their names, for one cursor. They are made in order, where they
-        are not yet there; afterwards others are dropped, the oldest first, as memory demands."""
+        are not yet there; afterwards others are dropped, as memory demands: the oldest first, and those of the same query last.
+        Of these the last ones are dropped first, as the next query will read the others before."""
         names = [table.name for table in wanted]
         with self._turn:
             self._users.update(names)
@@ -46,7 +47,7 @@ class KeptRows:
         finally:
             with self._turn:
                 self._users.subtract(names)
-                self._drop(cursor, keep={*names, *+self._users})
+                self._drop(cursor, [table.name for table in all_of_query], keep={*names, *+self._users})
 
     def forget(self, cursor: duckdb.DuckDBPyConnection) -> None:
         """Drop all tables that nobody reads: what they were made of may be other rows now."""
@@ -70,16 +71,27 @@ class KeptRows:
                 self._sizes[table.name] = size
         cursor.execute(f"CREATE OR REPLACE TEMP VIEW {table.name} AS SELECT * FROM {_place(table.name)}")
 
-    def _drop(self, cursor: duckdb.DuckDBPyConnection, keep: set[str]) -> None:
-        for name in [name for name in self._sizes if name not in keep]:
+    def _drop(self, cursor: duckdb.DuckDBPyConnection, own: Sequence[str], keep: set[str]) -> None:
+        others = [name for name in self._sizes if name not in own]
+        for name in (*others, *reversed(own)):
             if sum(self._sizes.values()) <= self._most:
                 break
-            self._remove(cursor, name)
+            if name in self._sizes and name not in keep:
+                self._remove(cursor, name)
 
     def _remove(self, cursor: duckdb.DuckDBPyConnection, name: str) -> None:
         self._sizes.pop(name)
         with contextlib.suppress(duckdb.Error):
             cursor.execute(f"DROP TABLE IF EXISTS {_place(name)}")
+
+
+def read_by(text: str, tables: Sequence[Parts]) -> list[Parts]:
+    """Those of some tables, each of which may read those before it, that a text reads, or that are read by these."""
+    found: list[Parts] = []
+    for table in reversed(tables):
+        if any(table.name in each for each in (text, *(other.statements[0] for other in found))):
+            found.insert(0, table)
+    return found
 
 
 _ENGINES: dict[str, KeptRows] = {}  # by names of engines; nothing tells when one has ended, and what stays then is small

@@ -22,6 +22,7 @@ import duckdb
 
 from dpsql.backends.source_files import DataOrigin, FileState, SourceFiles
 from dpsql.frozen import Frozen, asdict
+from dpsql.trusted.cached import cached_property
 from dpsql.trusted.plan.stored import StoredTable
 
 
@@ -51,6 +52,11 @@ class Store(Frozen):
     made_of: str
     buckets: tuple[FileState, ...]
     tables: Mapping[str, StoredTable]
+
+    @cached_property
+    def identity(self) -> str:
+        """Identifies the files of the buckets and what they were made from, and so the rows."""
+        return hashlib.sha256(self.as_json().encode()).hexdigest()
 
     def as_json(self) -> str:
         return json.dumps({"entity": self.entity, "made_of": self.made_of, "buckets": [file.as_plain() for file in self.buckets],

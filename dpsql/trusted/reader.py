@@ -31,9 +31,9 @@ def parts_name(number: int) -> str:
     return f'"rows of all buckets {number} {TOKEN}"'
 
 
-def kept_name(text: str) -> str:
-    """The SQL name of a table with the rows of a statement, which is kept for further queries."""
-    return f'"rows kept {hashlib.sha256(text.encode()).hexdigest()[:32]} {TOKEN}"'
+def kept_name(text: str, read: str = "") -> str:
+    """The SQL name of a table with the rows of a statement, which is kept for further queries. `read` tells what it reads."""
+    return f'"rows kept {hashlib.sha256(f"{read} {text}".encode()).hexdigest()[:32]} {TOKEN}"'
 
 
 PARTS = parts_name(0)
@@ -84,6 +84,11 @@ class Reader(Protocol):
     @property
     def keeps(self) -> bool:
         """Whether tables are so large that it pays to keep rows that several queries read."""
+        ...
+
+    @property
+    def keeps_of(self) -> str:
+        """Identifies the buckets of the store, if it pays to keep rows of each of them; otherwise empty."""
         ...
 
     @property

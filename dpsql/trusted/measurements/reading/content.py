@@ -28,10 +28,11 @@ same: what stands above is printed from the plan, which still contains the part,
 nowhere but in buckets elsewhere have no name in that text that the engine knows: were one read outside of a part, the statement
 would fail.
 (6) *Numbers of rows of each entity* are those of its table, where a relation has one row for each row there, with its owner: it
-is above the scan, projections, and truncations that keep every row.
+is above the scan, projections, and truncations that keep every row. In a bucket they are those of its entities (4).
 (7) *Kept rows* are those that a statement inside of the text gives on this content, in a table whose name tells that
 statement. So the text that reads this table gives the same; and so does every later text with the same statement, as long as the
-reader is open and what it holds stays the same (`reader.Reader.hold`).
+reader is open and what it holds stays the same (`reader.Reader.hold`). In a store this holds for each bucket: the statement
+contains the number of the bucket (`plan.stored`), and the name also tells which buckets they are, by the files and their states.
 
 The answer is the same function of the data either way; only the time differs, which is outside the promise.
 """
@@ -112,15 +113,15 @@ class RememberedAnswers(Protocol):
 class KeptStatements:
     """The statements of a text whose rows are kept, in the order in which they read each other; see (7)."""
 
-    def __init__(self) -> None:
-        self._made: dict[str, Parts] = {}
+    def __init__(self, read: str = "") -> None:
+        self._made, self._read = dict[str, Parts](), read
 
     @property
     def tables(self) -> tuple[Parts, ...]:
         return tuple(self._made.values())
 
     def keep(self, statement: str) -> str:
-        name = kept_name(statement)
+        name = kept_name(statement, self._read)
         self._made.setdefault(name, Parts(name=name, statements=(statement,), kept=True))
         return f"SELECT * FROM {name}"
 
@@ -166,9 +167,11 @@ class Content:
         parts = [part for part in split_parts(plan) if _private(part).keys() <= stored.keys()] if stored else []
         buckets = [replace(printing, stored=stored, bucket=i) for i in range(max([0, *(one.buckets for one in stored.values())]))]
         if isinstance(plan, Summary) and parts and parts[0] is plan.input and (merged := plan.merge_sql(PARTS)) is not None:
-            texts = tuple(printed(plan, learned, replace(bucket, hold=False)) for bucket in buckets)
+            kept = KeptStatements(of := self._reader.keeps_of)
+            read = [replace(bucket, hold=False, keep=kept.keep if of else bucket.keep) for bucket in buckets]
+            texts = tuple(printed(plan, learned, bucket) for bucket in read)
             combined = plan.combine_sql(PARTS) if plan.merge_keys else None
-            return merged, (Parts(statements=texts, combined=combined, keys=tuple(map(quote, plan.merge_keys))),)
+            return merged, (*kept.tables, Parts(statements=texts, combined=combined, keys=tuple(map(quote, plan.merge_keys))))
         tables: dict[tuple[str, ...], Parts] = {}
         names: dict[int, str] = {}
         for part in (part for part in parts if _pays(part, stored)):

@@ -153,7 +153,7 @@ def rows_of_each(input: Node, below: str, owner: str, printing: Printing) -> str
     Those of all rows of a table are printed in the same way whatever else is read of it, so that they may be kept for other
     statements.
     """
-    if printing.native and (whole := _all_rows(input, owner, printing.idle)) is not None:
+    if (printing.native or printing.bucket is not None) and (whole := _all_rows(input, owner, printing.idle)) is not None:
         owner = "owner"
         below = Scan(table=whole.table, columns=(), owners=(owner,)).render((), printing)
     name = f"t0.{quote(owner)}"
