@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 
 import duckdb
 
+from dpsql.trusted.plan.expr.printing import quote
 from dpsql.trusted.reader import Parts
 
 KEPT = '"rows kept"'  # the name of the attached database
@@ -28,6 +29,7 @@ class KeptRows:
     def __init__(self, most: int) -> None:
         self._most = most
         self._sizes: dict[str, int] = {}
+        self._packed: set[str] = set()
         self._users = Counter[str]()
         self._turn = threading.Lock()
         self._making: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
@@ -73,14 +75,27 @@ class KeptRows:
 
     def _drop(self, cursor: duckdb.DuckDBPyConnection, own: Sequence[str], keep: set[str]) -> None:
         others = [name for name in self._sizes if name not in own]
+        if sum(self._sizes.values()) > self._most:
+            self._pack(cursor)
         for name in (*others, *reversed(own)):
             if sum(self._sizes.values()) <= self._most:
                 break
             if name in self._sizes and name not in keep:
                 self._remove(cursor, name)
 
+    def _pack(self, cursor: duckdb.DuckDBPyConnection) -> None:
+        """Let the engine compress the tables that are not compressed yet, unless one is so large that it will be dropped. It does
+        not while another connection makes a table."""
+        fresh = self._sizes.keys() - self._packed
+        if fresh and max(self._sizes[name] for name in fresh) <= self._most // 2:
+            with contextlib.suppress(duckdb.Error):
+                cursor.execute(f"CHECKPOINT {KEPT}")
+                self._sizes |= {name: _packed_size(cursor, name) for name in self._sizes if name in fresh}
+                self._packed |= fresh
+
     def _remove(self, cursor: duckdb.DuckDBPyConnection, name: str) -> None:
         self._sizes.pop(name)
+        self._packed.discard(name)
         with contextlib.suppress(duckdb.Error):
             cursor.execute(f"DROP TABLE IF EXISTS {_place(name)}")
 
@@ -110,6 +125,17 @@ def memory_limit(connection: duckdb.DuckDBPyConnection) -> int:
     """The memory of the engine of a connection, in bytes."""
     (memory,), = connection.execute("SELECT parse_formatted_bytes(current_setting('memory_limit'))").fetchall()
     return int(memory)
+
+
+def _packed_size(cursor: duckdb.DuckDBPyConnection, name: str) -> int:
+    """The size of a table in which the engine keeps whole numbers as differences from the least, each in as many bits as the largest
+    takes; or more."""
+    columns = cursor.execute(f"SELECT * FROM {_place(name)} LIMIT 0").description or []
+    whole = [column for column, kind, *_ in columns if str(kind) in ("BIGINT", "INTEGER")]
+    spans = "".join(f", CAST(MAX({quote(column)}) AS HUGEINT) - MIN({quote(column)})" for column in whole)
+    (rows, *found), = cursor.execute(f"SELECT COUNT(*){spans} FROM {_place(name)}").fetchall()
+    others = sum(NUMBER if str(kind) in NUMBERS else OTHER for column, kind, *_ in columns if column not in whole)
+    return int(rows) * (others + sum(1 + int(span or 0).bit_length() // 8 for span in found))
 
 
 def _place(name: str) -> str:

@@ -90,7 +90,7 @@ def test_one_that_another_reads_stays(reader: DuckReader) -> None:
     """Neither too little memory nor a fault of another's statement takes rows away from one that is under way."""
     other, mine, wrong = cursor_of(reader), kept("SELECT * FROM people"), kept("SELECT error('no') AS x FROM visits")
     reader._kept._most = 0
-    with reader._cursor("", [mine]) as cursor:
+    with reader._cursor(f"SELECT * FROM {mine.name}", [mine]) as cursor:
         asked(other, kept("SELECT 1 AS x"))
         with pytest.raises(ReaderFault):
             asked(other, wrong)
