@@ -94,7 +94,11 @@ class DuckReader:
         return self._store.identity if pays else ""
 
     def _keeps(self, rows: int, buckets: int) -> bool:
-        return rows >= MANY_ROWS and 2 * (rows // buckets) * ROW_BYTES <= memory_limit(self._connection)
+        return rows >= MANY_ROWS and 2 * (rows // buckets) * ROW_BYTES <= self._memory
+
+    @cached_property
+    def _memory(self) -> int:
+        return memory_limit(self._connection)
 
     @property
     def stored(self) -> Mapping[str, StoredTable]:
@@ -221,7 +225,7 @@ class DuckReader:
 
     def _there(self, cursor: duckdb.DuckDBPyConnection, text: str, kept: Sequence[Parts]) -> AbstractContextManager[None]:
         """A context in which those of the kept tables are there that a text reads."""
-        wanted = read_by(text, kept)
+        wanted = read_by(text, kept) if kept else []
         return self._kept.there(cursor, wanted, kept) if wanted else contextlib.nullcontext()
 
     def _collect(self, cursor: duckdb.DuckDBPyConnection, parts: Sequence[Parts], kept: Sequence[Parts]) -> None:

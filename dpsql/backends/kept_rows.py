@@ -88,10 +88,14 @@ class KeptRows:
         not while another connection makes a table."""
         fresh = self._sizes.keys() - self._packed
         if fresh and max(self._sizes[name] for name in fresh) <= self._most // 2:
-            with contextlib.suppress(duckdb.Error):
+            try:
                 cursor.execute(f"CHECKPOINT {KEPT}")
                 self._sizes |= {name: _packed_size(cursor, name) for name in self._sizes if name in fresh}
                 self._packed |= fresh
+            except duckdb.InterruptException:  # the query has to end
+                raise
+            except duckdb.Error:
+                return
 
     def _remove(self, cursor: duckdb.DuckDBPyConnection, name: str) -> None:
         self._sizes.pop(name)
@@ -128,8 +132,8 @@ def memory_limit(connection: duckdb.DuckDBPyConnection) -> int:
 
 
 def _packed_size(cursor: duckdb.DuckDBPyConnection, name: str) -> int:
-    """The size of a table in which the engine keeps whole numbers as differences from the least, each in as many bits as the largest
-    takes; or more."""
+    """The size of a compressed table, or more: the engine stores whole numbers as differences from the least one, in as many bits
+    as the largest difference takes."""
     columns = cursor.execute(f"SELECT * FROM {_place(name)} LIMIT 0").description or []
     whole = [column for column, kind, *_ in columns if str(kind) in ("BIGINT", "INTEGER")]
     spans = "".join(f", CAST(MAX({quote(column)}) AS HUGEINT) - MIN({quote(column)})" for column in whole)
