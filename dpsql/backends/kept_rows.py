@@ -19,6 +19,7 @@ from dpsql.trusted.reader import Parts
 
 KEPT = '"rows kept"'  # the name of the attached database
 SHARE = 1 / 8  # of the engine's memory
+COMPRESSED = 4  # times as small as a table was, about
 NUMBERS = "BIGINT", "DOUBLE", "INTEGER"
 NUMBER, OTHER = 8, 32  # bytes of a number, and of a text or another value, about
 
@@ -30,6 +31,7 @@ class KeptRows:
         self._most = most
         self._sizes: dict[str, int] = {}
         self._packed: set[str] = set()
+        self._made: dict[str, int] = {}  # the sizes of all tables that were made, also of those that were dropped
         self._users = Counter[str]()
         self._turn = threading.Lock()
         self._making: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
@@ -43,13 +45,22 @@ class KeptRows:
         with self._turn:
             self._users.update(names)
         try:
-            for table in wanted:
-                self._make(cursor, table)
+            for at, table in enumerate(wanted):
+                if self._hopeless(table.name, [other.name for other in all_of_query[at :: len(wanted)]]):
+                    cursor.execute(f"CREATE OR REPLACE TEMP VIEW {table.name} AS {table.statements[0]}")
+                else:
+                    self._make(cursor, table)
             yield
         finally:
             with self._turn:
                 self._users.subtract(names)
                 self._drop(cursor, [table.name for table in all_of_query], keep={*names, *+self._users})
+
+    def _hopeless(self, name: str, alike: Sequence[str]) -> bool:
+        """Whether a table is not there and would soon be dropped again: the tables `alike`, the same of all buckets, are so large, as
+        far as is known, that few of them would stay even if they were compressed. It is faster then to read it as a view."""
+        largest = max((self._made.get(other, 0) for other in alike), default=0)
+        return len(alike) > 1 and name in alike and name not in self._sizes and largest * len(alike) > COMPRESSED * self._most
 
     def forget(self, cursor: duckdb.DuckDBPyConnection) -> None:
         """Drop all tables that nobody reads: what they were made of may be other rows now."""
@@ -70,7 +81,7 @@ class KeptRows:
                 size = int(rows) * sum(NUMBER if str(column[1]) in NUMBERS else OTHER for column in columns)
             with self._turn:
                 self._sizes.pop(table.name, None)
-                self._sizes[table.name] = size
+                self._sizes[table.name] = self._made[table.name] = size
         cursor.execute(f"CREATE OR REPLACE TEMP VIEW {table.name} AS SELECT * FROM {_place(table.name)}")
 
     def _drop(self, cursor: duckdb.DuckDBPyConnection, own: Sequence[str], keep: set[str]) -> None:

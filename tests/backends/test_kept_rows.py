@@ -13,8 +13,10 @@ from support.sessions import cursor_of, reader_of, session_of
 
 from dpsql.audit.exact import Exact
 from dpsql.backends.duckdb import DuckReader
+from dpsql.backends.store import Store
 from dpsql.dbapi import Connection
-from dpsql.trusted.reader import Parts, ReaderFault, kept_name
+from dpsql.trusted.plan.stored import StoredTable
+from dpsql.trusted.reader import PARTS, Parts, ReaderFault, kept_name
 
 
 @pytest.fixture
@@ -57,6 +59,46 @@ def test_the_oldest_goes_where_memory_is_short(reader: DuckReader) -> None:
     reader._kept._most = 0
     assert asked(reader, second) == [rows]  # what is asked for stays for its query
     assert names(reader).keys() == {second.name}
+
+
+def in_buckets(reader: DuckReader, tables: list[Parts]) -> int:
+    """The rows of one table for each bucket, read bucket by bucket."""
+    read = Parts(statements=tuple(f"SELECT COUNT(*) AS n FROM {table.name}" for table in tables))
+    return int(reader.rows(f"SELECT SUM(n) FROM {PARTS}", [*tables, read])[0][0])
+
+
+def test_of_one_query_the_first_buckets_stay(reader: DuckReader) -> None:
+    """The next query reads the buckets in the same order, and finds those; the last one stays, too, until then."""
+    other, tables = kept("SELECT 1 AS x"), [kept(f"SELECT random() + {at} AS x FROM people") for at in range(5)]
+    asked(reader, other)
+    assert in_buckets(reader, tables) == 5 * 200 and names(reader).keys() == {other.name, *(table.name for table in tables)}
+    reader._kept._most = 3 * names(reader)[tables[0].name]
+    for _ in range(2):
+        in_buckets(reader, tables)
+        assert names(reader).keys() == {table.name for table in (*tables[:2], tables[4])}
+    reader._kept._most = 0  # where none would stay, they are not made
+    assert in_buckets(reader, tables) == 5 * 200 and not names(reader)
+
+
+def test_buckets_that_read_released_rows_are_not_kept(reader: DuckReader) -> None:
+    reader.hold("listed", "first", {"clinic": ("VARCHAR", ["a"])})
+    whole, few = kept("SELECT * FROM people"), kept('SELECT v.person_id FROM visits AS v JOIN "listed" AS l ON v.clinic = l.clinic')
+    above = kept(f"SELECT * FROM {few.name} AS t, {whole.name} AS u WHERE t.person_id = u.person_id")
+    read = Parts(statements=(f"SELECT COUNT(*) AS n FROM {whole.name}", f"SELECT COUNT(*) AS n FROM {above.name}"))
+    found = reader.rows(f"SELECT n FROM {PARTS} ORDER BY n DESC", [whole, few, above, read])
+    assert found == [(200,), (asked(reader, few)[0],)] and found[1][0] > 0 and not names(reader)
+
+
+def test_tables_are_compressed_where_memory_is_short(reader: DuckReader) -> None:
+    tables = [kept(f"SELECT i AS entity, {at} + i % 1000 AS total FROM range(300000) AS t(i)") for at in range(4)]
+    reader._kept._most = size = 2 * 8 * 300_000 * 2
+    for table in tables:
+        asked(reader, table)
+    found = names(reader)
+    assert found.keys() == {table.name for table in tables} and sum(found.values()) <= size
+    (taken,), = reader.rows("SELECT SUM(memory_usage_bytes) FROM duckdb_memory() WHERE tag = 'IN_MEMORY_TABLE'")
+    assert taken < size
+    assert reader.rows(f"SELECT SUM(total), SUM(entity) FROM {tables[1].name}", tables[1:2]) == [(150_150_000, 44_999_850_000)]
 
 
 def test_after_a_fault_nothing_is_left(reader: DuckReader) -> None:
@@ -133,3 +175,13 @@ def test_nothing_is_kept_of_tables_that_fill_memory(tmp_path: Path, monkeypatch:
         monkeypatch.setattr(DuckReader, "largest", lambda self, rows=rows: rows)
         assert reader.keeps is keeps
         reader.close()
+
+
+def test_rows_of_buckets_are_kept_where_memory_has_room_for_one(reader: DuckReader) -> None:
+    """And their names tell of which store they are."""
+    found = set()
+    for rows, buckets, keeps in ((10**5 - 1, 1, False), (10**5, 1, True), (10**11, 1, False), (10**11, 10**6, True)):
+        reader._store = Store(entity="person", made_of="", buckets=(), tables={"visits": StoredTable(shape="", rows=rows, buckets=buckets)})
+        assert bool(reader.keeps_of) is keeps
+        found.add(kept_name("SELECT 1", reader.keeps_of))
+    assert len(found) == 3

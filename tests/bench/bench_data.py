@@ -122,9 +122,9 @@ def database(rows: int, folder: Path) -> Path:
     return path
 
 
-def opened(path: Path, budget: str, limit: int | None, *, epsilon: float = 1.0, delta: float = 1e-6, prepared: bool = False) -> Session:
-    """A session on that database with a new ledger, from a new store if it is `prepared`. `limit` is the declared limit of rows of
-    an entity, if any."""
+def declared(path: Path, budget: str, limit: int | None, *, prepared: bool = False) -> Path:
+    """A policy for that database with a new ledger, and a new store if it is `prepared`. `limit` is the declared limit of rows of an
+    entity, if any."""
     folder = Path(tempfile.mkdtemp(prefix="dpsql-bench-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     limits = f"rows_per_entity = {limit}" if limit is not None else ""
@@ -133,6 +133,12 @@ def opened(path: Path, budget: str, limit: int | None, *, epsilon: float = 1.0, 
     Ledger.create(folder / "policy.ledger")
     if prepared:
         prepare(policy=policy, database=path, budget=budget)
+    return policy
+
+
+def opened(path: Path, budget: str, limit: int | None, *, epsilon: float = 1.0, delta: float = 1e-6, policy: Path | None = None) -> Session:
+    """A session on that database, with a new ledger unless the policy is given."""
+    policy = policy or declared(path, budget, limit)
     return open_session(path, policy, None, ConnectionTerms(budget=budget, analyst="bench", epsilon=epsilon, delta=delta or None))
 
 

@@ -3,9 +3,9 @@
     python tests/bench/speed.py --rows 10000000 --data bench-data
 
 Times are CPU milliseconds of all threads, medians of runs that take turns, where rows that statements read before are kept in
-memory; `first` is one run without them, the first in a new connection with a new ledger. Bounding is also compared with a plain
-GROUP BY entity, the least that bounding by entity has to do without further help. `met` says whether the aim was met: "fixed"
-where it was not, but by less than the milliseconds that any statement may take on top. With `--prepared` all read a prepared store.
+memory; `first` is one run without them, the first in a new connection. Bounding is also compared with a plain GROUP BY entity, the
+least that bounding by entity has to do without further help. `met` says whether the aim was met: "fixed" where it was not, but by
+less than the milliseconds that any statement may take on top. With `--prepared` all read a prepared store.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from bench_clock import Time, milliseconds, ratio, side_by_side, timed
-from bench_data import TIGHT, WIDE, again, database, opened, plain
+from bench_data import TIGHT, WIDE, again, database, declared, opened, plain
 from bench_results import PLAIN, Figure, Line, add_arguments, conclude, shown
 
 from dpsql.answers.answer import Answer
@@ -133,8 +133,8 @@ def private(session: Session, case: Case) -> Callable[[int], object]:
     return run_it
 
 
-def first_run(case: Case, path: Path) -> Time:
-    with contextlib.closing(opened(path, case.budget, case.limit)) as session:
+def first_run(case: Case, path: Path, policy: Path | None) -> Time:
+    with contextlib.closing(opened(path, case.budget, case.limit, policy=policy)) as session:
         run = private(session, case)
         return timed(lambda: run(-1))
 
@@ -169,9 +169,9 @@ def report(rows: int, folder: Path, runs: int, only: str = "", *, prepared: bool
     chosen = [case for case in CASES if only in case.name]
     for budget, limit in dict.fromkeys((case.budget, case.limit) for case in chosen):
         cases = [case for case in chosen if (case.budget, case.limit) == (budget, limit)]
-        firsts = [] if prepared else [first_run(case, path) for case in cases]
-        with contextlib.closing(opened(path, budget, limit, prepared=prepared)) as session:
-            firsts = firsts or [timed(lambda run=private(session, case): run(-1)) for case in cases]  # from a store none are kept
+        policy = declared(path, budget, limit, prepared=True) if prepared else None
+        firsts = [first_run(case, path, policy) for case in cases]
+        with contextlib.closing(opened(path, budget, limit, policy=policy)) as session:
             yield from (measured(case, session, path, runs, first) for case, first in zip(cases, firsts, strict=True))
 
 
