@@ -1,8 +1,8 @@
 """Tables of rows that several queries read, such as the totals of each entity, or the rows that a limit leaves: made once, and
-kept while memory allows.
+kept while memory allows. Of a store they are tables for each bucket, of which as many are kept as there is room for.
 
 They are in a database of the engine's memory, which moves them to disk where memory is short, and shared by all connections of
-this process to that engine. Nobody but the kernel reads them.
+this process to that engine. Nobody but the kernel reads them. They are compressed when they fill their share of the memory.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ class KeptRows:
                 self._drop(cursor, [table.name for table in all_of_query], keep={*names, *+self._users})
 
     def _hopeless(self, name: str, alike: Sequence[str]) -> bool:
-        """Whether a table is not there and would soon be dropped again: the tables `alike`, the same of all buckets, are so large, as
-        far as is known, that few of them would stay even if they were compressed. It is faster then to read it as a view."""
+        """Whether a table is not there and would soon be dropped again: the tables `alike`, the same of all buckets, are so
+        large, as far as is known, that few would stay even if they were compressed. Then it is faster to read it as a view."""
         largest = max((self._made.get(other, 0) for other in alike), default=0)
         return len(alike) > 1 and name in alike and name not in self._sizes and largest * len(alike) > COMPRESSED * self._most
 

@@ -100,7 +100,7 @@ def test_printing_reads_nothing(families: list[Family], monkeypatch: pytest.Monk
 class Files:
     """Files in which an entity has so many rows, and which say what they are, or do not; some tables may be in a store."""
 
-    keeps = True
+    keeps, keeps_of = True, ""
 
     def __init__(self, content: str = "", most: int = 0, stored: Mapping[str, StoredTable] = MappingProxyType({})) -> None:
         self.content, self.most, self.stored = content, most, stored
@@ -139,6 +139,20 @@ def test_sums_that_are_split_by_entity_are_put_together_of_those_of_the_buckets(
         assert text == plan.merge_sql(PARTS) and (parts.combined, parts.keys) == (combined, keys)
         assert len({*parts.statements}) == 3 and all(f"bucket {at}" in told for at, told in enumerate(parts.statements))
         assert content.query(plan, SALTED, lambda plan: [])[1] == ()
+
+
+def test_the_name_of_kept_rows_tells_their_bucket_and_store() -> None:
+    given, names = Contributions(input=VISITS, owner="p", keys=(), summands=(Count(column="c"),)), set[str]()
+    plan = GroupedSums(input=Clip(input=given, owner="p", columns=given.totals, order=1, bound=5), keys=(), summands=(Clipped(clipped=given.totals),))
+    for store in ("one", "another"):
+        reader = Files(stored=in_store())
+        reader.keeps_of = store
+        _, (*kept, parts) = Content(reader).query(plan, SALTED, lambda plan: [plan.inputs[0]])  # type: ignore[arg-type]
+        for at, (table, told) in enumerate(zip(kept, parts.statements, strict=True)):
+            assert table.kept and not parts.kept and table.name in told
+            assert f"bucket {at}" in table.statements[0] and "bucket" not in told
+        names |= {table.name for table in kept}
+    assert len(names) == 6
 
 
 def test_rows_that_have_places_in_a_bucket_are_limited_by_these() -> None:
