@@ -182,7 +182,7 @@ ROOMS = {
     "expressions": (below("dpsql.trusted.plan.expr"), 755),
     "all that the kernel can run": (sorted(KERNEL), 11140),
     "what charges promise": (["dpsql.catalog.promise"], 203),
-    "what it is handed": (sorted(HANDED - {*SNAPSHOTS, *FOREIGN, *SPARK, "dpsql.catalog.promise", "dpsql.ledgers.postgres_store"}), 3405),
+    "what it is handed": (sorted(HANDED - {*SNAPSHOTS, *FOREIGN, *SPARK, "dpsql.catalog.promise", "dpsql.ledgers.postgres_store"}), 3415),
     "stores that Spark reads": (SPARK, 890),
     "snapshots of other databases": (SNAPSHOTS, 925),
     "files of other programs": (FOREIGN, 430),
