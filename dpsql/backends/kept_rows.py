@@ -20,6 +20,7 @@ from dpsql.trusted.reader import Parts
 KEPT = '"rows kept"'  # the name of the attached database
 SHARE = 1 / 8  # of the engine's memory
 COMPRESSED = 4  # times as small as a table was, about
+MOST_KNOWN = 10_000  # tables whose sizes are remembered after they were dropped
 NUMBERS = "BIGINT", "DOUBLE", "INTEGER"
 NUMBER, OTHER = 8, 32  # bytes of a number, and of a text or another value, about
 
@@ -31,7 +32,7 @@ class KeptRows:
         self._most = most
         self._sizes: dict[str, int] = {}
         self._packed: set[str] = set()
-        self._made: dict[str, int] = {}  # the sizes of all tables that were made, also of those that were dropped
+        self._made: dict[str, int] = {}  # the sizes of the tables that were made last, also of those that were dropped
         self._users = Counter[str]()
         self._turn = threading.Lock()
         self._making: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
@@ -82,6 +83,9 @@ class KeptRows:
             with self._turn:
                 self._sizes.pop(table.name, None)
                 self._sizes[table.name] = self._made[table.name] = size
+                self._making.pop(table.name, None)  # whoever waits for it uses the table, which is therefore not dropped
+                while len(self._made) > MOST_KNOWN:
+                    del self._made[next(iter(self._made))]
         cursor.execute(f"CREATE OR REPLACE TEMP VIEW {table.name} AS SELECT * FROM {_place(table.name)}")
 
     def _drop(self, cursor: duckdb.DuckDBPyConnection, own: Sequence[str], keep: set[str]) -> None:

@@ -144,7 +144,7 @@ def test_what_does_not_fit_into_one_model_is_left_out(tmp_path: Path, monkeypatc
     connection.execute(EARLIER["a GROUP BY"])
     connection.execute("SELECT sex, COUNT(*) FROM people GROUP BY sex")
     assert {("sex",), ("sex", "active")} <= set(known(connection))
-    monkeypatch.setattr("dpsql.engine.kept_measurements.MOST_CELLS", 3 + 3 + 10)
+    monkeypatch.setattr("dpsql.synthesis.methods.aim.MOST_CELLS", 3 + 3 + 10)
     assert set(known(connection)) == {("sex",)}
 
 
