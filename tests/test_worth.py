@@ -49,7 +49,9 @@ def estimate(values: list[float], scale: float = 1.0) -> Estimate:
 
 @pytest.mark.parametrize("aggregate", ["MEDIAN(income)", "MAX(income)", "QUANTILE_CONT(income, 0.9)"])
 def test_an_interval_that_is_all_that_is_possible_says_so(aggregate: str, tmp_path: Path) -> None:
-    found = asked(f"SELECT {aggregate} AS x FROM people WHERE health = 'poor'", tmp_path, price="epsilon = 0.001")
+    draws = (asked(f"SELECT {aggregate} AS x FROM people WHERE health = 'poor'", tmp_path / str(at), price="epsilon = 0.001") for at in range(9))
+    found = next((one for one in draws if one.intervals[0][0] == one.columns[0].range), None)  # nine of ten are
+    assert found is not None
     assert any(note.startswith("x tells nothing: its interval is all that is possible") for note in found.notes)
     assert "any of: all that is possible" in legend(found) and "any of 0" in as_html(found)
     low, high = found.columns[0].range or (1, 0)
