@@ -153,7 +153,8 @@ def test_expressions_of_released_rows_do_not_fail(tmp_path: Path) -> None:
     (f"SELECT DISTINCT clinic, RANK() OVER (ORDER BY n) FROM ({SHARES}) AS u ORDER BY n", "terms of ORDER BY must be in the list of SELECT DISTINCT", "n"),
     ("SELECT p.sex, n FROM people AS p JOIN (SELECT sex, COUNT(*) AS n FROM people GROUP BY sex) AS t ON p.sex = t.sex", "rows are", ""),
     ("SELECT AVG(n) FROM (SELECT nickname, COUNT(*) AS n FROM people GROUP BY nickname) AS t", "", ""),
-    ("SELECT clinic FROM clinics WHERE beds IN (SELECT n FROM (SELECT x FROM people) AS t) UNION SELECT 'a'", "", "")])
+    ("SELECT clinic FROM clinics WHERE beds IN (SELECT n FROM (SELECT x FROM people) AS t) UNION SELECT 'a'", "", ""),
+    ("SELECT COUNT(active) OVER t NOT LIKE 'a' FROM people GROUP BY ALL", "a window function is answered", "COUNT(active) OVER t")])
 def test_what_is_wrong_is_told_before_a_charge(text: str, reason: str, place: str, tmp_path: Path) -> None:
     session = exact(tmp_path)
     with pytest.raises(Error) as fault:

@@ -247,15 +247,15 @@ BROKEN: dict[str, Callable[[str], BaseException]] = {
 @pytest.mark.parametrize("kind", BROKEN)
 def test_no_canary_is_in_what_a_failure_shows(kind: str, cage: Cage, connection: Connection, monkeypatch: pytest.MonkeyPatch,
                                               capfd: pytest.CaptureFixture[str]) -> None:
-    def fails(self: DuckReader, sql: str) -> Any:
+    def fails(self: DuckReader, sql: str, parts: object = ()) -> Any:
         ((value,),) = self._connection.cursor().execute("SELECT MAX(nickname) FROM people").fetchall()
         try:
             raise KeyError(value)
         except KeyError as before:
             raise BROKEN[kind](value) from before
 
-    monkeypatch.setattr(DuckReader, "rows", fails)
-    monkeypatch.setattr(DuckReader, "arrays", fails)
+    for reading in ("rows", "arrays", "columns"):
+        monkeypatch.setattr(DuckReader, reading, fails)
     with pytest.raises(Incident) as caught:
         connection.execute("SELECT COUNT(*), MEDIAN(age) FROM people WHERE age > 1")
     for part in everything_about(caught.value):
