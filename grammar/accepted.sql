@@ -99,8 +99,8 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (rows = 200) AVG(age) FROM people ERROR
 SELECT MEDIAN(age) FROM people ERROR WITHIN 40 ROWS;
 select with differential_privacy options (rows = 100) sex, median(age) error within 20 percent of rows, avg(income) error within 5000
     from people group by sex;
-SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (rows = 500, spread = 10) STDDEV(cost), VAR_POP(age) FROM visits JOIN people USING (person_id)
-    ERROR WITHIN 200 CONFIDENCE 0.9;
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (rows = 500, spread = 10) STDDEV(age), VAR_POP(age) FROM people
+    ERROR WITHIN 2000 CONFIDENCE 0.9;
 SELECT clinic, COUNT(DISTINCT year) ERROR WITHIN 2, COUNT(*) ERROR WITHIN 20 FROM visits GROUP BY clinic;
 SELECT COUNT(DISTINCT person_id) FROM visits ERROR WITHIN 10;
 
