@@ -73,6 +73,19 @@ def test_sums_are_the_same(rows: list[tuple[int | None, str | None, float | None
         assert one == two
 
 
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("summand", SUMMANDS, ids=lambda one: type(one).__name__)
+def test_rows_without_an_owner_are_not_added_up_without_a_bound(summand: Summand, order: int) -> None:
+    """Scans leave such rows out. The bound must not rest on that alone."""
+    plan = tally((summand,), order, 5)
+    rows = "SELECT NULL::BIGINT AS c0, 'a' AS c1, i AS c2, 3.0 AS c3 FROM range(1000) AS t(i) UNION ALL SELECT 1, 'a', 1, 3.0"
+    clip, given = plan.input, plan.input.inputs[0]
+    whole = plan.render((clip.render((given.render((rows,), Printing()),), Printing()),), Printing())
+    with engine().cursor() as connection:
+        one, two = (connection.execute(f"SELECT * FROM ({text}) AS t").fetchall() for text in (whole, in_two_parts(plan, rows, Printing())))
+    assert one == two
+
+
 def test_rows_that_are_dear_to_read_are_read_once() -> None:
     plan = tally((Count(),), 1, 5)
     assert isinstance(plan.input, Clip) and isinstance(given := plan.input.input, Contributions)

@@ -57,11 +57,13 @@ def in_two_parts(plan: GroupedSums, rows: str, printing: Printing) -> str:
 
 
 def _large(clip: Clip, given: Contributions, rows: str, printing: Printing) -> str:
-    """The rows of those entities for which the sum of all rows' norms is beyond the bound."""
+    """The rows of those entities whose sum of all rows' norms is beyond the bound. All rows are added up, so no entity may be
+    missed: one whose sum is NULL counts as beyond, and a NULL owner equals itself, as when contributions are grouped."""
     most = min(clip.bound, MOST - 1)  # a total that was clamped to 2^50 is above it
-    owners = f"SELECT t2.\"@\" FROM ({_sizes(given, rows, printing)}) AS t2 WHERE (t2.\"#\" > CAST({most} AS HUGEINT))"
+    beyond = f"COALESCE(t2.\"#\" > CAST({most} AS HUGEINT), TRUE)"
+    owners = f"SELECT t2.\"@\" FROM ({_sizes(given, rows, printing)}) AS t2 WHERE {beyond}"
     kept = ", ".join(columns_of("t3", given.input).values())
-    return f"SELECT {kept} FROM ({rows}) AS t3 JOIN ({owners}) AS t4 ON (t3.{quote(given.owner)} = t4.\"@\")"
+    return f"SELECT {kept} FROM ({rows}) AS t3 JOIN ({owners}) AS t4 ON (t3.{quote(given.owner)} IS NOT DISTINCT FROM t4.\"@\")"
 
 
 def _sizes(given: Contributions, rows: str, printing: Printing) -> str:
