@@ -87,7 +87,7 @@ class DuckReader:
 
     @property
     def keeps_of(self) -> str:
-        """Rows of one bucket at a time are kept, whatever room others have."""
+        """The identity of the store if, for some table, the rows of one bucket fit into half of the memory; otherwise empty."""
         if self._store is None or self.far is not None:
             return ""
         pays = any(self._keeps(table.rows, table.buckets) for table in self._store.tables.values())

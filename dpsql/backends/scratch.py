@@ -107,7 +107,8 @@ def _by_shape(tests: Sequence[Expr]) -> dict[Expr, dict[int, tuple[Literal, ...]
 
 
 def _over_columns(part: Expr, constants: list[Literal]) -> Expr | None:
-    """A comparison with columns in place of its constants, which are added to a list; None for anything else."""
+    """The same comparison, but with a column for each constant; the constants are appended to the list. None if it is no
+    comparison."""
     if not isinstance(part, Call) or part.function not in COMPARED:
         return None
     args = list(part.args)

@@ -270,7 +270,7 @@ def _limited(node: Truncate) -> Scan | None:
 
 
 def _whole(sql: str, parts: Sequence[Parts]) -> str:
-    """A text that reads kept rows, with their statements in place of the names of their tables, as names differ by process."""
+    """The text with the statement of each kept table written out instead of the table's name, which differs between processes."""
     for part in reversed(parts):
         sql = sql.replace(f"SELECT * FROM {part.name}", part.statements[0])
     return sql
