@@ -2,8 +2,8 @@
 
 Two values are equal if they are of exactly the same class and their fields are equal, and then they have the same hash. Fields
 are given by name, unless a class says `kw_only=False`. A class with a cached property has room for what is computed, and can be
-referred to weakly; the instances of others hold their fields and nothing else. Values of a class that says `gc=False` are not
-looked through for rings of garbage: there are none, as long as no field is a list, a mapping or a function.
+referred to weakly; the instances of others hold their fields and nothing else. Values of a class that says `gc=False` are
+ignored by Python's cyclic garbage collector: they form no cycles, as long as no field is a list, a mapping or a function.
 
 >>> class Place(Frozen, kw_only=False):
 ...     x: int

@@ -224,7 +224,7 @@ class DuckReader:
         return kept_rows(self._connection)
 
     def _there(self, cursor: duckdb.DuckDBPyConnection, text: str, kept: Sequence[Parts]) -> AbstractContextManager[None]:
-        """A context in which those of the kept tables are there that a text reads."""
+        """A context in which the kept tables that a text reads exist."""
         wanted = read_by(text, kept) if kept else []
         return self._kept.there(cursor, wanted, kept) if wanted else contextlib.nullcontext()
 
@@ -238,10 +238,10 @@ class DuckReader:
             if self.far is not None:
                 self.far.collect(cursor, table, self._held)
                 continue
+            first = f"CREATE TEMP {'VIEW' if table.kept and _in_buckets(parts) else 'TABLE'} {table.name} AS "
             for number, part in enumerate(table.statements):
-                made = f"CREATE TEMP {'VIEW' if table.kept and _in_buckets(parts) else 'TABLE'} {table.name} AS"
                 with self._there(cursor, part, kept):
-                    cursor.execute(f"{f'INSERT INTO {table.name}' if number else made} {part}")
+                    cursor.execute((f"INSERT INTO {table.name} " if number else first) + part)
 
     @contextlib.contextmanager
     def _cursor(self, sql: str = "", parts: Sequence[Parts] = ()) -> Iterator[duckdb.DuckDBPyConnection]:

@@ -1,5 +1,5 @@
 """Tables of rows that several queries read, such as the totals of each entity, or the rows that a limit leaves: made once, and
-kept while memory allows. Of a store they are tables for each bucket, of which as many are kept as there is room for.
+kept while memory allows. For a store there is one for each bucket, and as many are kept as there is room for.
 
 They are in a database of the engine's memory, which moves them to disk where memory is short, and shared by all connections of
 this process to that engine. Nobody but the kernel reads them. They are compressed when they fill their share of the memory.
@@ -120,7 +120,7 @@ class KeptRows:
 
 
 def read_by(text: str, tables: Sequence[Parts]) -> list[Parts]:
-    """Those of some tables, each of which may read those before it, that a text reads, or that are read by these."""
+    """The tables that a text reads, itself or through others of them. A table may read those before it."""
     found: list[Parts] = []
     for table in reversed(tables):
         if any(table.name in each for each in (text, *(other.statements[0] for other in found))):

@@ -97,7 +97,8 @@ def _length(columns: Columns) -> int:
 
 
 def _by_shape(tests: Sequence[Expr]) -> dict[Expr, dict[int, tuple[Literal, ...]]]:
-    """The places of conditions that differ only in constants, with these, by the condition over columns in their place."""
+    """Groups of conditions that differ only in constants: by their common form, with a column for each constant, the place of
+    each condition and its constants."""
     found = dict[Expr, dict[int, tuple[Literal, ...]]]()
     for at, test in enumerate(tests):
         constants = list[Literal]()

@@ -134,7 +134,7 @@ def _with_parts(tree: exp.Expr, parts: Sequence[ReleasedPart], context: BindingC
     first: dict[str, Scalar] = {}
     own: list[Scalar] = []
     for part in parts:
-        if not part.select.expressions:  # all that is selected is computed from nothing that is released
+        if not part.select.expressions:  # no item has an aggregate that could be released
             raise NotAround
         refuse_windows(part.select)
         below = Outermost(part.select, context, part.names, bind_from(part.select, context, part.names))
