@@ -11,7 +11,7 @@ import datetime as dt
 import math
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from sqlglot import exp
 
 from dpsql.errors import Unsupported
 from dpsql.frozen import Frozen
-from dpsql.synthesis.counted_values import CountedValues
+from dpsql.synthesis.counted_values import CountedValues, number_of
 from dpsql.trusted.plan.expr.facts import Facts
 from dpsql.trusted.plan.expr.nodes import Value
 from dpsql.types import Span, Type
@@ -28,6 +28,7 @@ MOST_NUMBERS, MOST_VALUES = 100, 1000  # of a column that are listed one by one:
 WIDEST_RANGE = 2**53  # of a column in bins: whole numbers up to that are exact in floats
 BINS = 32  # of a column, where neither the statement nor the policy says how many
 WIDEST_IMPLIED = 2**15  # of a range that nobody states, as that of x % 10
+LEVELS = 16, 8, 4  # numbers of coarser bins, in which a column is counted together with others
 STEPS = 2**20  # of a bin, that the decimals of numbers without declared ones tell apart
 Numbers: TypeAlias = NDArray[Any]
 
@@ -35,6 +36,7 @@ Numbers: TypeAlias = NDArray[Any]
 class ListedColumn(Frozen):
     """A column whose values are listed one by one."""
 
+    of: ClassVar[str] = ""  # it merges no other column's values
     name: str
     type: Type
 
@@ -46,6 +48,10 @@ class ListedColumn(Frozen):
         """The values that are counted."""
         return CountedValues(listed=tuple(listed))
 
+    def starts(self, listed: Sequence[Value]) -> list[Value]:
+        """The least value of each entry of the list."""
+        return list(listed)
+
     def values(self, listed: Sequence[Value], places: NDArray[np.int64], uniform: Numbers) -> list[Value]:
         """The values at some indices of the list."""
         return [listed[place] for place in places.tolist()]
@@ -56,6 +62,7 @@ class BinnedColumn(Frozen):
 
     edges  the first number of each bin, and the end of the last one; days since year 1 for dates and times
     step   the distance between possible values, where it is declared
+    of     for coarser bins, the name of the column whose values or bins they merge
     """
 
     name: str
@@ -63,6 +70,7 @@ class BinnedColumn(Frozen):
     edges: tuple[float, ...]
     nullable: bool
     step: Fraction | None = None
+    of: str = ""
 
     def key(self, column: exp.Column) -> exp.Expr:
         """The number of the bin that contains a value."""
@@ -79,6 +87,10 @@ class BinnedColumn(Frozen):
     def counted(self, listed: Sequence[Value]) -> CountedValues:
         """The bins that are counted, by number, perhaps with NULL."""
         return CountedValues(listed=tuple(listed), edges=self.edges)
+
+    def starts(self, listed: Sequence[Any]) -> list[Value]:
+        """The least number of each bin of the list, or NULL."""
+        return [None if number is None else self.edges[number] for number in listed]
 
     def _constant(self, edge: float) -> exp.Expr:
         if self.type is Type.DATE:
@@ -142,6 +154,25 @@ def form_of(name: str, known: Facts, bins: int | None, span: Span | None, cuts: 
         ends.low, ends.high, cuts, whole=whole)
     return BinnedColumn(name=name, type=known.type, nullable=known.nullable, edges=edges,
                         step=known.step or (Fraction(1) if known.whole else None))
+
+
+def coarser_forms(form: Form, known: Facts) -> tuple[BinnedColumn, ...]:
+    """Coarser bins of a column of numbers, dates or times, in which it is counted together with others: as many values, or bins,
+    in each, about. Each merges those before it."""
+    if isinstance(form, BinnedColumn):
+        starts, last = form.edges[:-1], form.edges[-1]
+    elif known.domain is not None and (known.type.numeric or known.type.temporal):
+        numbers = sorted(number_of(value) for value in known.domain.values if value is not None)
+        starts, last = tuple(numbers), numbers[-1] + 1
+    else:
+        return ()
+    found, of = [], form.name
+    for bins in (bins for bins in LEVELS if bins < len(starts)):
+        starts = tuple(starts[place * len(starts) // bins] for place in range(bins))
+        found.append(BinnedColumn(name=f"{form.name} in {bins} bins", type=known.type, edges=(*starts, last),
+                                  nullable=known.nullable, of=of))
+        of = found[-1].name
+    return tuple(found)
 
 
 def _short(numbers: Numbers, step: float) -> Numbers:

@@ -7,11 +7,13 @@ model, as a mechanism does (`mechanisms.mechanism`): a mistake in it can spoil a
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from itertools import combinations, product
 from typing import Any, ClassVar
 
-from dpsql.frozen import Frozen
+import numpy as np
+
+from dpsql.frozen import Frozen, replace
 from dpsql.models.noisy_marginals import MarginalMeasurement
 from dpsql.models.sampling import Places
 from dpsql.models.table_domain import Columns, TableDomain
@@ -24,6 +26,7 @@ from dpsql.trusted.plan.expr.nodes import Value
 from dpsql.trusted.plan.node import Node
 from dpsql.trusted.plan.operators.grouped_sums import GroupedSums
 from dpsql.trusted.plan.operators.summands import Count
+from dpsql.workload.factors import Array
 
 
 class Measured(Frozen, eq=False):
@@ -48,19 +51,47 @@ class CodedColumn(Frozen):
 
     column  the identifier in the view
     name    the name in the synthetic table
+    of      for a coarser column, the name of the column whose values it merges
+    merged  the index here of each value of that column
     """
 
     column: str
     name: str
     values: tuple[Value, ...]
+    of: str = ""
+    merged: tuple[int, ...] = ()
 
 
 class CodedTable(Frozen):
-    """The private rows, of which an entity has at most `rows`, as combinations of listed values of columns."""
+    """The private rows, of which an entity has at most `rows`, as combinations of listed values of columns. Some columns have
+    coarser versions, each after the one that it merges."""
 
     view: Node
     columns: tuple[CodedColumn, ...]
     rows: int
+    coarser: tuple[CodedColumn, ...] = ()
+
+    @cached_property
+    def levels(self) -> CodedTable:
+        """The same rows with the coarser columns as further columns."""
+        return replace(self, columns=(*self.columns, *self.coarser), coarser=())
+
+    @cached_property
+    def impossible(self) -> Mapping[Columns, Array]:
+        """For each coarser column of `levels` and the one that it merges: 0 where a value is merged into another, otherwise 1."""
+        found = {}
+        for each in (each for each in self.columns if each.of):
+            table = np.ones((len(each.merged), len(each.values)))
+            table[np.arange(len(each.merged)), each.merged] = 0
+            found[each.of, each.name] = table
+        return found
+
+    def with_coarser(self, places: Places) -> Places:
+        """Rows of `levels`, as indices into the lists of values, from those of the columns alone."""
+        found = dict(zip(self.domain.columns, places.T, strict=True))
+        for each in self.coarser:
+            found[each.name] = np.array(each.merged, dtype=np.int64)[found[each.of]]
+        return np.stack([*found.values()], axis=1)
 
     @cached_property
     def domain(self) -> TableDomain:

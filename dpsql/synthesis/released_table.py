@@ -30,6 +30,14 @@ class SyntheticColumn(Frozen):
     counted: CountedValues | None = None
 
 
+class CoarserColumn(Frozen):
+    """Bins that merge the values of the column `of`, or its bins: what its counts together with other columns are of."""
+
+    name: str
+    of: str
+    counted: CountedValues
+
+
 class ReleasedMarginal(Frozen):
     """A marginal that was measured: its columns, the standard error of each count, and the counts.
 
@@ -70,6 +78,7 @@ class KeptTable(Frozen):
     known      of these the number, at the end, that earlier statements had measured
     key        columns that tell its rows apart, where it was made together with other tables
     parent     the table among these on which it hangs
+    coarser    coarser bins of some of its columns, in which these were counted together with others
     records    the measurements as JSON values, which later statements may reuse; see `batch.records`
     stored     that it was made before, so that it costs nothing now
     """
@@ -85,6 +94,7 @@ class KeptTable(Frozen):
     known: int = 0
     key: tuple[str, ...] = ()
     parent: ForeignKey | None = None
+    coarser: tuple[CoarserColumn, ...] = ()
     records: tuple[object, ...] = field(default=(), repr=False, compare=False)
     stored: bool = field(default=False, compare=False)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from itertools import combinations
+from itertools import combinations, product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,12 +59,39 @@ class TableComparison(Frozen, kw_only=False):
 
     @cached_property
     def pairs(self) -> Mapping[Columns, MarginalComparison | None]:
-        """All pairs of columns; None for a pair that was never counted together, so that it depends on the model only."""
-        return {pair: self.marginal(pair) for pair in combinations(self.counted, 2)}
+        """All pairs of columns, in the finest bins in which they were counted together; None for a pair that never was, so that
+        it depends on the model only."""
+        return {pair: self._finest(pair) for pair in combinations(self.counted, 2)}
+
+    def _finest(self, pair: Columns) -> MarginalComparison | None:
+        versions = sorted(product(*(self._versions[name] for name in pair)), reverse=True,
+                          key=lambda version: math.prod(self._counted[name].size for name in version))
+        return next((found for version in versions if (found := self.marginal(version)) is not None), None)
+
+    @cached_property
+    def _versions(self) -> Mapping[str, tuple[str, ...]]:
+        """The names of each column and of its coarser bins."""
+        found = {name: (name,) for name in self.counted}
+        for name, column in self._column_of.items():
+            found[column] += (name,)
+        return found
+
+    @cached_property
+    def _column_of(self) -> Mapping[str, str]:
+        """The column that coarser bins are of."""
+        found: dict[str, str] = {}
+        for one in self.table.coarser:
+            found[one.name] = found.get(one.of, one.of)
+        return found
+
+    @cached_property
+    def _counted(self) -> Mapping[str, CountedValues]:
+        """The entries of each column, and of its coarser bins."""
+        return {**self.counted, **{one.name: one.counted for one in self.table.coarser}}
 
     def marginal(self, columns: Columns) -> MarginalComparison | None:
         """The counts of these columns, if they follow from the marginals; None otherwise."""
-        domain = TableDomain(columns, tuple(self.counted[name].size for name in columns))
+        domain = TableDomain(columns, tuple(self._counted[name].size for name in columns))
         told = [summed(each.measurement, columns) for each in self.table.marginals if set(columns) <= set(each.columns)]
         if not told:
             return None
@@ -80,7 +107,8 @@ class TableComparison(Frozen, kw_only=False):
 
     @cached_property
     def _places(self) -> Mapping[str, NDArray[np.int64]]:
-        return {column.name: column.counted.places(column.values) for column in self.table.columns if column.counted is not None}
+        values = {column.name: column.values for column in self.table.columns}
+        return {name: counted.places(values[self._column_of.get(name, name)]) for name, counted in self._counted.items()}
 
 
 def summed(measured: MarginalMeasurement, columns: Columns) -> MarginalMeasurement:

@@ -26,7 +26,7 @@ from dpsql.synthesis.method import CodedTable, Measured, Measuring, SynthesisTas
 from dpsql.synthesis.method_choice import MethodChoice
 from dpsql.synthesis.methods.marginal_requests import noise_for
 from dpsql.synthesis.methods.stages import measurement
-from dpsql.synthesis.released_table import ReleasedMarginal, SyntheticColumn, released
+from dpsql.synthesis.released_table import CoarserColumn, ReleasedMarginal, SyntheticColumn, released
 from dpsql.synthesis.synthetic_table import SyntheticTable
 from dpsql.synthesis.table_options import MOST_ROWS, SynthesisTerms
 from dpsql.synthesis.valid_combinations import FollowingColumn, valid_rows
@@ -79,20 +79,25 @@ class TablePlan(Frozen):
     def steps(self, identity: str) -> Generator[Request, Any, SyntheticTable]:
         """Measure marginals, fit a model to them, and draw the table. The draws are public: they are determined by the identity
         of the statement."""
-        measured = yield from told_to_who_waits(self.choice.method.measure(self.task), self.task.table)
-        model, coded_columns = measured.model, self.task.table.columns
+        table = self.task.table
+        measured = yield from told_to_who_waits(self.choice.method.measure(self.task), table.levels)
+        model, coded_columns = measured.model, table.columns
         rows = self.terms.rows if self.terms.rows is not None else min(max(round(model.total), 1), MOST_ROWS)
         draws = Simulation(int(identity[:16], 16))
         tell(f"drawing {rows:,} rows ...")
-        places = valid_rows(model.draw(rows, draws), coded_columns, self.combinations, draws)
+        drawn = model.draw(rows, draws)[:, [model.domain.columns.index(column.name) for column in coded_columns]]
+        places = valid_rows(drawn, coded_columns, self.combinations, draws)
         columns = [SyntheticColumn(name=form.name, type=form.type, counted=form.counted(coded.values), values=tuple(
             form.values(coded.values, places[:, at], draws.random(rows))))
-            for at, (form, coded) in enumerate(zip(self.forms, coded_columns, strict=True))]
+            for at, (form, coded) in enumerate(zip(self.forms, coded_columns, strict=False))]
         return SyntheticTable(
             name=self.name, method=self.choice.method.name, price=str(price_charged(self.terms.options.price, self.task.price)),
             total=model.total,
             columns=self._with_following(columns),
-            marginals=released_marginals(self.task.table.domain, (*measured.marginals, *self.task.known), places, model.total),
+            coarser=tuple(CoarserColumn(name=form.name, of=form.of, counted=form.counted(coded.values))
+                          for form, coded in zip(self.forms[len(coded_columns):], table.coarser, strict=True)),
+            marginals=released_marginals(table.levels.domain, (*measured.marginals, *self.task.known), table.with_coarser(places),
+                                         model.total),
             known=len(self.task.known), notes=(*self.notes, *measured.notes, *self.used), statement=self.statement)
 
 

@@ -2,7 +2,8 @@
 
 Candidates are the marginals within those of the workload, which has all marginals of three columns where none is named. The
 weight of one is what it tells about them: how many columns it shares with each. After the single columns, each round draws a
-candidate by the exponential mechanism, with 10 % of the round's price, or 5 % where that is plenty, by the score
+candidate by the exponential mechanism, with 5 % of the round's price, or up to a quarter where that would leave it to chance, by
+the score
 
     weight * (L1 distance of its counts from those of the model - what noise alone would make of it),
 
@@ -13,7 +14,7 @@ that is left. The cells of the model are limited, by the share of the price that
 up the room.
 
 At a low price, a round takes so much of it that its choice is more than chance, and that noise leaves something to be learned.
-Where noise blurs even the single columns, or hardly any round could be paid, all that is left is for the single columns.
+Where noise blurs even the single columns, or no round could be paid, all that is left is for the single columns.
 
 Prices are fractions, and add up to the whole price exactly. Where there is one candidate only, all of a round's price is for its
 measurement.
@@ -58,11 +59,11 @@ from dpsql.trusted.accounting.cost import Cost
 
 MOST_CELLS = 2**17  # of the model
 MOST_TRIED = 1000  # candidates of a round
-CHOOSING, LITTLE = Fraction(1, 10), Fraction(1, 20)  # of a round's price; where choices are sure all the same
+CHOOSING = Fraction(1, 20), Fraction(1, 10), Fraction(1, 4)  # of a round's price: the least with which choices are sure
 SURE = 0.01  # of all rows: the scale of a choice that is sure, for a candidate of weight 1
 LEARNED = 0.5  # of what noise alone would change: a measurement that changes its marginal by less taught nothing
-CERTAIN = 0.05  # of all rows: by so much the distances of two candidates should differ if the larger one is to be chosen
-LEAST_ROUNDS = 2  # for how many columns there is one at least, if columns together are measured at all
+CERTAIN = 0.1  # of all rows: by so much the distances of two candidates should differ if the larger one is to be chosen
+SINGLE = Fraction(9, 10)  # of a round's price, for the counts of a single column
 ROUNDS = 3  # for each column, at first
 
 
@@ -78,36 +79,36 @@ class AdaptiveMarginals(AbstractFrozen, Method):
 
     def measure(self, task: SynthesisTask) -> Measuring:
         """Measure the single columns, then repeatedly the marginal that the model describes worst, until the price is spent."""
-        table, price = task.table, task.price
-        domain, possible = table.domain, candidates(task, self.cells)
+        table, price = task.table.levels, task.price
+        domain, possible, merged = table.domain, candidates(task, self.cells), table.impossible
         if not _dependent(possible):
             return (yield from Independent().measure(task))
         share, spent = Fraction(1, self.rounds * len(task.columns)), Fraction(0)
         found = list(task.known)
-        columns = unknown_columns(task, price.part((1 - CHOOSING) * share))
+        columns = unknown_columns(task, price.part(SINGLE * share))
         for column in columns:
-            found.append((yield from counted(table, (column,), price.part((1 - CHOOSING) * share))))
-            spent += (1 - CHOOSING) * share
-        network = fit(domain, found)
-        noise = mean_size(noise_for(table, price.part((1 - CHOOSING) * share)))
+            found.append((yield from counted(table, (column,), price.part(SINGLE * share))))
+            spent += SINGLE * share
+        network = fit(domain, found, impossible=merged)
+        noise = mean_size(noise_for(table, price.part(SINGLE * share)))
         share = self._enough(task, possible, network.total, share)
-        if blurred(network, columns, noise) or share * len(task.columns) > LEAST_ROUNDS * (1 - spent):
+        if blurred(network, columns, noise) or share > 1 - spent:
             return (yield from Independent().again(replace(task, price=price.part(1 - spent)), found[len(task.known):]))
         weight = max(each.weight for each in possible)
-        sure = choice_scale(table, weight, price.part(LITTLE * share)) <= SURE * weight * network.total
-        part = LITTLE if sure else CHOOSING
+        part = next((part for part in CHOOSING if choice_scale(table, weight, price.part(part * share)) <= (
+            SURE * weight * network.total)), CHOOSING[-1])
         while spent < 1:
             if 1 - spent < 2 * share:
                 share = 1 - spent
             choosing, measuring = price.part(part * share), price.part((1 - part) * share)
             noise = mean_size(noise_for(table, measuring))
             room = float(self.cells * (spent + share))
-            tried = self._tried(table, possible, network, [each.columns for each in found], noise, room, choosing)
+            tried = self._tried(table, possible, network, [*merged, *(each.columns for each in found)], noise, room, choosing)
             chosen = yield from farthest(table, [(one, network.marginal(one.columns)) for one in tried], noise, choosing)
             found.append((yield from counted(table, chosen.columns, measuring if len(tried) > 1 else price.part(share))))
             spent += share
             before = network.marginal(chosen.columns)
-            network = fit(domain, found, start=network)
+            network = fit(domain, found, start=network, impossible=merged)
             if np.abs(network.marginal(chosen.columns) - before).sum() <= LEARNED * noise * before.size:
                 share *= 2 if price.epsilon is not None else 4
         return Measured(marginals=tuple(found[len(task.known):]), model=network)
@@ -117,9 +118,9 @@ class AdaptiveMarginals(AbstractFrozen, Method):
         something to be learned of one of them."""
         dependent, weight = [each for each in possible if len(each.columns) > 1], max(each.weight for each in possible)
         while share < 1:
-            noise = mean_size(noise_for(task.table, task.price.part((1 - CHOOSING) * share)))
-            certain = choice_scale(task.table, weight, task.price.part(CHOOSING * share)) <= CERTAIN * weight * total
-            if certain and any(audible(task.table.domain, each, noise, total) for each in dependent):
+            noise = mean_size(noise_for(task.table, task.price.part((1 - CHOOSING[-1]) * share)))
+            certain = choice_scale(task.table, weight, task.price.part(CHOOSING[-1] * share)) <= CERTAIN * weight * total
+            if certain and any(audible(task.table.levels.domain, each, noise, total) for each in dependent):
                 break
             share *= 2
         return share
@@ -139,9 +140,9 @@ class AdaptiveMarginals(AbstractFrozen, Method):
         number, possible = len(task.columns), candidates(task, self.cells)
         if not _dependent(possible):
             return Independent().stages(task)
-        each = price.part((1 - CHOOSING) / (self.rounds * number))
+        each = price.part(SINGLE / (self.rounds * number))
         columns = unknown_columns(task, each)
-        most = math.floor(self.rounds * number - (1 - CHOOSING) * len(columns))
+        most = math.floor(self.rounds * number - SINGLE * len(columns))
         width = max(len(one.columns) for one in possible)
         singles = (singles_stage(table, columns, each),) if columns else ()
         return (*singles,

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from fractions import Fraction
-from itertools import combinations
+from itertools import combinations, product
 from typing import Any
 
 import numpy as np
@@ -82,20 +82,44 @@ def candidates(task: SynthesisTask, cells: int) -> list[Candidate]:
     """The marginals contained in those of the workload (its downward closure) that have at most `cells` cells, from few columns
     to many. The weight of a marginal is the number of columns that it shares with each marginal of the workload, added up (AIM,
     section 4), without a common factor."""
-    domain, wanted = task.table.domain, dict.fromkeys(map(task.table.domain.ordered, task.workload))
-    cells = min(cells, most_numbers())
-    place = {column: at for at, column in enumerate(domain.columns)}
+    table, levels = task.table, task.table.levels.domain
+    wanted = dict.fromkeys(map(table.domain.ordered, task.workload))
+    cells, versions = min(cells, most_numbers()), versions_of(table)
+    place = {column: at for at, column in enumerate(levels.columns)}
     found: list[Columns] = []
     for size in range(1, max(map(len, wanted)) + 1):
-        more = {part for columns in wanted for part in combinations(columns, size) if domain.cells(part) <= cells}
+        more = {part for columns in wanted for part in combinations(columns, size)}
+        more = {version for part in more for version in _versions(part, versions) if levels.cells(version) <= cells}
         if len(found) + len(more) > MOST_CANDIDATES:
             break
         found += sorted(more, key=lambda columns: [place[column] for column in columns])
+    of = {version: column for column, own in versions.items() for version in own}
     counts = Counter(column for columns in task.workload for column in columns)
-    weights = [sum(counts[column] for column in columns) for columns in found]
+    weights = [sum(counts[of[column]] for column in columns) for columns in found]
     unit = max(Fraction(math.gcd(*weights)), Fraction(max(weights, default=1), MOST_WEIGHT))
     return [Candidate(columns=columns, weight=max(1, round(weight / unit)))
             for columns, weight in zip(found, weights, strict=True)]
+
+
+def versions_of(table: CodedTable) -> Mapping[str, tuple[str, ...]]:
+    """The names of each column and of its coarser versions, from fine to coarse."""
+    found = {column.name: (column.name,) for column in table.columns}
+    of = {column.name: column.name for column in table.columns}
+    for each in table.coarser:
+        of[each.name] = of[each.of]
+        found[of[each.name]] += (each.name,)
+    return found
+
+
+def _versions(columns: Columns, versions: Mapping[str, tuple[str, ...]]) -> Iterator[Columns]:
+    """A marginal with its columns in all versions: of one column the finest, of three and more the coarsest ones."""
+    match columns:
+        case (_,):
+            yield columns
+        case (_, _):
+            yield from product(*(versions[column] for column in columns))
+        case _:
+            yield tuple(versions[column][-1] for column in columns)
 
 
 def unknown_columns(task: SynthesisTask, each: Cost) -> list[str]:
