@@ -34,14 +34,15 @@ from dpsql.planning.left_out import ownerless, rows_kept, undeclared
 from dpsql.planning.options import Options
 from dpsql.planning.program import priced
 from dpsql.questions.identity import digest
-from dpsql.questions.question import Key, Question
+from dpsql.questions.question import Question
 from dpsql.sql.binding.bind import bind
 from dpsql.sql.binding.listed_columns import ROWS, listed_columns, over_rows
 from dpsql.sql.text.literals import ParameterValue
 from dpsql.sql.text.parse import parse
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.statement import Option, Query, Synthesize
-from dpsql.synthesis.column_forms import Form, coarser_forms, form_of
+from dpsql.synthesis.column_forms import BINS, BinnedColumn, Form, UncutColumn, form_of, in_equal_bins
+from dpsql.synthesis.learned_bins import coded_in_bins
 from dpsql.synthesis.method import CodedColumn, CodedTable, Method, SynthesisTask
 from dpsql.synthesis.method_choice import chosen, in_best_account
 from dpsql.synthesis.methods.all_methods import METHODS, methods_for
@@ -55,7 +56,6 @@ from dpsql.trusted.declarations.tables import Table
 from dpsql.trusted.kernel.marks import ONLINE
 from dpsql.trusted.measurements.reading.request import Request
 from dpsql.trusted.plan.certificate import stabilities, stability
-from dpsql.trusted.plan.expr.nodes import Value
 from dpsql.trusted.plan.node import Node, Stability
 from dpsql.types import Span
 
@@ -78,18 +78,18 @@ def synthesis(statement: Synthesize, session: Session, parameters: Parameters = 
     """The plan of a statement that makes a synthetic table; no private rows are read. Raises a located error if it is wrong."""
     with located(statement.text):
         terms, accounts = terms_and_price(statement.options, session, statement.span)
-        question, all_forms = coded_question(statement.query, session, terms.bins, parameters, coarser=True)
+        question, all_forms = coded_question(statement.query, session, terms.bins, parameters, learned=terms.public is None)
         following = following_columns(question, all_forms) if terms.workload is None and terms.public is None else ()
         question, forms = _without([column.at for column in following], question, all_forms)
         view, stable = limited_rows(question, session, terms.options, span_of(statement.query.tree))
-        table = coded_table(view, stable.rows or 0, question.keys, forms)
-        keys = question.keys[:len(table.columns)]
+        table = CodedTable(view=view, rows=stable.rows or 0, columns=tuple(map(coded_column, question.keys, forms)))
         workload = read_workload(terms.workload, statement.name, table.domain)
-        counted = counted_keys(view, keys, session.kernel, session.scratch)
+        fixed = [key for key, form in zip(question.keys, forms, strict=True) if not isinstance(form, UncutColumn)]
+        counted = counted_keys(view, fixed, session.kernel, session.scratch)
         known = KnownMarginals() if counted is None else known_marginals(counted, {
             column.column: column.name for column in table.columns}, table.domain, session)
         public = None if terms.public is None else public_places(
-            terms.public, with_synthetic_tables(session), forms[:len(keys)], table.columns)
+            terms.public, with_synthetic_tables(session), forms, table.columns)
         task = SynthesisTask(table=table, price=accounts[-1], workload=workload, known=known.marginals, public=public,
                              single=terms.single)
         choice = chosen(task, terms.method, methods_for(terms))
@@ -98,30 +98,25 @@ def synthesis(statement: Synthesize, session: Session, parameters: Parameters = 
         notes = tuple(f"{column.form.name} is determined by {column.of}, according to a public table" for column in following)
         plan = TablePlan(name=statement.name, task=task, forms=forms, choice=choice, terms=terms, statement=statement.text,
                          following=following, combinations=question.combinations,
-                         notes=(*notes, *rows_left_out(question, view, session)))
+                         notes=(*notes, *rows_left_out(replace(question, keys=tuple(fixed)), view, session)))
         made = SynthesisStatement(plan=plan, question=replace(question, view=view), counted=counted, text=statement.text,
                                   session=session, span=statement.span, charges=known.charges)
         check_name(statement.name, made, statement.span)
         return made
 
 
-def coded_table(view: Node, rows: int, keys: Sequence[Key], forms: Sequence[Form]) -> CodedTable:
-    """The rows with each key in its form; coarser ones come last."""
-    found, starts = dict[str, CodedColumn](), dict[str, list[Value]]()
-    for key, form in zip(keys, forms, strict=True):
-        starts[form.name] = form.starts(key.values)
-        merged = form.counted(key.values).places(starts[form.of]).tolist() if form.of else ()
-        found[form.name] = CodedColumn(column=key.column, name=form.name, values=key.values, of=form.of, merged=tuple(merged))
-    return CodedTable(view=view, rows=rows, columns=tuple(one for one in found.values() if not one.of),
-                      coarser=tuple(one for one in found.values() if one.of))
+def coded_column(key: Key, form: Form | UncutColumn) -> CodedColumn:
+    """A key with the list of its values, or with as many bins as will be learned at most."""
+    if isinstance(form, UncutColumn):
+        return coded_in_bins(key.column, form.name, BINS, nullable=form.nullable)
+    return CodedColumn(column=key.column, name=form.name, values=key.values,
+                       ordered=isinstance(form, BinnedColumn) or form.type.numeric or form.type.temporal)
 
 
-def _without(places: Collection[int], question: Question, forms: Sequence[Form]) -> tuple[Question, tuple[Form, ...]]:
-    """The columns to be measured: all but those at some places, and their coarser versions."""
-    gone = {forms[at].name for at in places}
-    for form in forms:
-        gone |= {form.name} if form.of in gone else set()
-    kept = [at for at, form in enumerate(forms) if form.name not in gone]
+def _without(places: Collection[int], question: Question, forms: Sequence[Form | UncutColumn]) -> tuple[
+        Question, tuple[Form | UncutColumn, ...]]:
+    """The columns to be measured: all but those at some places."""
+    kept = [at for at in range(len(forms)) if at not in places]
     return replace(question, keys=tuple(question.keys[at] for at in kept)), tuple(forms[at] for at in kept)
 
 
@@ -151,37 +146,35 @@ def check_method(method: Method, tasks: Sequence[SynthesisTask], options: Sequen
                           subject=method.name, try_=refusal.try_)
 
 
-def coded_question(query: Query, session: Session, bins: int | None, parameters: Parameters, *, coarser: bool = False) -> tuple[
-        Question, tuple[Form, ...]]:
-    """The query's rows with the listed values, or the bins, of each column as keys; and the forms of the columns. With `coarser`,
-    coarser bins of the columns are further keys, after all columns."""
+def coded_question(query: Query, session: Session, bins: int | None, parameters: Parameters, *, learned: bool = False) -> tuple[
+        Question, tuple[Form | UncutColumn, ...]]:
+    """The query's rows with the listed values, or the bins, of each column as keys; and the forms of the columns. Where nothing
+    says how a range is to be cut, its bins are of equal width, or will be learned."""
     values = {} if not query.parameters and not parameters else named(parameters, query)
     columns = listed_columns(query, session.catalog, session.kernel, session.scratch, values)
     items = query.tree.selects if len(query.tree.selects) == len(columns) else [query.tree] * len(columns)
     forms = tuple(form_of(column.name, column.facts, bins, span_of(item), column.bins)
                   for column, item in zip(columns, items, strict=True))
+    forms = forms if learned else tuple(map(in_equal_bins, forms))
     again = next((form for i, form in enumerate(forms) if form.name.lower() in [each.name.lower() for each in forms[:i]]), None)
     if again is not None:
         raise SqlError(f"two columns are named {again.name}", code="synthesis", span=span_of(query.tree), subject=again.name,
                        try_=f"AS and another name for one of them, such as {again.name}_2")
-    if coarser:
-        more = [(made, item) for form, column, item in zip(forms, columns, items, strict=True)
-                for made in coarser_forms(form, column.facts)]
-        forms, items = (*forms, *(made for made, _ in more)), [*items, *(item for _, item in more)]
     return question_by(query, forms, items, session, values), forms
 
 
-def question_by(query: Query, forms: Sequence[Form], items: Sequence[exp.Expr], session: Session,
+def question_by(query: Query, forms: Sequence[Form | UncutColumn], items: Sequence[exp.Expr], session: Session,
                 values: Mapping[str, ParameterValue]) -> Question:
     """The query's rows, with each column in its form as a key. Raises Unsupported, located at the column's item, if its values
     are not known."""
     rows = exp.to_identifier(ROWS, quoted=True)
-    of = {form.name: form.of or form.name for form in forms}
-    read = [exp.column(exp.to_identifier(_read(form, of), quoted=True), table=rows.copy()) for form in forms]
+    read = [exp.column(exp.to_identifier(form.name, quoted=True), table=rows.copy()) for form in forms]
     keys = [exp.alias_(form.key(column), f"key {at}", quoted=True)
             for at, (form, column) in enumerate(zip(forms, read, strict=True))]
     question = bind(replace(query, tree=over_rows(query.tree, *keys)), session.catalog, session.kernel, session.scratch, values)
     for key, form, item in zip(question.keys, forms, items, strict=True):
+        if isinstance(form, UncutColumn):
+            continue
         if key.domain is None:
             check_owner(stability(question.view, session.kernel), span_of(query.tree))
             raise Unsupported(f"the values of {form.name} are not known: it has neither declared values nor bounds",
@@ -191,14 +184,6 @@ def question_by(query: Query, forms: Sequence[Form], items: Sequence[exp.Expr], 
             raise Unsupported(f"no row can have a value of {form.name}", code="synthesis", span=span_of(item), subject=form.name,
                               try_="another condition")
     return question
-
-
-def _read(form: Form, of: Mapping[str, str]) -> str:
-    """The column of the query that a form reads; `of` names for each form the finer one, or itself."""
-    name = form.name
-    while of[name] != name:
-        name = of[name]
-    return name
 
 
 def limited_rows(question: Question, session: Session, options: Options, span: Span | None) -> tuple[Node, Stability]:

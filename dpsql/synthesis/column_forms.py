@@ -1,8 +1,9 @@
 """How the values of a column become a short public list, and how values are drawn again from the entries of that list.
 
 Declared values are such a list as they are. Numbers and dates between declared bounds are cut into bins of equal width; values
-beyond the bounds count in the outermost bins, as they count as the bounds in sums, and NaN counts as NULL. A value of a bin is
-drawn uniformly from it: whole if the column's values are, on the grid of its declared decimals if it has one.
+beyond the bounds count in the outermost bins, as they count as the bounds in sums, and NaN counts as NULL. Or bins follow the
+rows: they are cut when noisy counts have been released (`learned_bins`). A value of a bin is drawn uniformly from it, or from its
+cells, if their shares are known: whole if the column's values are, on the grid of its declared decimals if it has one.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import datetime as dt
 import math
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,7 @@ from sqlglot import exp
 
 from dpsql.errors import Unsupported
 from dpsql.frozen import Frozen
-from dpsql.synthesis.counted_values import CountedValues, number_of
+from dpsql.synthesis.counted_values import CountedValues
 from dpsql.trusted.plan.expr.facts import Facts
 from dpsql.trusted.plan.expr.nodes import Value
 from dpsql.types import Span, Type
@@ -28,7 +29,8 @@ MOST_NUMBERS, MOST_VALUES = 100, 1000  # of a column that are listed one by one:
 WIDEST_RANGE = 2**53  # of a column in bins: whole numbers up to that are exact in floats
 BINS = 32  # of a column, where neither the statement nor the policy says how many
 WIDEST_IMPLIED = 2**15  # of a range that nobody states, as that of x % 10
-LEVELS = 16, 8, 4  # numbers of coarser bins, in which a column is counted together with others
+FINEST = 2**26  # parts of a range of reals, of which one value alone takes one
+DAY = 24 * 60 * 60  # seconds
 STEPS = 2**20  # of a bin, that the decimals of numbers without declared ones tell apart
 Numbers: TypeAlias = NDArray[Any]
 
@@ -36,7 +38,6 @@ Numbers: TypeAlias = NDArray[Any]
 class ListedColumn(Frozen):
     """A column whose values are listed one by one."""
 
-    of: ClassVar[str] = ""  # it merges no other column's values
     name: str
     type: Type
 
@@ -48,10 +49,6 @@ class ListedColumn(Frozen):
         """The values that are counted."""
         return CountedValues(listed=tuple(listed))
 
-    def starts(self, listed: Sequence[Value]) -> list[Value]:
-        """The least value of each entry of the list."""
-        return list(listed)
-
     def values(self, listed: Sequence[Value], places: NDArray[np.int64], uniform: Numbers) -> list[Value]:
         """The values at some indices of the list."""
         return [listed[place] for place in places.tolist()]
@@ -62,7 +59,8 @@ class BinnedColumn(Frozen):
 
     edges  the first number of each bin, and the end of the last one; days since year 1 for dates and times
     step   the distance between possible values, where it is declared
-    of     for coarser bins, the name of the column whose values or bins they merge
+    cells  the first number of each cell, where bins have several: values are drawn uniformly from cells
+    shares  how many rows each cell has, about
     """
 
     name: str
@@ -70,7 +68,8 @@ class BinnedColumn(Frozen):
     edges: tuple[float, ...]
     nullable: bool
     step: Fraction | None = None
-    of: str = ""
+    cells: tuple[float, ...] = ()
+    shares: tuple[float, ...] = ()
 
     def key(self, column: exp.Column) -> exp.Expr:
         """The number of the bin that contains a value."""
@@ -88,10 +87,6 @@ class BinnedColumn(Frozen):
         """The bins that are counted, by number, perhaps with NULL."""
         return CountedValues(listed=tuple(listed), edges=self.edges)
 
-    def starts(self, listed: Sequence[Any]) -> list[Value]:
-        """The least number of each bin of the list, or NULL."""
-        return [None if number is None else self.edges[number] for number in listed]
-
     def _constant(self, edge: float) -> exp.Expr:
         if self.type is Type.DATE:
             return exp.cast(exp.Literal.string(dt.date.fromordinal(int(edge)).isoformat()), "DATE")
@@ -104,21 +99,26 @@ class BinnedColumn(Frozen):
         """Values drawn from the bins at some indices of the list; `uniform` has a number between 0 and 1 for each."""
         numbers: list[Any] = [-1 if number is None else number for number in listed]
         bins = np.array(numbers, dtype=np.int64)[places]
-        edges = np.array(self.edges)
-        low, high = edges[bins], edges[bins + 1]
-        if self.type in (Type.BIGINT, Type.DATE):
-            drawn = np.minimum(np.floor(low + uniform * (high - low)), high - 1)  # the product may be rounded up
-        elif self.step is not None:
-            step = float(self.step)
-            first, end = (np.round(ends / step, 6) for ends in (low, high))  # an end on the grid may be off it as a float
-            least, most = np.ceil(first), np.where(high < edges[-1], np.ceil(end) - 1, np.floor(end))
-            drawn = np.minimum(np.floor(least + uniform * (most - least + 1)), most) * step
-            drawn = np.clip(_short(drawn, step), edges[0], edges[-1])
-        else:
-            drawn = np.clip(_short(low + uniform * (high - low), (edges[-1] - edges[0]) / (STEPS * len(edges))), low, high)
-        return [None if place < 0 else self._value(number) for place, number in zip(bins.tolist(), drawn.tolist(), strict=True)]
+        drawn = _drawn(self, *self._cells(bins, uniform))
+        return [None if place < 0 else self.value(number) for place, number in zip(bins.tolist(), drawn.tolist(), strict=True)]
 
-    def _value(self, number: float) -> Value:
+    def _cells(self, bins: NDArray[np.int64], uniform: Numbers) -> tuple[Numbers, Numbers, Numbers]:
+        """For each row the ends of the cell from which its value is drawn, and what is left of the uniform number."""
+        edges = np.array(self.edges)
+        if not self.cells:
+            return edges[bins], edges[bins + 1], uniform
+        starts, shares = np.array(self.cells), np.array(self.shares)
+        of = np.minimum(np.searchsorted(edges, starts, side="right") - 1, len(edges) - 2)
+        ends = np.append(starts[1:], edges[-1])
+        whole = np.bincount(of, shares)[of]
+        upto = of + np.minimum(np.cumsum(shares / whole) - of, 1.0)  # each bin's shares end at the next whole number
+        chosen = np.clip(np.searchsorted(upto, bins + uniform, side="right"), 0, len(starts) - 1)
+        chosen = np.where(of[chosen] == bins, chosen, np.searchsorted(of, bins, side="right") - 1)
+        left = (bins + uniform - (upto - shares / whole)[chosen]) / np.maximum(shares / whole, 1e-300)[chosen]
+        return starts[chosen], ends[chosen], np.clip(left, 0.0, np.nextafter(1.0, 0.0))
+
+    def value(self, number: float) -> Value:
+        """The value at a position of the axis of edges."""
         if self.type is Type.BIGINT:
             return int(number)
         if self.type is Type.DATE:
@@ -126,11 +126,62 @@ class BinnedColumn(Frozen):
         return _moment(number).replace(microsecond=0) if self.type is Type.TIMESTAMP else number
 
 
+def _drawn(form: BinnedColumn, low: Numbers, high: Numbers, uniform: Numbers) -> Numbers:
+    """Numbers between these ends."""
+    edges = form.edges
+    if form.type in (Type.BIGINT, Type.DATE):
+        return np.minimum(np.floor(low + uniform * (high - low)), high - 1)  # the product may be rounded up
+    if form.step is not None:
+        step = float(form.step)
+        first, end = (np.round(ends / step, 6) for ends in (low, high))  # an end on the grid may be off it as a float
+        least, most = np.ceil(first), np.where(high < edges[-1], np.ceil(end) - 1, np.floor(end))
+        drawn = np.minimum(np.floor(least + uniform * (most - least + 1)), most) * step
+        return np.clip(_short(drawn, step), edges[0], edges[-1])
+    least_apart = (edges[-1] - edges[0]) / (STEPS * len(edges))
+    return np.where(high - low < least_apart, low, np.clip(_short(low + uniform * (high - low), least_apart), low, high))
+
+
+class UncutColumn(Frozen):
+    """A column of numbers, dates or times between `low` and `high` whose bins are to follow its rows.
+
+    unit  the least width of a bin
+    """
+
+    name: str
+    type: Type
+    low: float
+    high: float
+    nullable: bool
+    step: Fraction | None = None
+
+    @property
+    def whole(self) -> bool:
+        return self.type in (Type.BIGINT, Type.DATE)
+
+    @property
+    def unit(self) -> float:
+        """The least width of a bin."""
+        if self.type is Type.TIMESTAMP:
+            return 1 / DAY
+        return 1.0 if self.whole else float(self.step) if self.step is not None else (self.high - self.low) / FINEST
+
+    def key(self, column: exp.Column) -> exp.Expr:
+        """The values themselves, whose bins are not known yet."""
+        return column
+
+    def cut(self, edges: Sequence[float], cells: Sequence[float] = (), shares: Sequence[float] = ()) -> BinnedColumn:
+        """The column in these bins."""
+        return BinnedColumn(name=self.name, type=self.type, nullable=self.nullable, edges=tuple(edges), step=self.step,
+                            cells=tuple(cells), shares=tuple(shares))
+
+
 Form: TypeAlias = ListedColumn | BinnedColumn
 
 
-def form_of(name: str, known: Facts, bins: int | None, span: Span | None, cuts: Sequence[float] | None = None) -> Form:
-    """The form of a column with these facts, in this many bins, or between the cut points that the policy declares.
+def form_of(name: str, known: Facts, bins: int | None, span: Span | None, cuts: Sequence[float] | None = None) -> (
+        Form | UncutColumn):
+    """The form of a column with these facts, in this many bins, or between the cut points that the policy declares; without
+    either, it is uncut.
 
     Raises Unsupported, located, if its values cannot be listed.
     """
@@ -150,29 +201,18 @@ def form_of(name: str, known: Facts, bins: int | None, span: Span | None, cuts: 
         raise Unsupported(f"{name} has {len(cuts) - 1} declared bins, and a synthetic column can have at most {MOST_VALUES}",
                           subject=name, code="synthesis", span=span, try_="bins = 100 among the OPTIONS")
     whole = known.type in (Type.BIGINT, Type.DATE)
-    edges = _edges(ends.low, ends.high, bins or BINS, whole=whole) if bins is not None or cuts is None else _between(
-        ends.low, ends.high, cuts, whole=whole)
-    return BinnedColumn(name=name, type=known.type, nullable=known.nullable, edges=edges,
+    low, high = (float(math.floor(end)) for end in (ends.low, ends.high)) if whole else (float(ends.low), float(ends.high))
+    uncut = UncutColumn(name=name, type=known.type, nullable=known.nullable, low=low, high=high if high > low or whole else low + 1,
                         step=known.step or (Fraction(1) if known.whole else None))
+    if bins is None and cuts is None:
+        return uncut
+    return uncut.cut(_edges(ends.low, ends.high, bins, whole=whole) if bins is not None else _between(
+        ends.low, ends.high, cuts, whole=whole))
 
 
-def coarser_forms(form: Form, known: Facts) -> tuple[BinnedColumn, ...]:
-    """Coarser bins of a column of numbers, dates or times, in which it is counted together with others: as many values, or bins,
-    in each, about. Each merges those before it."""
-    if isinstance(form, BinnedColumn):
-        starts, last = form.edges[:-1], form.edges[-1]
-    elif known.domain is not None and (known.type.numeric or known.type.temporal):
-        numbers = sorted(number_of(value) for value in known.domain.values if value is not None)
-        starts, last = tuple(numbers), numbers[-1] + 1
-    else:
-        return ()
-    found, of = [], form.name
-    for bins in (bins for bins in LEVELS if bins < len(starts)):
-        starts = tuple(starts[place * len(starts) // bins] for place in range(bins))
-        found.append(BinnedColumn(name=f"{form.name} in {bins} bins", type=known.type, edges=(*starts, last),
-                                  nullable=known.nullable, of=of))
-        of = found[-1].name
-    return tuple(found)
+def in_equal_bins(form: Form | UncutColumn, bins: int = BINS) -> Form:
+    """An uncut column in bins of equal width; others as they are."""
+    return form.cut(_edges(form.low, form.high, bins, whole=form.whole)) if isinstance(form, UncutColumn) else form
 
 
 def _short(numbers: Numbers, step: float) -> Numbers:

@@ -7,13 +7,13 @@ model, as a mechanism does (`mechanisms.mechanism`): a mistake in it can spoil a
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from itertools import combinations, product
 from typing import Any, ClassVar
 
 import numpy as np
 
-from dpsql.frozen import Frozen, replace
+from dpsql.frozen import Frozen
 from dpsql.models.noisy_marginals import MarginalMeasurement
 from dpsql.models.sampling import Places
 from dpsql.models.table_domain import Columns, TableDomain
@@ -33,12 +33,13 @@ class Measured(Frozen, eq=False):
     """The noisy marginals, in the order in which they were measured, and the model fitted to them.
 
     A method fits the model itself, as what it chooses may depend on it: a fit that follows the choices step by step, each from
-    where the one before ended, is nearer to the table than one fit to all marginals at once. `notes` say what a reader of the
-    table should know of the fit.
+    where the one before ended, is nearer to the table than one fit to all marginals at once. `coarser` are the coarser versions
+    of columns that are in marginals and model. `notes` say what a reader of the table should know of the fit.
     """
 
     marginals: tuple[MarginalMeasurement, ...]
     model: TableModel
+    coarser: tuple[CodedColumn, ...] = ()
     notes: tuple[str, ...] = ()
 
 
@@ -51,47 +52,44 @@ class CodedColumn(Frozen):
 
     column  the identifier in the view
     name    the name in the synthetic table
-    of      for a coarser column, the name of the column whose values it merges
-    merged  the index here of each value of that column
+    ordered  whether the values are numbers, dates or times, or numbers of bins of these
+    of      for a coarser version, the name of the column or version whose values it merges
+    merged  the index here of each value of that one
     """
 
     column: str
     name: str
     values: tuple[Value, ...]
+    ordered: bool = False
     of: str = ""
     merged: tuple[int, ...] = ()
 
 
 class CodedTable(Frozen):
-    """The private rows, of which an entity has at most `rows`, as combinations of listed values of columns. Some columns have
-    coarser versions, each after the one that it merges."""
+    """The private rows, of which an entity has at most `rows`, as combinations of listed values of columns. Some columns may have
+    coarser versions, each after the one that it merges; these are columns of `leveled`, the same rows."""
 
     view: Node
     columns: tuple[CodedColumn, ...]
     rows: int
     coarser: tuple[CodedColumn, ...] = ()
+    leveled: Node | None = None
 
     @cached_property
     def levels(self) -> CodedTable:
-        """The same rows with the coarser columns as further columns."""
-        return replace(self, columns=(*self.columns, *self.coarser), coarser=())
+        """The same rows with the coarser versions as further columns."""
+        return self if self.leveled is None else CodedTable(view=self.view, columns=(*self.columns, *self.coarser), rows=self.rows,
+                                                            leveled=self.leveled)
 
     @cached_property
     def impossible(self) -> Mapping[Columns, Array]:
-        """For each coarser column of `levels` and the one that it merges: 0 where a value is merged into another, otherwise 1."""
+        """For each coarser version and what it merges: 0 where a value is merged into another one, otherwise 1."""
         found = {}
-        for each in (each for each in self.columns if each.of):
+        for each in self.coarser:
             table = np.ones((len(each.merged), len(each.values)))
             table[np.arange(len(each.merged)), each.merged] = 0
             found[each.of, each.name] = table
         return found
-
-    def with_coarser(self, places: Places) -> Places:
-        """Rows of `levels`, as indices into the lists of values, from those of the columns alone."""
-        found = dict(zip(self.domain.columns, places.T, strict=True))
-        for each in self.coarser:
-            found[each.name] = np.array(each.merged, dtype=np.int64)[found[each.of]]
-        return np.stack([*found.values()], axis=1)
 
     @cached_property
     def domain(self) -> TableDomain:
@@ -101,13 +99,25 @@ class CodedTable(Frozen):
 
     def plan(self, columns: Columns) -> GroupedSums:
         """The number of rows with each combination of values of these columns."""
-        by_name = {each.name: each for each in self.columns}
-        return GroupedSums(input=self.view, keys=tuple(by_name[name].column for name in columns), summands=(Count(),))
+        chosen = [self._named[name] for name in columns]
+        view = self.view if self.leveled is None or not any(column.of for column in chosen) else self.leveled
+        return GroupedSums(input=view, keys=tuple(column.column for column in chosen), summands=(Count(),))
 
     def cells(self, columns: Columns) -> Cells:
         """The combinations of values of these columns, with the last column changing fastest, as in a numpy array."""
-        by_name = {each.name: each for each in self.columns}
-        return tuple(product(*(by_name[name].values for name in columns)))
+        return tuple(product(*(self._named[name].values for name in columns)))
+
+    @cached_property
+    def _named(self) -> Mapping[str, CodedColumn]:
+        return {each.name: each for each in self.columns}
+
+
+def with_coarser(domain: TableDomain, places: Places, coarser: Iterable[CodedColumn]) -> Places:
+    """Rows, as indices into the lists of values, with the coarser versions of columns as further columns."""
+    found = dict(zip(domain.columns, places.T, strict=True))
+    for each in coarser:
+        found[each.name] = np.array(each.merged, dtype=np.int64)[found[each.of]]
+    return np.stack([*found.values()], axis=1)
 
 
 class SynthesisTask(Frozen):
@@ -168,3 +178,11 @@ class Method(ABC):
     @abstractmethod
     def stages(self, task: SynthesisTask) -> tuple[str, ...]:
         """What will be measured, a line for each stage, from public facts only."""
+
+
+def columns_of_versions(coarser: Iterable[CodedColumn]) -> Mapping[str, str]:
+    """The column that each coarser version is of, by their names."""
+    found: dict[str, str] = {}
+    for each in coarser:
+        found[each.name] = found.get(each.of, each.of)
+    return found

@@ -31,11 +31,20 @@ class SyntheticColumn(Frozen):
 
 
 class CoarserColumn(Frozen):
-    """Bins that merge the values of the column `of`, or its bins: what its counts together with other columns are of."""
+    """A coarser version of a column, in which it was counted together with others.
+
+    of      the column or version whose entries it merges
+    merged  for each of these, the index of its entry here
+    """
 
     name: str
     of: str
-    counted: CountedValues
+    merged: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        """The number of entries."""
+        return max(self.merged) + 1
 
 
 class ReleasedMarginal(Frozen):
@@ -78,7 +87,7 @@ class KeptTable(Frozen):
     known      of these the number, at the end, that earlier statements had measured
     key        columns that tell its rows apart, where it was made together with other tables
     parent     the table among these on which it hangs
-    coarser    coarser bins of some of its columns, in which these were counted together with others
+    coarser    coarser versions of columns, that marginals of several columns are of
     records    the measurements as JSON values, which later statements may reuse; see `batch.records`
     stored     that it was made before, so that it costs nothing now
     """

@@ -12,7 +12,6 @@ from dpsql.answers.described_columns import OF_SYNTHETIC_TABLE
 from dpsql.answers.listing import Listing
 from dpsql.answers.new_files import new_file, save
 from dpsql.frozen import asdict
-from dpsql.synthesis.counted_values import CountedValues
 from dpsql.synthesis.released_table import CoarserColumn, KeptTable, ReleasedMarginal, SyntheticColumn, packed, unpacked
 from dpsql.trusted.declarations.tables import Column, Domain, ForeignKey, Table
 from dpsql.types import ANY_NUMBER, Interval, Type
@@ -86,8 +85,7 @@ class SyntheticTable(KeptTable):
         told = {"synthetic table": self.name, "method": self.method, "price": self.price, "total": self.total,
                 "notes": self.notes, "statement": self.statement, "marginals": [asdict(each) for each in self.marginals]}
         told |= {"key": self.key, "parent": None if self.parent is None else asdict(self.parent)}
-        told["coarser"] = [{"name": one.name, "of": one.of, "listed": one.counted.listed, "edges": one.counted.edges}
-                           for one in self.coarser]
+        told["coarser"] = [asdict(one) for one in self.coarser]
         return json.dumps({**told, "known": self.known, "columns": [packed(column) for column in self.columns],
                            "measured": self.records})
 
@@ -122,8 +120,7 @@ def of_json(stored: str) -> SyntheticTable:
         known=told["known"], records=tuple(told["measured"]), stored=True,
         marginals=tuple(ReleasedMarginal(**{**each, "columns": tuple(each["columns"]), "shape": tuple(each["shape"])})
                         for each in told["marginals"]),
-        coarser=tuple(CoarserColumn(name=one["name"], of=one["of"], counted=CountedValues(
-            listed=tuple(one["listed"]), edges=tuple(one["edges"]))) for one in told.get("coarser", ())),
+        coarser=tuple(CoarserColumn(name=one["name"], of=one["of"], merged=tuple(one["merged"])) for one in told.get("coarser", ())),
         key=tuple(told["key"]), parent=None if told["parent"] is None else ForeignKey(
             columns=tuple(told["parent"]["columns"]), table=told["parent"]["table"],
             references=tuple(told["parent"]["references"])))

@@ -59,39 +59,31 @@ class TableComparison(Frozen, kw_only=False):
 
     @cached_property
     def pairs(self) -> Mapping[Columns, MarginalComparison | None]:
-        """All pairs of columns, in the finest bins in which they were counted together; None for a pair that never was, so that
-        it depends on the model only."""
+        """All pairs of columns, in the finest versions in which they were counted together; None for a pair that never was, so
+        that it depends on the model only."""
         return {pair: self._finest(pair) for pair in combinations(self.counted, 2)}
 
     def _finest(self, pair: Columns) -> MarginalComparison | None:
         versions = sorted(product(*(self._versions[name] for name in pair)), reverse=True,
-                          key=lambda version: math.prod(self._counted[name].size for name in version))
+                          key=lambda version: math.prod(self._sizes[name] for name in version))
         return next((found for version in versions if (found := self.marginal(version)) is not None), None)
 
     @cached_property
-    def _versions(self) -> Mapping[str, tuple[str, ...]]:
-        """The names of each column and of its coarser bins."""
-        found = {name: (name,) for name in self.counted}
-        for name, column in self._column_of.items():
-            found[column] += (name,)
-        return found
-
-    @cached_property
-    def _column_of(self) -> Mapping[str, str]:
-        """The column that coarser bins are of."""
-        found: dict[str, str] = {}
+    def _versions(self) -> Mapping[str, Columns]:
+        """The names of each column and of its coarser versions."""
+        of: dict[str, str] = {name: name for name in self.counted}
         for one in self.table.coarser:
-            found[one.name] = found.get(one.of, one.of)
-        return found
+            of[one.name] = of[one.of]
+        return {name: tuple(version for version, column in of.items() if column == name) for name in self.counted}
 
     @cached_property
-    def _counted(self) -> Mapping[str, CountedValues]:
-        """The entries of each column, and of its coarser bins."""
-        return {**self.counted, **{one.name: one.counted for one in self.table.coarser}}
+    def _sizes(self) -> Mapping[str, int]:
+        return {**{name: counted.size for name, counted in self.counted.items()},
+                **{one.name: one.size for one in self.table.coarser}}
 
     def marginal(self, columns: Columns) -> MarginalComparison | None:
-        """The counts of these columns, if they follow from the marginals; None otherwise."""
-        domain = TableDomain(columns, tuple(self._counted[name].size for name in columns))
+        """The counts of these columns, or coarser versions, if they follow from the marginals; None otherwise."""
+        domain = TableDomain(columns, tuple(self._sizes[name] for name in columns))
         told = [summed(each.measurement, columns) for each in self.table.marginals if set(columns) <= set(each.columns)]
         if not told:
             return None
@@ -107,8 +99,10 @@ class TableComparison(Frozen, kw_only=False):
 
     @cached_property
     def _places(self) -> Mapping[str, NDArray[np.int64]]:
-        values = {column.name: column.values for column in self.table.columns}
-        return {name: counted.places(values[self._column_of.get(name, name)]) for name, counted in self._counted.items()}
+        found = {column.name: column.counted.places(column.values) for column in self.table.columns if column.counted is not None}
+        for one in self.table.coarser:
+            found[one.name] = np.array(one.merged, dtype=np.int64)[found[one.of]]
+        return found
 
 
 def summed(measured: MarginalMeasurement, columns: Columns) -> MarginalMeasurement:

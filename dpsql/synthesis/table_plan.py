@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Generator, Iterable, Sequence
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -21,8 +21,9 @@ from dpsql.planning.choose import price_charged
 from dpsql.planning.explain import Expected, Measurement
 from dpsql.progress import tell
 from dpsql.questions.question import Combinations
-from dpsql.synthesis.column_forms import Form
-from dpsql.synthesis.method import CodedTable, Measured, Measuring, SynthesisTask
+from dpsql.synthesis.column_forms import Form, UncutColumn
+from dpsql.synthesis.learned_bins import learned
+from dpsql.synthesis.method import CodedColumn, CodedTable, SynthesisTask, with_coarser
 from dpsql.synthesis.method_choice import MethodChoice
 from dpsql.synthesis.methods.marginal_requests import noise_for
 from dpsql.synthesis.methods.stages import measurement
@@ -36,14 +37,17 @@ from dpsql.trusted.measurements.noisy_sums import NoisySums
 from dpsql.trusted.measurements.reading.request import Request
 from dpsql.workload.factors import Array
 
+Made = TypeVar("Made")
+
 
 class TablePlan(Frozen):
     """What will be measured, by which method and for which price, and how the columns are drawn from it: `forms` are those of the
-    measured columns, and others are `following` from these; `combinations` says which values go together."""
+    measured columns, and others are `following` from these; `combinations` says which values go together. In `task`, columns
+    whose bins will be learned have as many as there can be."""
 
     name: str
     task: SynthesisTask
-    forms: tuple[Form, ...]
+    forms: tuple[Form | UncutColumn, ...]
     choice: MethodChoice
     terms: SynthesisTerms
     statement: str
@@ -79,9 +83,10 @@ class TablePlan(Frozen):
     def steps(self, identity: str) -> Generator[Request, Any, SyntheticTable]:
         """Measure marginals, fit a model to them, and draw the table. The draws are public: they are determined by the identity
         of the statement."""
-        table = self.task.table
-        measured = yield from told_to_who_waits(self.choice.method.measure(self.task), table.levels)
-        model, coded_columns = measured.model, table.columns
+        cut = yield from told_to_who_waits(learned(self.task, self.forms), self.task.table)
+        task = replace(self.task, table=cut.table, price=self.task.price.part(1 - cut.spent))
+        measured = yield from told_to_who_waits(self.choice.method.measure(task), cut.table)
+        model, coded_columns = measured.model, cut.table.columns
         rows = self.terms.rows if self.terms.rows is not None else min(max(round(model.total), 1), MOST_ROWS)
         draws = Simulation(int(identity[:16], 16))
         tell(f"drawing {rows:,} rows ...")
@@ -89,15 +94,14 @@ class TablePlan(Frozen):
         places = valid_rows(drawn, coded_columns, self.combinations, draws)
         columns = [SyntheticColumn(name=form.name, type=form.type, counted=form.counted(coded.values), values=tuple(
             form.values(coded.values, places[:, at], draws.random(rows))))
-            for at, (form, coded) in enumerate(zip(self.forms, coded_columns, strict=False))]
+            for at, (form, coded) in enumerate(zip(cut.forms, coded_columns, strict=True))]
         return SyntheticTable(
             name=self.name, method=self.choice.method.name, price=str(price_charged(self.terms.options.price, self.task.price)),
             total=model.total,
             columns=self._with_following(columns),
-            coarser=tuple(CoarserColumn(name=form.name, of=form.of, counted=form.counted(coded.values))
-                          for form, coded in zip(self.forms[len(coded_columns):], table.coarser, strict=True)),
-            marginals=released_marginals(table.levels.domain, (*measured.marginals, *self.task.known), table.with_coarser(places),
-                                         model.total),
+            coarser=tuple(CoarserColumn(name=one.name, of=one.of, merged=one.merged) for one in measured.coarser),
+            marginals=released_marginals(cut.table.domain, (*measured.marginals, *self.task.known), places, model.total,
+                                         coarser=measured.coarser),
             known=len(self.task.known), notes=(*self.notes, *measured.notes, *self.used), statement=self.statement)
 
 
@@ -112,19 +116,19 @@ class TablePlan(Frozen):
 
 
 def released_marginals(domain: TableDomain, measured: Iterable[MarginalMeasurement], places: Places, total: float,
-                       weights: Array | None = None) -> tuple[ReleasedMarginal, ...]:
+                       weights: Array | None = None, coarser: Sequence[CodedColumn] = ()) -> tuple[ReleasedMarginal, ...]:
     """The measured marginals, and their distance from the drawn rows (perhaps weighted), scaled to `total` rows."""
     found, whole = [], float(len(places) if weights is None else weights.sum())
+    names, rows = [*domain.columns, *(one.name for one in coarser)], with_coarser(domain, places, coarser)
     for each in measured:
-        at, shape = [domain.columns.index(column) for column in each.columns], domain.shape(each.columns)
-        cells = np.ravel_multi_index(tuple(places[:, column] for column in at), shape)
+        cells = np.ravel_multi_index(tuple(rows[:, names.index(column)] for column in each.columns), np.shape(each.values))
         counts = np.bincount(cells, weights, minlength=each.values.size)
         off = np.abs(counts * (total / max(whole, 1)) - np.asarray(each.values).ravel()).mean()
         found.append(released(each, float(off)))
     return tuple(found)
 
 
-def told_to_who_waits(measuring: Measuring, table: CodedTable) -> Generator[Request, Any, Measured]:
+def told_to_who_waits(measuring: Generator[Request, Any, Made], table: CodedTable) -> Generator[Request, Any, Made]:
     """The same requests, each announced in the progress line. Everything announced is public."""
     names, number = {column.column: column.name for column in table.columns}, 0
     try:
@@ -139,5 +143,5 @@ def told_to_who_waits(measuring: Measuring, table: CodedTable) -> Generator[Requ
             tell(f"marginal {number}: fitting the model ...")
             request = measuring.send(release)
     except StopIteration as done:
-        measured: Measured = done.value
-        return measured
+        made: Made = done.value
+        return made

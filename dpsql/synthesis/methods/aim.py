@@ -39,6 +39,7 @@ from dpsql.models.junction_tree import model_cells
 from dpsql.models.markov_network import MarkovNetwork
 from dpsql.models.mirror_descent import fit
 from dpsql.models.table_domain import Columns
+from dpsql.synthesis.levels import with_levels
 from dpsql.synthesis.method import CodedTable, Measured, Measuring, Method, SynthesisTask
 from dpsql.synthesis.methods.independent import Independent
 from dpsql.synthesis.methods.marginal_requests import (
@@ -79,21 +80,25 @@ class AdaptiveMarginals(AbstractFrozen, Method):
 
     def measure(self, task: SynthesisTask) -> Measuring:
         """Measure the single columns, then repeatedly the marginal that the model describes worst, until the price is spent."""
-        table, price = task.table.levels, task.price
-        domain, possible, merged = table.domain, candidates(task, self.cells), table.impossible
-        if not _dependent(possible):
+        price = task.price
+        if not _dependent(candidates(task, self.cells)):
             return (yield from Independent().measure(task))
         share, spent = Fraction(1, self.rounds * len(task.columns)), Fraction(0)
         found = list(task.known)
         columns = unknown_columns(task, price.part(SINGLE * share))
         for column in columns:
-            found.append((yield from counted(table, (column,), price.part(SINGLE * share))))
+            found.append((yield from counted(task.table, (column,), price.part(SINGLE * share))))
             spent += SINGLE * share
-        network = fit(domain, found, impossible=merged)
-        noise = mean_size(noise_for(table, price.part(SINGLE * share)))
+        network = fit(task.table.domain, found)
+        noise = mean_size(noise_for(task.table, price.part(SINGLE * share)))
+        task = replace(task, table=with_levels(task.table, {one: network.marginal((one,)) for one in task.table.domain.columns}))
+        possible = candidates(task, self.cells)
         share = self._enough(task, possible, network.total, share)
         if blurred(network, columns, noise) or share > 1 - spent:
             return (yield from Independent().again(replace(task, price=price.part(1 - spent)), found[len(task.known):]))
+        table, merged = task.table.levels, task.table.impossible
+        domain = table.domain
+        network = fit(domain, found, impossible=merged)
         weight = max(each.weight for each in possible)
         part = next((part for part in CHOOSING if choice_scale(table, weight, price.part(part * share)) <= (
             SURE * weight * network.total)), CHOOSING[-1])
@@ -111,7 +116,7 @@ class AdaptiveMarginals(AbstractFrozen, Method):
             network = fit(domain, found, start=network, impossible=merged)
             if np.abs(network.marginal(chosen.columns) - before).sum() <= LEARNED * noise * before.size:
                 share *= 2 if price.epsilon is not None else 4
-        return Measured(marginals=tuple(found[len(task.known):]), model=network)
+        return Measured(marginals=tuple(found[len(task.known):]), model=network, coarser=task.table.coarser)
 
     def _enough(self, task: SynthesisTask, possible: Sequence[Candidate], total: float, share: Fraction) -> Fraction:
         """The share of the price that a round needs: this one, or doubled until a choice tells candidates apart and noise leaves
@@ -136,6 +141,7 @@ class AdaptiveMarginals(AbstractFrozen, Method):
         return tried or [possible[0]]
 
     def stages(self, task: SynthesisTask) -> tuple[str, ...]:
+        task = replace(task, table=with_levels(task.table, {}))
         table, price = task.table, task.price
         number, possible = len(task.columns), candidates(task, self.cells)
         if not _dependent(possible):

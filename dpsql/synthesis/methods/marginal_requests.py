@@ -11,7 +11,7 @@ import math
 from collections import Counter
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from fractions import Fraction
-from itertools import combinations, product
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from dpsql.models.entropy_projection import CellMeasurement
 from dpsql.models.noisy_marginals import MarginalMeasurement
 from dpsql.models.table_domain import Columns, TableDomain, most_numbers
 from dpsql.models.table_model import TableModel
-from dpsql.synthesis.method import CodedTable, SynthesisTask
+from dpsql.synthesis.method import CodedTable, SynthesisTask, columns_of_versions
 from dpsql.trusted.accounting.cost import Cost, root
 from dpsql.trusted.measurements.block_sums import Axis
 from dpsql.trusted.measurements.farthest_count import FarCell, FarthestCount, FarthestCounts
@@ -80,46 +80,43 @@ class Candidate(Frozen):
 
 def candidates(task: SynthesisTask, cells: int) -> list[Candidate]:
     """The marginals contained in those of the workload (its downward closure) that have at most `cells` cells, from few columns
-    to many. The weight of a marginal is the number of columns that it shares with each marginal of the workload, added up (AIM,
-    section 4), without a common factor."""
+    to many. Single columns are in all their values, pairs in these and in each coarser version, and more columns in the coarsest.
+    The weight of a marginal is the number of columns that it shares with each marginal of the workload, added up (AIM, section 4),
+    without a common factor."""
     table, levels = task.table, task.table.levels.domain
     wanted = dict.fromkeys(map(table.domain.ordered, task.workload))
-    cells, versions = min(cells, most_numbers()), versions_of(table)
+    cells, versions = min(cells, most_numbers()), _versions(table)
     place = {column: at for at, column in enumerate(levels.columns)}
-    found: list[Columns] = []
+    found: dict[Columns, Columns] = {}
     for size in range(1, max(map(len, wanted)) + 1):
-        more = {part for columns in wanted for part in combinations(columns, size)}
-        more = {version for part in more for version in _versions(part, versions) if levels.cells(version) <= cells}
+        parts = sorted({part for columns in wanted for part in combinations(columns, size)},
+                       key=lambda columns: [place[column] for column in columns])
+        more = {version: part for part in parts for version in _together(part, versions) if levels.cells(version) <= cells}
         if len(found) + len(more) > MOST_CANDIDATES:
             break
-        found += sorted(more, key=lambda columns: [place[column] for column in columns])
-    of = {version: column for column, own in versions.items() for version in own}
+        found |= more
     counts = Counter(column for columns in task.workload for column in columns)
-    weights = [sum(counts[of[column]] for column in columns) for columns in found]
+    weights = [sum(counts[column] for column in columns) for columns in found.values()]
     unit = max(Fraction(math.gcd(*weights)), Fraction(max(weights, default=1), MOST_WEIGHT))
     return [Candidate(columns=columns, weight=max(1, round(weight / unit)))
             for columns, weight in zip(found, weights, strict=True)]
 
 
-def versions_of(table: CodedTable) -> Mapping[str, tuple[str, ...]]:
+def _versions(table: CodedTable) -> Mapping[str, Columns]:
     """The names of each column and of its coarser versions, from fine to coarse."""
-    found = {column.name: (column.name,) for column in table.columns}
-    of = {column.name: column.name for column in table.columns}
-    for each in table.coarser:
-        of[each.name] = of[each.of]
-        found[of[each.name]] += (each.name,)
+    found: dict[str, Columns] = {column.name: (column.name,) for column in table.columns}
+    for column, version in columns_of_versions(table.coarser).items():
+        found[version] = (*found[version], column)
     return found
 
 
-def _versions(columns: Columns, versions: Mapping[str, tuple[str, ...]]) -> Iterator[Columns]:
-    """A marginal with its columns in all versions: of one column the finest, of three and more the coarsest ones."""
-    match columns:
-        case (_,):
-            yield columns
-        case (_, _):
-            yield from product(*(versions[column] for column in columns))
-        case _:
-            yield tuple(versions[column][-1] for column in columns)
+def _together(columns: Columns, versions: Mapping[str, Columns]) -> Iterator[Columns]:
+    """A marginal with its columns in versions that are about as coarse: of one column the finest, of more than two the
+    coarsest."""
+    known = [versions[column] for column in columns]
+    most = max(map(len, known))
+    for level in {1: range(1), 2: range(most)}.get(len(columns), range(most - 1, most)):
+        yield tuple(own[min(level, len(own) - 1)] for own in known)
 
 
 def unknown_columns(task: SynthesisTask, each: Cost) -> list[str]:
@@ -143,7 +140,8 @@ def farthest(table: CodedTable, candidates: Sequence[tuple[Candidate, Array]], n
     grain = max(1, math.ceil(FINE / max(noise, 1 / FINE)))
     weights = tuple(candidate.weight for candidate, _ in candidates)
     chosen: Farthest = yield FarthestMarginal(
-        view=table.view, axes=_axes(table), marginals=tuple(_places(table, candidate.columns) for candidate, _ in candidates),
+        view=table.leveled or table.view, axes=_axes(table),
+        marginals=tuple(_places(table, candidate.columns) for candidate, _ in candidates),
         expected=tuple(tuple(np.rint(grain * counts).astype(np.int64).ravel().tolist()) for _, counts in candidates),
         weights=weights, penalties=tuple(round(grain * noise * counts.size) for _, counts in candidates),
         scale=grain * choice_scale(table, max(weights), price), grain=grain)

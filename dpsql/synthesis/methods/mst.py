@@ -22,7 +22,8 @@ from dpsql.frozen import replace
 from dpsql.models.mirror_descent import fit
 from dpsql.models.table_domain import Columns
 from dpsql.models.table_model import TableModel
-from dpsql.synthesis.method import Measured, Measuring, Method, SynthesisTask
+from dpsql.synthesis.levels import with_levels
+from dpsql.synthesis.method import Measured, Measuring, Method, SynthesisTask, columns_of_versions
 from dpsql.synthesis.methods.independent import Independent
 from dpsql.synthesis.methods.marginal_requests import (
     Candidate,
@@ -66,11 +67,15 @@ class SpanningTree(Method):
         columns = [column for one in found for column in one.columns]
         if blurred(singles.model, columns, mean_size(noise_for(table, each))):
             return (yield from Independent().again(replace(task, price=price.part(2 * THIRD)), found))
-        tree, choices = yield from self._tree(task, possible, fit(table.domain, [*task.known, *found]), edges)
+        task = replace(task, table=with_levels(table, {one: singles.model.marginal((one,)) for one in table.domain.columns}))
+        table, merged, possible = task.table.levels, task.table.impossible, pairs(task)
+        edges = len(_links(task, possible))
+        tree, choices = yield from self._tree(task, possible, fit(table.domain, [*task.known, *found], impossible=merged), edges)
         left = 2 * THIRD - choices * THIRD / edges
         for pair in tree:
             found.append((yield from counted(table, pair, price.part(left / edges))))
-        return Measured(marginals=tuple(found), model=fit(table.domain, [*task.known, *found]))
+        return Measured(marginals=tuple(found), model=fit(table.domain, [*task.known, *found], impossible=merged),
+                        coarser=task.table.coarser)
 
     def _each(self, task: SynthesisTask, edges: int) -> Cost:
         """The price of one pair's counts. With one pair nothing is chosen."""
@@ -79,7 +84,8 @@ class SpanningTree(Method):
     def _tree(self, task: SynthesisTask, possible: Sequence[Candidate], model: TableModel, edges: int) -> Generator[
             Request, Any, tuple[list[Columns], int]]:
         """The pairs of the tree, and how many choices it took: the last pair may be the only one left."""
-        table, each, noise = task.table, task.price.part(THIRD / edges), mean_size(noise_for(task.table, self._each(task, edges)))
+        table, each = task.table.levels, task.price.part(THIRD / edges)
+        noise = mean_size(noise_for(table, self._each(task, edges)))
         scale, part = choice_scale(table, max(each.weight for each in possible), each), _parts(task)
         expected: dict[Candidate, Array] = {}
         tree: list[Columns] = []
@@ -94,7 +100,8 @@ class SpanningTree(Method):
         return tree, choices
 
     def stages(self, task: SynthesisTask) -> tuple[str, ...]:
-        table, possible = task.table, pairs(task)
+        task = replace(task, table=with_levels(task.table, {}))
+        table, possible = task.table.levels, pairs(task)
         edges = len(_links(task, possible))
         if not edges:
             return Independent().stages(task)
@@ -117,9 +124,11 @@ Parts = dict[str, int]  # for each column the number of the part of the tree tha
 
 
 def _parts(task: SynthesisTask) -> Parts:
-    """Each column by itself, but for those that known marginals link."""
-    return reduce(_joined, (known.columns for known in task.known), {column: at for at, column in enumerate(
-        task.table.domain.columns)})
+    """Each column by itself with its coarser versions, but for those that known marginals link."""
+    columns = task.table.domain.columns
+    apart = {column: at for at, column in enumerate(columns)}
+    apart |= {version: apart[column] for version, column in columns_of_versions(task.table.coarser).items()}
+    return reduce(_joined, (known.columns for known in task.known), apart)
 
 
 def _joined(part: Parts, columns: Columns) -> Parts:
