@@ -34,14 +34,23 @@ from dpsql.planning.left_out import ownerless, rows_kept, undeclared
 from dpsql.planning.options import Options
 from dpsql.planning.program import priced
 from dpsql.questions.identity import digest
-from dpsql.questions.question import Question
+from dpsql.questions.question import Key, Question
 from dpsql.sql.binding.bind import bind
 from dpsql.sql.binding.listed_columns import ROWS, listed_columns, over_rows
 from dpsql.sql.text.literals import ParameterValue
 from dpsql.sql.text.parse import parse
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.statement import Option, Query, Synthesize
-from dpsql.synthesis.column_forms import BINS, BinnedColumn, Form, UncutColumn, form_of, in_equal_bins
+from dpsql.synthesis.column_forms import (
+    MOST_VALUES,
+    BinnedColumn,
+    Form,
+    ListedColumn,
+    PlannedForm,
+    UncutColumn,
+    form_of,
+    not_learned,
+)
 from dpsql.synthesis.learned_bins import coded_in_bins
 from dpsql.synthesis.method import CodedColumn, CodedTable, Method, SynthesisTask
 from dpsql.synthesis.method_choice import chosen, in_best_account
@@ -78,43 +87,53 @@ def synthesis(statement: Synthesize, session: Session, parameters: Parameters = 
     """The plan of a statement that makes a synthetic table; no private rows are read. Raises a located error if it is wrong."""
     with located(statement.text):
         terms, accounts = terms_and_price(statement.options, session, statement.span)
-        question, all_forms = coded_question(statement.query, session, terms.bins, parameters, learned=terms.public is None)
+        read = uncut_question if terms.public is None else coded_question
+        question, all_forms = read(statement.query, session, terms.bins, parameters)
         following = following_columns(question, all_forms) if terms.workload is None and terms.public is None else ()
         question, forms = _without([column.at for column in following], question, all_forms)
         view, stable = limited_rows(question, session, terms.options, span_of(statement.query.tree))
         table = CodedTable(view=view, rows=stable.rows or 0, columns=tuple(map(coded_column, question.keys, forms)))
         workload = read_workload(terms.workload, statement.name, table.domain)
-        fixed = [key for key, form in zip(question.keys, forms, strict=True) if not isinstance(form, UncutColumn)]
-        counted = counted_keys(view, fixed, session.kernel, session.scratch)
+        listed = [key for key, form in zip(question.keys, forms, strict=True) if not isinstance(form, UncutColumn) or form.listed]
+        counted = counted_keys(view, listed, session.kernel, session.scratch)
         known = KnownMarginals() if counted is None else known_marginals(counted, {
             column.column: column.name for column in table.columns}, table.domain, session)
+        forms = _listed_where_known(forms, known)
+        table = replace(table, columns=tuple(map(coded_column, question.keys, forms)))
         public = None if terms.public is None else public_places(
-            terms.public, with_synthetic_tables(session), forms, table.columns)
+            terms.public, with_synthetic_tables(session), tuple(map(not_learned, forms)), table.columns)
         task = SynthesisTask(table=table, price=accounts[-1], workload=workload, known=known.marginals, public=public,
                              single=terms.single)
         choice = chosen(task, terms.method, methods_for(terms))
         task = in_best_account(task, choice.method, accounts)
         check_method(choice.method, [task], statement.options, statement.span)
         notes = tuple(f"{column.form.name} is determined by {column.of}, according to a public table" for column in following)
+        uncut = [at for at, form in enumerate(forms) if isinstance(form, UncutColumn)]
         plan = TablePlan(name=statement.name, task=task, forms=forms, choice=choice, terms=terms, statement=statement.text,
                          following=following, combinations=question.combinations,
-                         notes=(*notes, *rows_left_out(replace(question, keys=tuple(fixed)), view, session)))
+                         notes=(*notes, *rows_left_out(_without(uncut, question, forms)[0], view, session)))
         made = SynthesisStatement(plan=plan, question=replace(question, view=view), counted=counted, text=statement.text,
                                   session=session, span=statement.span, charges=known.charges)
         check_name(statement.name, made, statement.span)
         return made
 
 
-def coded_column(key: Key, form: Form | UncutColumn) -> CodedColumn:
+def _listed_where_known(forms: Sequence[PlannedForm], known: KnownMarginals) -> tuple[PlannedForm, ...]:
+    """The forms, with the values listed of columns whose values earlier statements counted."""
+    told = {column for each in known.marginals for column in each.columns}
+    return tuple(not_learned(form) if form.name in told else form for form in forms)
+
+
+def coded_column(key: Key, form: PlannedForm) -> CodedColumn:
     """A key with the list of its values, or with as many bins as will be learned at most."""
     if isinstance(form, UncutColumn):
-        return coded_in_bins(key.column, form.name, BINS, nullable=form.nullable)
+        return coded_in_bins(key.column, form.name, form.most, nullable=form.nullable)
     return CodedColumn(column=key.column, name=form.name, values=key.values,
                        ordered=isinstance(form, BinnedColumn) or form.type.numeric or form.type.temporal)
 
 
-def _without(places: Collection[int], question: Question, forms: Sequence[Form | UncutColumn]) -> tuple[
-        Question, tuple[Form | UncutColumn, ...]]:
+def _without(places: Collection[int], question: Question, forms: Sequence[PlannedForm]) -> tuple[
+        Question, tuple[PlannedForm, ...]]:
     """The columns to be measured: all but those at some places."""
     kept = [at for at in range(len(forms)) if at not in places]
     return replace(question, keys=tuple(question.keys[at] for at in kept)), tuple(forms[at] for at in kept)
@@ -146,16 +165,31 @@ def check_method(method: Method, tasks: Sequence[SynthesisTask], options: Sequen
                           subject=method.name, try_=refusal.try_)
 
 
-def coded_question(query: Query, session: Session, bins: int | None, parameters: Parameters, *, learned: bool = False) -> tuple[
-        Question, tuple[Form | UncutColumn, ...]]:
-    """The query's rows with the listed values, or the bins, of each column as keys; and the forms of the columns. Where nothing
-    says how a range is to be cut, its bins are of equal width, or will be learned."""
+def coded_question(query: Query, session: Session, bins: int | None, parameters: Parameters) -> tuple[
+        Question, tuple[Form, ...]]:
+    """The query's rows with the listed values, or the bins, of each column as keys; and the forms of the columns."""
+    question, forms = _question(query, session, bins, parameters, not_learned)
+    return question, tuple(form for form in forms if not isinstance(form, UncutColumn))
+
+
+def uncut_question(query: Query, session: Session, bins: int | None, parameters: Parameters) -> tuple[
+        Question, tuple[PlannedForm, ...]]:
+    """The same, but the keys of columns that nothing says how to cut are their values, from which bins will be learned."""
+    question, forms = _question(query, session, bins, parameters, lambda form: form)
+    together = {key for one in question.combinations for key in one.keys}
+    return question, tuple(  # what public tables list is listed
+        ListedColumn(name=form.name, type=form.type)
+        if isinstance(form, UncutColumn) and key.column in together and 0 < len(key.values) <= MOST_VALUES else form
+        for form, key in zip(forms, question.keys, strict=True))
+
+
+def _question(query: Query, session: Session, bins: int | None, parameters: Parameters,
+              settled: Callable[[PlannedForm], PlannedForm]) -> tuple[Question, tuple[PlannedForm, ...]]:
     values = {} if not query.parameters and not parameters else named(parameters, query)
     columns = listed_columns(query, session.catalog, session.kernel, session.scratch, values)
     items = query.tree.selects if len(query.tree.selects) == len(columns) else [query.tree] * len(columns)
-    forms = tuple(form_of(column.name, column.facts, bins, span_of(item), column.bins)
+    forms = tuple(settled(form_of(column.name, column.facts, bins, span_of(item), column.bins))
                   for column, item in zip(columns, items, strict=True))
-    forms = forms if learned else tuple(map(in_equal_bins, forms))
     again = next((form for i, form in enumerate(forms) if form.name.lower() in [each.name.lower() for each in forms[:i]]), None)
     if again is not None:
         raise SqlError(f"two columns are named {again.name}", code="synthesis", span=span_of(query.tree), subject=again.name,
@@ -163,7 +197,7 @@ def coded_question(query: Query, session: Session, bins: int | None, parameters:
     return question_by(query, forms, items, session, values), forms
 
 
-def question_by(query: Query, forms: Sequence[Form | UncutColumn], items: Sequence[exp.Expr], session: Session,
+def question_by(query: Query, forms: Sequence[PlannedForm], items: Sequence[exp.Expr], session: Session,
                 values: Mapping[str, ParameterValue]) -> Question:
     """The query's rows, with each column in its form as a key. Raises Unsupported, located at the column's item, if its values
     are not known."""

@@ -38,7 +38,7 @@ from dpsql.workload.factors import Array
 
 ARMIJO = 0.5  # the share of the promised fall of the loss that a step without momentum has to attain
 FIRST = 4.0  # the first step that is tried, over 1 / (rows x largest precision), which is safe for a single marginal
-TAIL = 2.0  # noise is taken to explain what exceeds its mean square by less than a bound that it passes with chance exp(-TAIL)
+TAIL = 0.5  # noise is taken to explain what exceeds its mean square by less than a bound that it passes with chance exp(-TAIL)
 BETWEEN = 20  # after so many steps, and whenever their number has doubled, it is seen whether to go on
 SETTLED, STUCK = 1e-9, 0.1  # the relative fall since then of the loss, or of what is unexplained, that is too little to go on
 RANGE = 100.0  # of the precisions that are fitted at once

@@ -14,6 +14,8 @@ from dpsql.trusted.plan.node import Node
 from dpsql.trusted.plan.operators.project import Project
 from dpsql.types import Type
 
+IN = "_in_"  # in identifiers, between the column and a number
+
 
 class Parts(Frozen):
     """Consecutive parts of a column's range: the first value of each, from low to high. Values below the first are in the first
@@ -26,9 +28,14 @@ class Parts(Frozen):
 def with_parts(view: Node, parts: Iterable[Parts]) -> tuple[Node, tuple[str, ...]]:
     """The rows with a column for each of these parts, and the new columns."""
     own = tuple((field.id, field.name, field.ref) for field in view.fields)
-    made = tuple((f"{one.column}_in_{number}", "", _number(view.field(one.column).ref, one.starts))
+    made = tuple((f"{one.column}{IN}{number}", "", _number(view.field(one.column).ref, one.starts))
                  for number, one in enumerate(parts, len(own)))
     return Project(input=view, columns=(*own, *made)), tuple(column for column, _, _ in made)
+
+
+def source_of(column: str) -> str:
+    """The column of the rows from which a column with parts was made; other columns are themselves."""
+    return column.split(IN)[0]
 
 
 def _number(column: Ref, starts: Sequence[Value]) -> Expr:

@@ -27,10 +27,12 @@ from dpsql.types import Span, Type
 
 MOST_NUMBERS, MOST_VALUES = 100, 1000  # of a column that are listed one by one: numbers and dates; texts
 WIDEST_RANGE = 2**53  # of a column in bins: whole numbers up to that are exact in floats
+MOST_APART = 30  # whole numbers of a range that are listed where bins can follow the rows
 BINS = 32  # of a column, where neither the statement nor the policy says how many
 WIDEST_IMPLIED = 2**15  # of a range that nobody states, as that of x % 10
 FINEST = 2**26  # parts of a range of reals, of which one value alone takes one
 DAY = 24 * 60 * 60  # seconds
+SLIGHT = 1e-6  # of a step: by so much a float may be off the grid
 STEPS = 2**20  # of a bin, that the decimals of numbers without declared ones tell apart
 Numbers: TypeAlias = NDArray[Any]
 
@@ -130,7 +132,8 @@ def _drawn(form: BinnedColumn, low: Numbers, high: Numbers, uniform: Numbers) ->
     """Numbers between these ends."""
     edges = form.edges
     if form.type in (Type.BIGINT, Type.DATE):
-        return np.minimum(np.floor(low + uniform * (high - low)), high - 1)  # the product may be rounded up
+        drawn: Numbers = np.minimum(np.floor(low + uniform * (high - low)), high - 1)  # the product may be rounded up
+        return drawn
     if form.step is not None:
         step = float(form.step)
         first, end = (np.round(ends / step, 6) for ends in (low, high))  # an end on the grid may be off it as a float
@@ -138,14 +141,13 @@ def _drawn(form: BinnedColumn, low: Numbers, high: Numbers, uniform: Numbers) ->
         drawn = np.minimum(np.floor(least + uniform * (most - least + 1)), most) * step
         return np.clip(_short(drawn, step), edges[0], edges[-1])
     least_apart = (edges[-1] - edges[0]) / (STEPS * len(edges))
-    return np.where(high - low < least_apart, low, np.clip(_short(low + uniform * (high - low), least_apart), low, high))
+    drawn = np.clip(_short(low + uniform * (high - low), least_apart), low, high)
+    return np.where(high - low < least_apart, low, drawn)
 
 
 class UncutColumn(Frozen):
-    """A column of numbers, dates or times between `low` and `high` whose bins are to follow its rows.
-
-    unit  the least width of a bin
-    """
+    """A column of numbers, dates or times between `low` and `high` whose bins are to follow its rows. Instead its values could be
+    `listed`."""
 
     name: str
     type: Type
@@ -153,6 +155,7 @@ class UncutColumn(Frozen):
     high: float
     nullable: bool
     step: Fraction | None = None
+    listed: bool = False
 
     @property
     def whole(self) -> bool:
@@ -165,6 +168,20 @@ class UncutColumn(Frozen):
             return 1 / DAY
         return 1.0 if self.whole else float(self.step) if self.step is not None else (self.high - self.low) / FINEST
 
+    @property
+    def most(self) -> int:
+        """The number of its bins, at most: its values, if these could be listed."""
+        values = self.high - self.low + 1
+        return int(values) if self.whole and values <= MOST_NUMBERS else BINS
+
+    def on_grid(self, number: float) -> float:
+        """The largest possible value up to a number."""
+        if self.whole:
+            return float(math.floor(number))
+        if self.step is None:
+            return number
+        return float(_short(np.array(math.floor(number / self.unit + SLIGHT) * self.unit), self.unit))
+
     def key(self, column: exp.Column) -> exp.Expr:
         """The values themselves, whose bins are not known yet."""
         return column
@@ -176,23 +193,24 @@ class UncutColumn(Frozen):
 
 
 Form: TypeAlias = ListedColumn | BinnedColumn
+PlannedForm: TypeAlias = Form | UncutColumn
 
 
-def form_of(name: str, known: Facts, bins: int | None, span: Span | None, cuts: Sequence[float] | None = None) -> (
-        Form | UncutColumn):
+def form_of(name: str, known: Facts, bins: int | None, span: Span | None, cuts: Sequence[float] | None = None) -> PlannedForm:
     """The form of a column with these facts, in this many bins, or between the cut points that the policy declares; without
-    either, it is uncut.
+    either, a long range is uncut.
 
     Raises Unsupported, located, if its values cannot be listed.
     """
-    ends = known.declared.within(known.returned)
-    listed = len(known.domain.values) if known.domain is not None else 0
-    if known.type is Type.BOOLEAN or 0 < listed <= MOST_NUMBERS:
-        return ListedColumn(name=name, type=known.type)
-    if known.type is Type.VARCHAR and listed > MOST_VALUES:
-        raise Unsupported(f"{name} has {listed} declared values, and a synthetic column can have at most {MOST_VALUES}",
+    listed = known.domain.values if known.domain is not None else ()
+    if known.type is Type.BOOLEAN or 0 < len(listed) <= MOST_NUMBERS:
+        column = ListedColumn(name=name, type=known.type)
+        return _uncut(column, listed, known) if bins is None and cuts is None else column
+    if known.type is Type.VARCHAR and len(listed) > MOST_VALUES:
+        raise Unsupported(f"{name} has {len(listed)} declared values, and a synthetic column can have at most {MOST_VALUES}",
                           subject=name, code="synthesis", span=span,
                           try_=f"a coarser expression of {name}, such as substring({name}, 1, 2)")
+    ends = known.declared.within(known.returned)
     width = ends.high - ends.low  # of which all that a type can hold says nothing
     bounded = width < WIDEST_IMPLIED or ((known.declared.finite or known.kept.finite) and width <= WIDEST_RANGE)
     if not (known.type.numeric or known.type.temporal) or not bounded:
@@ -201,18 +219,30 @@ def form_of(name: str, known: Facts, bins: int | None, span: Span | None, cuts: 
         raise Unsupported(f"{name} has {len(cuts) - 1} declared bins, and a synthetic column can have at most {MOST_VALUES}",
                           subject=name, code="synthesis", span=span, try_="bins = 100 among the OPTIONS")
     whole = known.type in (Type.BIGINT, Type.DATE)
-    low, high = (float(math.floor(end)) for end in (ends.low, ends.high)) if whole else (float(ends.low), float(ends.high))
-    uncut = UncutColumn(name=name, type=known.type, nullable=known.nullable, low=low, high=high if high > low or whole else low + 1,
+    low, high = (math.floor(ends.low), math.floor(ends.high)) if whole else (ends.low, ends.high)
+    high += low == high and not whole  # no bin is empty
+    uncut = UncutColumn(name=name, type=known.type, nullable=known.nullable, low=low, high=high,
                         step=known.step or (Fraction(1) if known.whole else None))
-    if bins is None and cuts is None:
-        return uncut
-    return uncut.cut(_edges(ends.low, ends.high, bins, whole=whole) if bins is not None else _between(
-        ends.low, ends.high, cuts, whole=whole))
+    if bins is not None:
+        return uncut.cut(_edges(ends.low, ends.high, bins, whole=whole))
+    return uncut if cuts is None else uncut.cut(_between(ends.low, ends.high, cuts, whole=whole))
 
 
-def in_equal_bins(form: Form | UncutColumn, bins: int = BINS) -> Form:
-    """An uncut column in bins of equal width; others as they are."""
-    return form.cut(_edges(form.low, form.high, bins, whole=form.whole)) if isinstance(form, UncutColumn) else form
+def _uncut(column: ListedColumn, values: Sequence[Value], known: Facts) -> PlannedForm:
+    """A column of many consecutive whole numbers, whose bins could follow its rows as well; others as they are."""
+    first, last = (values[0], values[-1]) if len(values) > MOST_APART else (None, None)
+    if known.type is not Type.BIGINT or not isinstance(first, int) or not isinstance(last, int) or last - first >= len(values):
+        return column
+    return UncutColumn(name=column.name, type=column.type, nullable=known.nullable, low=first, high=last, step=Fraction(1),
+                       listed=True)
+
+
+def not_learned(form: PlannedForm) -> Form:
+    """An uncut column with its values listed, or else in bins of equal width; others as they are."""
+    if not isinstance(form, UncutColumn):
+        return form
+    return ListedColumn(name=form.name, type=form.type) if form.listed else form.cut(
+        _edges(form.low, form.high, BINS, whole=form.whole))
 
 
 def _short(numbers: Numbers, step: float) -> Numbers:

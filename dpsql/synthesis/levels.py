@@ -9,9 +9,11 @@ public.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpsql.frozen import replace
 from dpsql.synthesis.binned_views import Parts, with_parts
@@ -20,6 +22,7 @@ from dpsql.synthesis.method import CodedColumn, CodedTable
 from dpsql.trusted.plan.expr.nodes import Value
 from dpsql.workload.factors import Array
 
+Places: TypeAlias = NDArray[np.int64]
 LEVELS = 16, 8, 4  # parts of the coarser versions, at most
 
 
@@ -28,9 +31,8 @@ def with_levels(table: CodedTable, counts: Mapping[str, Array]) -> CodedTable:
     are not known yet and values are taken to be equally frequent."""
     found, parts = list[CodedColumn](), list[Parts]()
     for column in (column for column in table.columns if column.ordered):
-        order = sorted((at for at, value in enumerate(column.values) if value is not None),
-                       key=lambda at, values=column.values: number_of(values[at]))
-        groups, of = np.arange(len(order)), column
+        order = _in_order(column)
+        groups, of = np.arange(len(order), dtype=np.int64), column
         for most in (most for most in LEVELS if most < len(order)):
             own = np.asarray(counts.get(column.name, np.ones(len(column.values))))
             sums = np.bincount(groups, own[order])
@@ -46,13 +48,19 @@ def with_levels(table: CodedTable, counts: Mapping[str, Array]) -> CodedTable:
     if not found:
         return table
     view, columns = with_parts(table.view, parts)
-    return replace(table, leveled=view, coarser=tuple(replace(one, column=column) for one, column in zip(found, columns, strict=True)))
+    return replace(table, leveled=view, coarser=tuple(
+        replace(one, column=column) for one, column in zip(found, columns, strict=True)))
 
 
-def grouped(counts: Sequence[float] | Array, most: int) -> np.ndarray:
+def _in_order(column: CodedColumn) -> list[int]:
+    """The indices of the values of a column, from low to high, without that of NULL."""
+    found = [at for at, value in enumerate(column.values) if value is not None]
+    return found if column.of else sorted(found, key=lambda at: number_of(column.values[at]))
+
+
+def grouped(counts: NDArray[Any], most: int) -> Places:
     """For each entry in order the number of its group: consecutive entries in at most `most` groups, with about equal sums of
     counts. An entry with more than such a sum is a group by itself, so that a value that many rows share stays apart."""
-    counts = np.asarray(counts, dtype=float)
     enough = max(float(counts.sum()), 0.0) / most
     while True:
         numbers = _greedy(counts, enough)
@@ -61,23 +69,21 @@ def grouped(counts: Sequence[float] | Array, most: int) -> np.ndarray:
         enough = max(enough * 1.1, float(counts.max()) / most, 1e-9)
 
 
-def _greedy(counts: Array, enough: float) -> np.ndarray:
+def _greedy(counts: NDArray[Any], enough: float) -> Places:
+    """The groups that end where they have enough, or before a large entry."""
     numbers, number, sum_so_far = np.zeros(len(counts), dtype=np.int64), 0, 0.0
     for at, count in enumerate(counts.tolist()):
-        alone = count > enough
-        if at and (sum_so_far >= enough or (alone and sum_so_far > enough / 4)):
+        if at and (sum_so_far >= enough or count > enough):
             number, sum_so_far = number + 1, 0.0
         numbers[at] = number
         sum_so_far += count
     return numbers
 
 
-def _coarser(of: CodedColumn, name: str, merged: np.ndarray) -> CodedColumn:
+def _coarser(of: CodedColumn, name: str, merged: Places) -> CodedColumn:
     """The version of a column whose values are merged into these groups, in their order; NULL stays by itself."""
-    numbers = [at for at, value in enumerate(of.values) if value is not None]
-    order = numbers if of.of else sorted(numbers, key=lambda at: number_of(of.values[at]))
-    places = dict(zip(order, merged.tolist(), strict=True))
+    places = dict(zip(_in_order(of), merged.tolist(), strict=True))
     count = int(merged[-1]) + 1
-    values: tuple[Value, ...] = (*range(count), *((None,) if len(numbers) < len(of.values) else ()))
+    values: tuple[Value, ...] = (*range(count), *((None,) if None in of.values else ()))
     return CodedColumn(column="", name=name, values=values, of=of.name, ordered=True,
                        merged=tuple(places.get(at, count) for at in range(len(of.values))))

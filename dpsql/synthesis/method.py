@@ -78,13 +78,13 @@ class CodedTable(Frozen):
     @cached_property
     def levels(self) -> CodedTable:
         """The same rows with the coarser versions as further columns."""
-        return self if self.leveled is None else CodedTable(view=self.view, columns=(*self.columns, *self.coarser), rows=self.rows,
-                                                            leveled=self.leveled)
+        return self if self.leveled is None else CodedTable(
+            view=self.view, columns=(*self.columns, *self.coarser), rows=self.rows, leveled=self.leveled)
 
     @cached_property
     def impossible(self) -> Mapping[Columns, Array]:
         """For each coarser version and what it merges: 0 where a value is merged into another one, otherwise 1."""
-        found = {}
+        found: dict[Columns, Array] = {}
         for each in self.coarser:
             table = np.ones((len(each.merged), len(each.values)))
             table[np.arange(len(each.merged)), each.merged] = 0

@@ -120,7 +120,8 @@ def of_json(stored: str) -> SyntheticTable:
         known=told["known"], records=tuple(told["measured"]), stored=True,
         marginals=tuple(ReleasedMarginal(**{**each, "columns": tuple(each["columns"]), "shape": tuple(each["shape"])})
                         for each in told["marginals"]),
-        coarser=tuple(CoarserColumn(name=one["name"], of=one["of"], merged=tuple(one["merged"])) for one in told.get("coarser", ())),
+        coarser=tuple(CoarserColumn(name=one["name"], of=one["of"], merged=tuple(one["merged"]))
+                      for one in told.get("coarser", ())),
         key=tuple(told["key"]), parent=None if told["parent"] is None else ForeignKey(
             columns=tuple(told["parent"]["columns"]), table=told["parent"]["table"],
             references=tuple(told["parent"]["references"])))

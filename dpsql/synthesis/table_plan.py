@@ -21,9 +21,10 @@ from dpsql.planning.choose import price_charged
 from dpsql.planning.explain import Expected, Measurement
 from dpsql.progress import tell
 from dpsql.questions.question import Combinations
-from dpsql.synthesis.column_forms import Form, UncutColumn
-from dpsql.synthesis.learned_bins import learned
-from dpsql.synthesis.method import CodedColumn, CodedTable, SynthesisTask, with_coarser
+from dpsql.synthesis.binned_views import source_of
+from dpsql.synthesis.column_forms import PlannedForm, UncutColumn
+from dpsql.synthesis.learned_bins import LEARNING, LearnedTable, learned, learning_stage
+from dpsql.synthesis.method import CodedColumn, CodedTable, Measured, SynthesisTask, with_coarser
 from dpsql.synthesis.method_choice import MethodChoice
 from dpsql.synthesis.methods.marginal_requests import noise_for
 from dpsql.synthesis.methods.stages import measurement
@@ -47,7 +48,7 @@ class TablePlan(Frozen):
 
     name: str
     task: SynthesisTask
-    forms: tuple[Form | UncutColumn, ...]
+    forms: tuple[PlannedForm, ...]
     choice: MethodChoice
     terms: SynthesisTerms
     statement: str
@@ -59,8 +60,11 @@ class TablePlan(Frozen):
     def measurements(self) -> tuple[Measurement, ...]:
         """What will be measured, for EXPLAIN."""
         method, task = self.choice.method, self.task
-        first, *others = method.stages(task)
-        told = measurement(first, self.name, method.name, task.price, tuple(others))
+        names = [form.name for form in self.forms if isinstance(form, UncutColumn)]
+        stages = method.stages(task)
+        if names:
+            stages = (learning_stage(task, names), *method.stages(replace(task, price=task.price.part(1 - LEARNING))))
+        told = measurement(stages[0], self.name, method.name, task.price, stages[1:])
         return (replace(told, against=dict(self.choice.against)),)
 
     @property
@@ -83,9 +87,7 @@ class TablePlan(Frozen):
     def steps(self, identity: str) -> Generator[Request, Any, SyntheticTable]:
         """Measure marginals, fit a model to them, and draw the table. The draws are public: they are determined by the identity
         of the statement."""
-        cut = yield from told_to_who_waits(learned(self.task, self.forms), self.task.table)
-        task = replace(self.task, table=cut.table, price=self.task.price.part(1 - cut.spent))
-        measured = yield from told_to_who_waits(self.choice.method.measure(task), cut.table)
+        cut, measured = yield from told_to_who_waits(self._measured(), self.task.table)
         model, coded_columns = measured.model, cut.table.columns
         rows = self.terms.rows if self.terms.rows is not None else min(max(round(model.total), 1), MOST_ROWS)
         draws = Simulation(int(identity[:16], 16))
@@ -104,6 +106,12 @@ class TablePlan(Frozen):
                                          coarser=measured.coarser),
             known=len(self.task.known), notes=(*self.notes, *measured.notes, *self.used), statement=self.statement)
 
+
+    def _measured(self) -> Generator[Request, Any, tuple[LearnedTable, Measured]]:
+        """The bins that are learned, and what the method measures for the rest of the price."""
+        cut = yield from learned(self.task, self.forms)
+        task = replace(self.task, table=cut.table, price=self.task.price.part(1 - cut.spent))
+        return cut, (yield from self.choice.method.measure(task))
 
     def _with_following(self, columns: Sequence[SyntheticColumn]) -> tuple[SyntheticColumn, ...]:
         """All columns, in the order of the statement."""
@@ -136,7 +144,7 @@ def told_to_who_waits(measuring: Generator[Request, Any, Made], table: CodedTabl
         while True:
             if isinstance(request, NoisySums):
                 number += 1
-                tell(f"marginal {number}: counting {', '.join(names.get(key, key) for key in request.plan.keys)} ...")
+                tell(f"marginal {number}: counting {', '.join(names[source_of(key)] for key in request.plan.keys)} ...")
             elif isinstance(request, FarthestCount | FarthestMarginal):
                 tell(f"after {number} marginals: looking for what the model describes worst ...")
             release = yield request

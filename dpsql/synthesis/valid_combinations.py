@@ -15,7 +15,7 @@ from dpsql.answers.simulation import Simulation
 from dpsql.frozen import Frozen
 from dpsql.models.sampling import Places
 from dpsql.questions.question import Combinations, Question
-from dpsql.synthesis.column_forms import Form, ListedColumn
+from dpsql.synthesis.column_forms import ListedColumn, PlannedForm
 from dpsql.synthesis.method import CodedColumn
 from dpsql.trusted.plan.expr.nodes import Value
 
@@ -33,7 +33,7 @@ class FollowingColumn(Frozen):
         return [self.values.get(value) for value in given]
 
 
-def following_columns(question: Question, forms: Sequence[Form]) -> tuple[FollowingColumn, ...]:
+def following_columns(question: Question, forms: Sequence[PlannedForm]) -> tuple[FollowingColumn, ...]:
     """The listed columns that are determined by others. Keys and forms are those of the columns, in order."""
     places = {key.column: at for at, key in enumerate(question.keys)}
     found: dict[int, FollowingColumn] = {}
@@ -51,7 +51,7 @@ def following_columns(question: Question, forms: Sequence[Form]) -> tuple[Follow
     return tuple(found.values())
 
 
-def _listed(form: Form) -> bool:
+def _listed(form: PlannedForm) -> bool:
     return isinstance(form, ListedColumn)
 
 

@@ -85,6 +85,9 @@ def test_what_was_measured_is_kept(connection: dpsql.Connection) -> None:
     for column in table.columns:
         assert column.counted is not None
         places[column.name] = column.counted.places(column.values)
+    for version in table.coarser:
+        places[version.name] = np.array(version.merged)[places[version.of]]
+    assert any(version.name in each.columns for version in table.coarser for each in table.marginals)
     for each in table.marginals:
         measured = each.measurement
         assert measured.variance == pytest.approx(each.error**2) and measured.values.shape == each.shape
@@ -347,7 +350,8 @@ def test_what_is_measured_is_told_to_whoever_waits(connection: dpsql.Connection)
     lines: list[str] = []
     with shown_by(lines.append, "waiting"):
         table = made_by(connection)
-    assert [line.split(": counting ")[1] for line in lines if "counting" in line] == [f"{', '.join(each.columns)} ..." for each in table.marginals]
+    told = [line.split(": counting ")[1] for line in lines if "counting" in line]
+    assert told == [f"{', '.join(name.split(' in ')[0] for name in each.columns)} ..." for each in table.marginals]
     assert f"drawing {table.rows:,} rows ..." in lines and lines[-1] == "waiting"
     assert any("looking for what the model describes worst" in line for line in lines)
 

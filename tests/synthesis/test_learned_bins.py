@@ -1,0 +1,181 @@
+"""Bins that follow the rows: what is counted and spent, and that moments, quantiles and correlations of numbers are kept."""
+
+from __future__ import annotations
+
+import datetime as dt
+from fractions import Fraction
+
+import duckdb
+import numpy as np
+import pandas as pd
+import pytest
+
+import dpsql
+from dpsql.synthesis.column_forms import BINS, UncutColumn
+from dpsql.synthesis.learned_bins import FEWEST, Cells, _binned, _cut_again, _first_starts
+from dpsql.synthesis.synthetic_table import SyntheticTable
+from dpsql.trusted.kernel.ledger import Ledger
+from dpsql.types import Type
+
+COUNT = 6000
+POLICY = """version = 1
+database = "x.duckdb"
+[entities.person]
+table = "people"
+key = "id"
+[tables.people]
+key = "id"
+[tables.people.columns]
+id = {}
+income = { bounds = [0, 1000000], nullable = false }
+spending = { bounds = [0, 1000000], nullable = false }
+score = { bounds = [-100, 100] }
+age = { range = [0, 90], nullable = false }
+day = { bounds = [2000-01-01, 2030-12-31], nullable = false }
+at = { bounds = [2000-01-01, 2030-12-31], nullable = false }
+sex = { values = ["f", "m"], nullable = false }
+[budgets.b]
+entity = "person"
+rho = 1000
+delta = 0.001
+"""
+
+
+def people() -> pd.DataFrame:
+    """Incomes of which a third is 0, with a long tail; what is spent follows; some scores are missing or no number."""
+    draws = np.random.default_rng(3)
+    income = np.where(draws.random(COUNT) < 1 / 3, 0, np.round(draws.lognormal(10.3, 0.7, COUNT)))
+    score = np.round(draws.normal(20, 4, COUNT), 3)
+    score[::10] = np.nan
+    age = np.clip(draws.normal(42, 14, COUNT), 0, 90).astype(int)
+    day = pd.Timestamp("2024-01-01") + pd.to_timedelta(draws.integers(0, 366, COUNT), unit="D")
+    return pd.DataFrame({
+        "id": np.arange(COUNT), "income": income.astype(int), "spending": np.round(income * 0.7 + draws.exponential(3000, COUNT)).astype(int),
+        "score": score, "age": age, "day": day, "at": day + pd.to_timedelta(draws.integers(0, 86400, COUNT), unit="s"),
+        "sex": draws.choice(["f", "m"], COUNT)})
+
+
+@pytest.fixture(scope="module")
+def connection(tmp_path_factory: pytest.TempPathFactory) -> dpsql.Connection:
+    folder = tmp_path_factory.mktemp("learned")
+    with duckdb.connect(str(folder / "x.duckdb")) as made:
+        made.register("frame", people())
+        made.execute("CREATE TABLE people AS SELECT * REPLACE (CAST(day AS DATE) AS day) FROM frame")
+    (folder / "x.toml").write_text(POLICY, encoding="utf-8")
+    Ledger.create(folder / "x.ledger", None).close()
+    return dpsql.connect(policy=folder / "x.toml", analyst="ada")
+
+
+@pytest.fixture(scope="module")
+def table(connection: dpsql.Connection) -> SyntheticTable:
+    return connection.synthesize("SELECT income, spending, score, age, day, at, sex FROM people", name="made", epsilon=2, delta=1e-8)
+
+
+def test_moments_quantiles_and_zeros_are_kept(table: SyntheticTable) -> None:
+    real, made = people(), table.df()
+    assert (made.income == 0).mean() == pytest.approx((real.income == 0).mean(), abs=0.03)
+    for column in ("income", "spending", "age"):
+        assert made[column].mean() == pytest.approx(real[column].mean(), rel=0.12)
+        for part in (0.5, 0.75, 0.9):
+            assert made[column].quantile(part) == pytest.approx(real[column].quantile(part), rel=0.15, abs=real[column].std() * 0.12)
+    assert made.score.mean() == pytest.approx(20, abs=1.5) and made.score.std() < 12
+    assert made.score.isna().mean() == pytest.approx(0.1, abs=0.03)
+    days = pd.to_datetime(made.day)
+    assert ((days >= "2023-11-01") & (days < "2025-03-01")).mean() > 0.95
+    times = pd.to_datetime(made["at"])
+    assert ((times >= "2023-11-01") & (times < "2025-03-01")).mean() > 0.95
+
+
+def test_a_correlation_that_is_there_stays_there(table: SyntheticTable) -> None:
+    assert people()[["income", "spending"]].corr().iloc[0, 1] > 0.9 and table.df()[["income", "spending"]].corr().iloc[0, 1] > 0.75
+
+
+def test_values_are_possible_ones(table: SyntheticTable) -> None:
+    frame = table.df()
+    values = {column.name: [value for value in column.values if value is not None] for column in table.columns}
+    assert {type(value) for value in values["income"]} == {int} and min(values["income"]) == 0 and max(values["income"]) <= 10**6
+    assert {type(value) for value in values["age"]} == {int} and 0 <= min(values["age"]) and max(values["age"]) <= 90
+    assert all(-100 <= value <= 100 for value in values["score"])
+    assert {type(value) for value in values["day"]} == {dt.date} and {type(value) for value in values["at"]} == {dt.datetime}
+    assert len(frame) > 5000
+
+
+def test_the_plan_says_which_bins_are_learned_and_costs_what_it_says(connection: dpsql.Connection) -> None:
+    text = "CREATE SYNTHETIC TABLE other AS SELECT income, sex FROM people OPTIONS (epsilon = 1, delta = 0.00000001)"
+    told = connection.explain(text)
+    assert "bins for income that follow the rows" in str(told) and "income, age" not in str(told)
+    before = connection.execute("SHOW BUDGET").fetchall()
+    connection.execute(text)
+    assert connection.execute("SHOW BUDGET").fetchall() != before
+    again = connection.execute("SHOW BUDGET").fetchall()
+    connection.execute(text)
+    assert connection.execute("SHOW BUDGET").fetchall() == again
+
+
+@pytest.mark.parametrize("options", ["epsilon = 0.0001", "epsilon = 0.01, method = 'mst'", "rho = 400", "rho = 0.00001",
+                                     "epsilon = 1, method = 'independent'", "epsilon = 1, method = 'privbayes'", "epsilon = 1, method = 'mwem'"])
+def test_any_price_and_method_makes_a_table(connection: dpsql.Connection, options: str) -> None:
+    name = f"made_{abs(hash(options))}"
+    columns = "income, sex" if "mwem" in options else "income, score, day, sex"
+    connection.execute(f"CREATE SYNTHETIC TABLE {name} AS SELECT {columns} FROM people OPTIONS ({options}, rows = 500)")
+    assert connection.execute(f"SELECT COUNT(*), MIN(income) >= 0, MAX(income) <= 1000000 FROM {name}").fetchall() == [(500, True, True)]
+
+
+def test_counts_of_single_values_are_reused_and_then_listed(connection: dpsql.Connection) -> None:
+    connection.execute("SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (rho = 1) age, COUNT(*) FROM people GROUP BY age")
+    told = str(connection.explain("CREATE SYNTHETIC TABLE aged AS SELECT age, sex FROM people OPTIONS (epsilon = 1)"))
+    assert "reused at no cost: age" in told and "bins for age" not in told
+
+
+def forms() -> list[UncutColumn]:
+    draws, found = np.random.default_rng(0), list[UncutColumn]()
+    for kind in (Type.BIGINT, Type.DOUBLE, Type.DATE, Type.TIMESTAMP):
+        for width in (0, 1, 3, 31, 40, 99, 100, 2000, 10**6):
+            low = float(draws.integers(-50, 5)) if not kind.temporal else 730_000.0
+            step = {Type.BIGINT: Fraction(1), Type.DOUBLE: draws.choice([None, Fraction(1, 10), Fraction(1, 4)])}.get(kind)
+            high = low + (min(width, 10**5) if kind.temporal else width) or low + (kind is Type.DOUBLE)
+            found.append(UncutColumn(name="x", type=kind, low=low, high=high + (high == low and kind in (Type.DOUBLE, Type.TIMESTAMP)),
+                                     nullable=False, step=step))
+    return found
+
+
+@pytest.mark.parametrize("form", forms(), ids=lambda form: f"{form.type.value} {form.low:g} to {form.high:g}, {form.step}")
+def test_cells_and_bins_cover_the_range_in_order(form: UncutColumn) -> None:
+    draws = np.random.default_rng(1)
+    starts = _first_starts(form)
+    end = form.high + (form.whole and form.unit)
+    assert starts[0] == form.low and list(starts) == sorted(set(starts)) and starts[-1] <= form.high <= end
+    cells = Cells(starts=starts, end=end, counts=tuple(draws.exponential(100, len(starts))), error=10.0)
+    finer, fresh = _cut_again(form, cells, 80.0)
+    assert set(starts) <= set(finer.starts) and list(finer.starts) == sorted(set(finer.starts)) and len(fresh) == len(set(fresh))
+    assert sum(finer.counts) == pytest.approx(sum(cells.counts))
+    for counts in (np.zeros(len(finer.starts)), draws.normal(0, 10, len(finer.starts)), np.array(finer.counts)):
+        column = _binned(form, Cells(starts=finer.starts, end=end, counts=tuple(counts), error=10.0), 20.0)
+        assert column.edges[0] == form.low and column.edges[-1] == end and len(column.edges) - 1 <= max(form.most, FEWEST)
+        assert set(column.edges[:-1]) <= set(column.cells) and list(column.edges) == sorted(column.edges)
+        listed = tuple(range(len(column.edges) - 1))
+        bins = draws.integers(0, len(listed), 400)
+        drawn = column.values(listed, bins, draws.random(400))
+        assert [column.counted(listed).places([value])[0] for value in drawn] == bins.tolist()  # each lies in its own bin
+        assert form.most >= min(BINS, len(listed))
+
+
+def test_the_bounds_and_zero_are_bins_where_many_rows_have_them() -> None:
+    form = UncutColumn(name="x", type=Type.DOUBLE, low=-10.0, high=90.0, nullable=False)
+    starts = _first_starts(form)
+    counts = [900.0 if start in (-10.0, 0.0, 90.0) else 20.0 for start in starts]
+    column = _binned(form, Cells(starts=starts, end=90.0, counts=tuple(counts), error=1.0), 5.0)
+    for value in (-10.0, 0.0, 90.0):
+        at = column.edges.index(value) if value < 90 else len(column.edges) - 2
+        assert column.values(tuple(range(len(column.edges) - 1)), np.array([at]), np.array([0.7])) == [value]
+
+
+def test_a_tail_ends_where_noise_is_all_there_is() -> None:
+    form = UncutColumn(name="x", type=Type.BIGINT, low=0.0, high=10**6, nullable=False, step=Fraction(1))
+    starts = _first_starts(form)
+    draws = np.random.default_rng(0)
+    counts = np.where(np.array(starts) < 10**5, 1000.0, 0.0) + draws.normal(0, 30, len(starts))
+    column = _binned(form, Cells(starts=starts, end=10**6 + 1, counts=tuple(counts), error=30.0), 60.0)
+    last = len(column.edges) - 2
+    drawn = np.array(column.values(tuple(range(last + 1)), np.full(1000, last), draws.random(1000)), dtype=float)
+    assert drawn.mean() < 3 * 10**5
