@@ -12,7 +12,7 @@ Unless the optimum is asked for, the descent stops as soon as no marginal's resi
 discrepancy principle), or as those that are do not get smaller any more. It begins at independent columns with the measured
 counts of single columns, and adds dependence only as far as the data demand it. For a spanning tree of pairs on Adult at
 epsilon = 1, marginals of two columns have an error of 0.052 then, and 0.060 at the optimum, which fits the noise of thousands
-of empty cells.
+of empty cells. Noise explains less than it might (`TAIL`): a descent that stops earlier loses what small tables tell.
 
 Sources: McKenna, Sheldon and Miklau, Graphical-model based estimation and inference for differential privacy, ICML 2019;
 O'Donoghue and Candes, Adaptive restart for accelerated gradient schemes, 2015; Morozov's discrepancy principle, 1966; Laurent and

@@ -1,8 +1,8 @@
 """AIM: in each round the marginal is measured that the present model describes worst.
 
 Candidates are the marginals within those of the workload, which has all marginals of three columns where none is named. The
-weight of one is what it tells about them: how many columns it shares with each. After the single columns, each round draws a
-candidate by the exponential mechanism, with 5 % of the round's price, or up to a quarter where that would leave it to chance, by
+weight of one is what it tells about them: how many columns it shares with each. Columns of numbers are in coarser versions too
+(`levels`), so the resolution of a pair is chosen with it. After the single columns, each round draws a candidate by the exponential mechanism, with 5 % of the round's price, or up to a quarter where that would leave it to chance, by
 the score
 
     weight * (L1 distance of its counts from those of the model - what noise alone would make of it),
@@ -20,9 +20,9 @@ Prices are fractions, and add up to the whole price exactly. Where there is one 
 measurement.
 
 Source: McKenna, Mullins, Sheldon and Miklau, AIM: An Adaptive and Iterative Mechanism for Differentially Private Synthetic Data,
-PVLDB 2022, Algorithms 2 and 3. There it is two rounds, 10 % and all of the noise. On Adult at epsilon = 1 the error of marginals
-of three columns is 0.0875 with these and 0.0845 as here, since a fit that stops where noise explains the rest changes less.
-Candidates that cannot be drawn are left out here, by public numbers alone.
+PVLDB 2022, Algorithms 2 and 3. There it is two rounds, 10 % and all of the noise, and no coarser versions. On Adult at epsilon =
+1 the error of marginals of three columns is 0.0875 with these and 0.0845 as here, since a fit that stops where noise explains the
+rest changes less. Candidates that cannot be drawn are left out here, by public numbers alone.
 """
 
 from __future__ import annotations
