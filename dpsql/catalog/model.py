@@ -72,6 +72,7 @@ class TablePolicy(Frozen):
     sheet             the sheet of a workbook that holds it; None for the first one
     csv               how its files are written; None if nothing is said, which is the usual way
     expected          what `check --rows` reports of it and the owner meant, by the words in `EXPECTED`
+    rules             what holds in every row, such as income = 0 OR hours > 0, for synthetic tables; see `engine.table_rules`
     row_key           a column that is not in its files, and names each of their rows; it is the key
     """
 
@@ -89,6 +90,7 @@ class TablePolicy(Frozen):
     sheet: str | None = None
     csv: CsvFormat | None = None
     expected: tuple[str, ...] = ()
+    rules: tuple[str, ...] = ()
     row_key: str | None = None
 
     @property
@@ -180,6 +182,7 @@ class Catalog(Frozen):
     undeclared  tables of the database that the policy does not name, for a helpful refusal
     hidden      columns of the database that the policy does not name, or whose type is not supported, by table
     outside     declared tables that cannot be queried under this entity, each with the reason
+    rules       what holds in every row of a table, by its name
     """
 
     entity: Entity
@@ -187,6 +190,7 @@ class Catalog(Frozen):
     undeclared: frozenset[str] = frozenset()
     hidden: Mapping[str, frozenset[str]] = field(default_factory=dict)
     outside: Mapping[str, str] = field(default_factory=dict)
+    rules: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def table(self, name: str) -> Table | None:
         """A table by its name, regardless of case."""

@@ -241,7 +241,7 @@ def _table(name: str, part: Section, entities: Mapping[str, Entity]) -> TablePol
         name=name, public=public, key=part.strings("key"), source=part.take("source", str), rows_per_entity=rows,
         rows_per_value=per_value, limits_hold=bool(part.take("limits_hold", bool)),
         foreign_keys=_foreign_keys(part), relation=_relation(part), filter=part.take("filter", str),
-        sheet=part.take("sheet", str),
+        sheet=part.take("sheet", str), rules=part.strings("rules"),
         csv=reading_entries.csv_format(part.section("csv")), expected=part.strings("expected"), columns=_columns(part))
     table = _with_row_key(table, part)
     for word in table.expected:

@@ -112,7 +112,8 @@ def fit(policy: Policy, budget: str, schema: Mapping[str, TableSchema], values: 
               for name, declared in policy.tables.items() if name not in outside}
     tables = {name: _listed(policy, table, values) for name, table in tables.items()}
     undeclared = frozenset(schema) - {names[name.lower()] for name in policy.tables}
-    return Catalog(entity=entity, tables=tables, undeclared=undeclared, hidden=hidden, outside=outside)
+    return Catalog(entity=entity, tables=tables, undeclared=undeclared, hidden=hidden, outside=outside,
+                   rules={name: policy.tables[name].rules for name in tables if policy.tables[name].rules})
 
 
 def _listed(policy: Policy, table: Table, values: Values) -> Table:

@@ -22,6 +22,7 @@ FORMS = {  # a correct example of each key
     "table": 'table = "people"', "key": 'key = "person_id"',
     "column": 'column = "events.user_id", if no table has one row for each of them',
     "any_of": 'any_of = ["customer", "supplier"]', "public": "public = true", "source": 'source = "people.csv"',
+    "rules": 'rules = ["income = 0 OR hours > 0", "zip DETERMINES state"], what holds in every row, for synthetic tables',
     "expected": 'expected = ["several", "dangling"], findings of check --rows that are intended',
     "row_key": 'row_key = "row", if no column distinguishes the rows and each row is one protected entity',
     "relation": 'relation = "schema.table"', "sheet": 'sheet = "2024"', "filter": 'filter = "active"',

@@ -24,6 +24,7 @@ from dpsql.engine.parameters import Parameters, named
 from dpsql.engine.public_support import public_places
 from dpsql.engine.session import Session
 from dpsql.engine.stored_models import models
+from dpsql.engine.table_rules import TableRules, read_rules
 from dpsql.errors import ProgrammingError, SqlError, Unsupported
 from dpsql.frozen import replace
 from dpsql.models.table_domain import most_numbers
@@ -51,8 +52,9 @@ from dpsql.synthesis.column_forms import (
     form_of,
     not_learned,
 )
+from dpsql.synthesis.dependent_columns import DependentColumn, without_dependent
 from dpsql.synthesis.learned_bins import coded_in_bins
-from dpsql.synthesis.method import CodedColumn, CodedTable, Method, SynthesisTask
+from dpsql.synthesis.method import CodedColumn, CodedTable, Method, SynthesisTask, domain_of
 from dpsql.synthesis.method_choice import chosen, in_best_account
 from dpsql.synthesis.methods.all_methods import METHODS, methods_for
 from dpsql.synthesis.named_workload import read_workload
@@ -90,10 +92,15 @@ def synthesis(statement: Synthesize, session: Session, parameters: Parameters = 
         read = uncut_question if terms.public is None else coded_question
         question, all_forms = read(statement.query, session, terms.bins, parameters)
         following = following_columns(question, all_forms) if terms.workload is None and terms.public is None else ()
-        question, forms = _without([column.at for column in following], question, all_forms)
+        rules = read_rules(terms.rules, statement.query, session, parameters)
+        dependent = dependent_columns(rules, question, all_forms, [column.form.name for column in following])
+        left_out = {*(one.at for one in following), *(one.at for one in dependent)}
+        question, forms = _without(left_out, question, all_forms)
+        forms = tuple(not_learned(form) if form.name in {one.of for one in dependent} else form for form in forms)
         view, stable = limited_rows(question, session, terms.options, span_of(statement.query.tree))
         table = CodedTable(view=view, rows=stable.rows or 0, columns=tuple(map(coded_column, question.keys, forms)))
-        workload = read_workload(terms.workload, statement.name, table.domain)
+        named_columns = (*table.columns, *(one.coded for one in dependent)) if terms.workload is not None else table.columns
+        workload = without_dependent(read_workload(terms.workload, statement.name, domain_of(named_columns)), dependent)
         listed = [key for key, form in zip(question.keys, forms, strict=True) if not isinstance(form, UncutColumn) or form.listed]
         counted = counted_keys(view, listed, session.kernel, session.scratch)
         known = KnownMarginals() if counted is None else known_marginals(counted, {
@@ -110,12 +117,32 @@ def synthesis(statement: Synthesize, session: Session, parameters: Parameters = 
         notes = tuple(f"{column.form.name} is determined by {column.of}, according to a public table" for column in following)
         uncut = [at for at, form in enumerate(forms) if isinstance(form, UncutColumn)]
         plan = TablePlan(name=statement.name, task=task, forms=forms, choice=choice, terms=terms, statement=statement.text,
-                         following=following, combinations=question.combinations,
+                         following=following, dependent=dependent, rules=rules.conditions, combinations=question.combinations,
                          notes=(*notes, *rows_left_out(_without(uncut, question, forms)[0], view, session)))
         made = SynthesisStatement(plan=plan, question=replace(question, view=view), counted=counted, text=statement.text,
                                   session=session, span=statement.span, charges=known.charges)
         check_name(statement.name, made, statement.span)
         return made
+
+
+def dependent_columns(rules: TableRules, question: Question, forms: Sequence[PlannedForm], known: Sequence[str]) -> tuple[
+        DependentColumn, ...]:
+    """The columns that rules say others determine, without those that are `known` to follow from a public table. Raises
+    Unsupported if the values of a column are not listed."""
+    at, found = {form.name: number for number, form in enumerate(forms)}, dict[str, DependentColumn]()
+    for one in rules.dependencies:
+        for name in (one.determines, one.column):
+            form = not_learned(forms[at[name]])
+            if not isinstance(form, ListedColumn):
+                raise Unsupported(f"{one.determines} DETERMINES {one.column}: the values of {name} are not listed", code="rule",
+                                  subject=name, try_=f"values = [...] for {name} in the policy, or a condition as the rule")
+        free = one.column not in (*known, *found, *(other.of for other in found.values()))
+        if free and one.determines not in (*known, *found) and one.determines != one.column:
+            form, key = not_learned(forms[at[one.column]]), question.keys[at[one.column]]
+            if isinstance(form, ListedColumn):
+                found[one.column] = DependentColumn(at=at[one.column], form=form, coded=coded_column(key, form),
+                                                    of=one.determines)
+    return tuple(found.values())
 
 
 def _listed_where_known(forms: Sequence[PlannedForm], known: KnownMarginals) -> tuple[PlannedForm, ...]:
@@ -266,8 +293,9 @@ class SynthesisStatement(Charged[SyntheticTable]):
     def identity(self) -> str:
         plan = self.plan
         public = () if plan.task.public is None else (hashlib.sha256(plan.task.public.tobytes()).hexdigest(),)
-        return digest(self.session.policy, "synthetic", plan.name, self.question, replace(plan.terms, workload=None, public=None),
-                      plan.task.workload, plan.choice.method.name, plan.forms, *public)
+        return digest(self.session.policy, "synthetic", plan.name, self.question, replace(
+            plan.terms, workload=None, public=None, rules=None),
+                      plan.task.workload, plan.choice.method.name, plan.forms, *public, *plan.rules, *plan.dependent)
 
     @property
     def columns(self) -> tuple[DescribedColumn, ...]:
@@ -299,7 +327,7 @@ class SynthesisStatement(Charged[SyntheticTable]):
     def _steps(self) -> Generator[Request, Any, SyntheticTable]:
         """The steps of the plan. The table keeps what was measured."""
         found: list[Record] = []
-        steps = self.plan.steps(self.identity)
+        steps = self.plan.steps(self.identity, self.session.scratch)
         made = yield from steps if self.counted is None else recording_counts(steps, self.counted, found)
         policy = policy_of_records(self.session)
         return replace(made, records=tuple(encoded([replace(record, policy=policy) for record in found])))

@@ -110,7 +110,7 @@ class LinkedPlan(Frozen):
         return LinkedModels(whole=whole, first=first, later=later)
 
     def _measured(self, task: SynthesisTask) -> Measuring:
-        return told_to_who_waits(self.choice.method.measure(task), task.table)
+        return told_to_who_waits(self.choice.method.measure(task), task.table.columns)
 
     def known(self, table: LowerTable, whole: Measured) -> tuple[MarginalMeasurement, ...]:
         """What the counts of the first view reveal about the columns that are given in the view of a table's later rows:

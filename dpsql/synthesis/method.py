@@ -7,13 +7,13 @@ model, as a mechanism does (`mechanisms.mechanism`): a mistake in it can spoil a
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from itertools import combinations, product
 from typing import Any, ClassVar
 
 import numpy as np
 
-from dpsql.frozen import Frozen
+from dpsql.frozen import Frozen, field
 from dpsql.models.noisy_marginals import MarginalMeasurement
 from dpsql.models.sampling import Places
 from dpsql.models.table_domain import Columns, TableDomain
@@ -67,13 +67,15 @@ class CodedColumn(Frozen):
 
 class CodedTable(Frozen):
     """The private rows, of which an entity has at most `rows`, as combinations of listed values of columns. Some columns may have
-    coarser versions, each after the one that it merges; these are columns of `leveled`, the same rows."""
+    coarser versions, each after the one that it merges; these are columns of `leveled`, the same rows. `ruled_out` has 1 for
+    combinations of values that no row can have, and 0 for others of the same columns."""
 
     view: Node
     columns: tuple[CodedColumn, ...]
     rows: int
     coarser: tuple[CodedColumn, ...] = ()
     leveled: Node | None = None
+    ruled_out: Mapping[Columns, Array] = field(default_factory=dict)
 
     @cached_property
     def levels(self) -> CodedTable:
@@ -83,8 +85,9 @@ class CodedTable(Frozen):
 
     @cached_property
     def impossible(self) -> Mapping[Columns, Array]:
-        """For each coarser version and what it merges: 0 where a value is merged into another one, otherwise 1."""
-        found: dict[Columns, Array] = {}
+        """The combinations that are ruled out, and for each coarser version and what it merges: 0 where a value is merged into
+        another one, otherwise 1."""
+        found = {**self.ruled_out}
         for each in self.coarser:
             table = np.ones((len(each.merged), len(each.values)))
             table[np.arange(len(each.merged)), each.merged] = 0
@@ -94,8 +97,7 @@ class CodedTable(Frozen):
     @cached_property
     def domain(self) -> TableDomain:
         """The names of the columns, and the number of values of each."""
-        return TableDomain(columns=tuple(each.name for each in self.columns),
-                           sizes=tuple(len(each.values) for each in self.columns))
+        return domain_of(self.columns)
 
     def plan(self, columns: Columns) -> GroupedSums:
         """The number of rows with each combination of values of these columns."""
@@ -110,6 +112,11 @@ class CodedTable(Frozen):
     @cached_property
     def _named(self) -> Mapping[str, CodedColumn]:
         return {each.name: each for each in self.columns}
+
+
+def domain_of(columns: Sequence[CodedColumn]) -> TableDomain:
+    """The names of columns, and the number of values of each."""
+    return TableDomain(columns=tuple(each.name for each in columns), sizes=tuple(len(each.values) for each in columns))
 
 
 def with_coarser(domain: TableDomain, places: Places, coarser: Iterable[CodedColumn]) -> Places:

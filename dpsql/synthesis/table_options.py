@@ -11,7 +11,7 @@ from dpsql.frozen import Frozen
 from dpsql.planning.options import Options, named_option, own_options, read_options
 from dpsql.sql.text.statement import Option
 
-OWN = ("method", "score", "fit", "workload", "queries", "public", "rows", "bins")
+OWN = ("method", "score", "fit", "workload", "queries", "public", "rows", "bins", "rules")
 SCORES, FITS, QUERIES = ("r", "mutual information"), ("network", "conditionals"), ("marginals", "single")
 OF_METHODS = {"score": "privbayes", "fit": "privbayes", "public": "mwem_pub", "queries": "mwem"}  # options of one method each
 SHARED = ("epsilon", "delta", "rho", "max_rows")  # with SELECT
@@ -30,6 +30,7 @@ class SynthesisTerms(Frozen):
     public   the name of a public table for MWEM+PUB; None if none is named
     rows     how many rows are drawn; None: as many as the private rows seem to be
     bins     into how many parts the range of a column of numbers is cut; None: into the declared ones
+    rules    what holds in every row, as `engine.table_rules` reads it; None if nothing is said
     """
 
     options: Options
@@ -41,6 +42,7 @@ class SynthesisTerms(Frozen):
     public: Option | None = None
     rows: int | None = None
     bins: int | None = None
+    rules: Option | None = None
 
 
 def read_terms(given: Sequence[Option], *, default: Price | None, methods: Sequence[str]) -> SynthesisTerms:
@@ -57,7 +59,8 @@ def read_terms(given: Sequence[Option], *, default: Price | None, methods: Seque
     return SynthesisTerms(options=options, method=method, score=named_option(own.get("score"), SCORES),
                           fit=named_option(own.get("fit"), FITS), workload=own.get("workload"), public=own.get("public"),
                           single=named_option(own.get("queries"), QUERIES) == "single",
-                          rows=number_option(own.get("rows"), MOST_ROWS), bins=number_option(own.get("bins"), MOST_BINS))
+                          rows=number_option(own.get("rows"), MOST_ROWS), bins=number_option(own.get("bins"), MOST_BINS),
+                          rules=own.get("rules"))
 
 
 def number_option(option: Option | None, most: int) -> int | None:

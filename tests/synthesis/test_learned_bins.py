@@ -94,9 +94,10 @@ def test_values_are_possible_ones(table: SyntheticTable) -> None:
     frame = table.df()
     values = {column.name: [value for value in column.values if value is not None] for column in table.columns}
     assert {type(value) for value in values["income"]} == {int} and min(values["income"]) == 0 and max(values["income"]) <= 10**6
-    assert {type(value) for value in values["age"]} == {int} and 0 <= min(values["age"]) and max(values["age"]) <= 90
+    assert {type(value) for value in values["age"]} == {int} and set(values["age"]) <= set(range(91))
     assert all(-100 <= value <= 100 for value in values["score"])
-    assert {type(value) for value in values["day"]} == {dt.date} and {type(value) for value in values["at"]} == {dt.datetime}
+    assert {type(value) for value in values["day"]} == {dt.date}
+    assert {type(value) for value in values["at"]} == {dt.datetime}
     assert len(frame) > 5000
 
 

@@ -2,8 +2,8 @@
 
 Candidates are the marginals within those of the workload, which has all marginals of three columns where none is named. The
 weight of one is what it tells about them: how many columns it shares with each. Columns of numbers are in coarser versions too
-(`levels`), so the resolution of a pair is chosen with it. After the single columns, each round draws a candidate by the exponential mechanism, with 5 % of the round's price, or up to a quarter where that would leave it to chance, by
-the score
+(`coarser_versions`), so the resolution of a pair is chosen with it. After the single columns, each round draws a candidate by the
+exponential mechanism, with 5 % of the round's price, or up to a quarter where that would leave it to chance, by the score
 
     weight * (L1 distance of its counts from those of the model - what noise alone would make of it),
 
@@ -39,7 +39,7 @@ from dpsql.models.junction_tree import model_cells
 from dpsql.models.markov_network import MarkovNetwork
 from dpsql.models.mirror_descent import fit
 from dpsql.models.table_domain import Columns
-from dpsql.synthesis.levels import with_levels
+from dpsql.synthesis.coarser_versions import with_levels
 from dpsql.synthesis.method import CodedTable, Measured, Measuring, Method, SynthesisTask
 from dpsql.synthesis.methods.independent import Independent
 from dpsql.synthesis.methods.marginal_requests import (
@@ -89,7 +89,7 @@ class AdaptiveMarginals(AbstractFrozen, Method):
         for column in columns:
             found.append((yield from counted(task.table, (column,), price.part(SINGLE * share))))
             spent += SINGLE * share
-        network = fit(task.table.domain, found)
+        network = fit(task.table.domain, found, impossible=task.table.impossible)
         noise = mean_size(noise_for(task.table, price.part(SINGLE * share)))
         task = replace(task, table=with_levels(task.table, {one: network.marginal((one,)) for one in task.table.domain.columns}))
         possible = candidates(task, self.cells)

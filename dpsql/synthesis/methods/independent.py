@@ -28,13 +28,15 @@ class Independent(Method):
         for column in columns:
             found.append((yield from counted(task.table, (column,), task.price.part(Fraction(1, len(columns))))))
         known = [each for each in task.known if len(each.columns) == 1]
-        return Measured(marginals=tuple(found), model=fit(task.table.domain, [*known, *found]))
+        return Measured(marginals=tuple(found), model=fit(
+            task.table.domain, [*known, *found], impossible=task.table.impossible))
 
     def again(self, task: SynthesisTask, found: Sequence[MarginalMeasurement]) -> Measuring:
         """Measure all columns for the price of the task, after the marginals `found` by a method whose price is too low to
         continue."""
         more = (yield from self.measure(replace(task, known=(*task.known, *found)))).marginals
-        return Measured(marginals=(*found, *more), model=fit(task.table.domain, [*task.known, *found, *more]))
+        return Measured(marginals=(*found, *more), model=fit(
+            task.table.domain, [*task.known, *found, *more], impossible=task.table.impossible))
 
     def _columns(self, task: SynthesisTask) -> list[str]:
         return unknown_columns(task, task.price.part(Fraction(1, len(task.columns)))) or list(task.columns)

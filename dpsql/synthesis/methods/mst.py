@@ -5,7 +5,7 @@ choose the tree; and a third for the counts of its pairs. As in Kruskal's algori
 two parts, by the exponential mechanism. The score of a pair is the L1 distance of its true counts from those of independent
 columns, less what the noise of its measurement would add to it (as AIM counts noise). On Adult at epsilon = 1 that lowers the
 error of marginals of three columns from 0.117 to 0.109: a pair of many cells is not chosen where noise hides what would be
-learned. Of columns of numbers there are coarser versions (`levels`), among which the score chooses for each pair. Where noise
+learned. Of columns of numbers there are coarser versions (`coarser_versions`), among which the score chooses for each pair. Where noise
 blurs even the single columns, the rest of the price is for these.
 
 Source: McKenna, Miklau and Sheldon, Winning the NIST contest: a scalable and general approach to differentially private synthetic
@@ -23,7 +23,7 @@ from dpsql.frozen import replace
 from dpsql.models.mirror_descent import fit
 from dpsql.models.table_domain import Columns
 from dpsql.models.table_model import TableModel
-from dpsql.synthesis.levels import with_levels
+from dpsql.synthesis.coarser_versions import with_levels
 from dpsql.synthesis.method import Measured, Measuring, Method, SynthesisTask, columns_of_versions
 from dpsql.synthesis.methods.independent import Independent
 from dpsql.synthesis.methods.marginal_requests import (

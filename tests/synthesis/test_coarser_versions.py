@@ -12,7 +12,7 @@ from dpsql.audit.exact import Exact
 from dpsql.budgets.convert import rho_of
 from dpsql.frozen import replace
 from dpsql.models.table_domain import TableDomain
-from dpsql.synthesis.levels import LEVELS, grouped, with_levels
+from dpsql.synthesis.coarser_versions import LEVELS, grouped, with_levels
 from dpsql.synthesis.method import with_coarser
 from dpsql.synthesis.methods.aim import AdaptiveMarginals
 from dpsql.synthesis.methods.marginal_requests import candidates, noise_for

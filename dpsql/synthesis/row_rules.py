@@ -1,0 +1,117 @@
+"""Rules that every row of a synthetic table obeys, such as income = 0 OR hours > 0.
+
+A rule is a condition on the columns of one row, of which the owner or the analyst says that it is true, or unknown, in every row.
+Nothing is asked of private rows for it. A model of the columns gets the combinations of their values or bins that no row can
+have, where a rule is about one or two columns; rows that are drawn against a rule all the same are drawn again.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import product
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpsql.answers.simulation import Simulation
+from dpsql.frozen import Frozen
+from dpsql.models.mirror_descent import fit
+from dpsql.models.table_domain import Columns
+from dpsql.synthesis.column_forms import Form
+from dpsql.synthesis.method import CodedColumn, domain_of
+from dpsql.trusted.plan.expr.nodes import Expr, Value
+from dpsql.types import Type
+from dpsql.workload.factors import Array
+
+MOST_CELLS = 2**14  # of combinations that are looked at for a rule
+LOOKS = 0.0, 0.01, 0.25, 0.5, 0.75, 0.99  # places within a bin at which a rule is looked at
+ROUNDS = 50  # of drawing rows again that break rules
+Mask = NDArray[np.bool_]
+
+
+class Evaluator(Protocol):
+    """What evaluates expressions over public rows."""
+
+    def evaluate(self, exprs: Sequence[Expr], columns: Mapping[str, tuple[Type, Sequence[Any]]]) -> list[tuple[Any, ...]]: ...
+
+
+class RowRule(Frozen):
+    """A condition over columns of a synthetic table, by their names, and its text."""
+
+    text: str
+    columns: Columns
+    condition: Expr
+
+
+class RowRules(Frozen, eq=False):
+    """Rules, and what evaluates them."""
+
+    rules: tuple[RowRule, ...]
+    evaluator: Evaluator
+
+    def obeyed(self, columns: Mapping[str, tuple[Type, Sequence[Value]]]) -> Mask:
+        """Which rows, given column by column, break no rule."""
+        size = max((len(values) for _, values in columns.values()), default=0)
+        found = np.ones(size, dtype=bool)
+        for rule in self.rules:
+            told = self.evaluator.evaluate([rule.condition], {name: columns[name] for name in rule.columns})
+            found &= np.array([answer is not False for answer, in told], dtype=bool)
+        return found
+
+    def ruled_out(self, forms: Sequence[Form], coded: Sequence[CodedColumn]) -> Mapping[Columns, Array]:
+        """For each rule about one or two columns: 1 for the combinations of their entries that no row can have, else 0. A bin is
+        looked at in some places only, so a combination may be left out that a rare value could have. Nothing is ruled out if
+        nothing would be left."""
+        found: dict[Columns, Array] = {}
+        known = {column.name: (form, column) for form, column in zip(forms, coded, strict=True)}
+        for rule in (rule for rule in self.rules if len(rule.columns) <= 2 and known.keys() >= {*rule.columns}):
+            own = [known[name] for name in rule.columns]
+            shape = [len(column.values) for _, column in own]
+            if math.prod(shape) <= MOST_CELLS:
+                table = 1.0 - self._looked_at(rule, own).reshape(shape)
+                found[rule.columns] = np.maximum(table, found.get(rule.columns, 0.0))
+        try:
+            fit(domain_of(coded), (), total=1.0, impossible=found)
+        except ValueError:
+            return {}
+        return found
+
+    def _looked_at(self, rule: RowRule, own: Sequence[tuple[Form, CodedColumn]]) -> Array:
+        looks = len(LOOKS) ** len(own)
+        cells = list(product(*(range(len(column.values)) for _, column in own)))
+        uniform = np.array(list(product(LOOKS, repeat=len(own))) * len(cells))
+        places = np.repeat(np.array(cells), looks, axis=0)
+        values = {column.name: (form.type, form.values(column.values, places[:, at], uniform[:, at]))
+                  for at, (form, column) in enumerate(own)}
+        one = RowRules(rules=(rule,), evaluator=self.evaluator)
+        found: Array = one.obeyed(values).reshape(len(cells), looks).any(axis=1).astype(np.float64)
+        return found
+
+
+def drawn_again(draw: Callable[[int], Sequence[NDArray[Any]]], obeyed: Callable[[Sequence[NDArray[Any]]], Mask], rows: int,
+                draws: Simulation) -> tuple[Sequence[NDArray[Any]], int]:
+    """So many rows, column by column, none of which breaks a rule, and the number of those that no draw replaced: these are
+    copies of other rows. All rows are as drawn if none obeys the rules."""
+    found = [np.array(column) for column in draw(rows)]
+    wrong = np.flatnonzero(~obeyed(found))
+    for _ in range(ROUNDS):
+        if not len(wrong):
+            return found, 0
+        new = draw(len(wrong))
+        right = obeyed(new)
+        for column, fresh in zip(found, new, strict=True):
+            column[wrong[right]] = fresh[right]
+        wrong = wrong[~right]
+    kept = np.setdiff1d(np.arange(rows), wrong)
+    if len(kept) and len(wrong):
+        copied = kept[np.minimum((draws.random(len(wrong)) * len(kept)).astype(np.int64), len(kept) - 1)]
+        for column in found:
+            column[wrong] = column[copied]
+    return found, len(wrong)
+
+
+def names_of(rules: Iterable[RowRule]) -> str:
+    """The rules in words."""
+    return "; ".join(rule.text for rule in rules)
