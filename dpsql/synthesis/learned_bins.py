@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 
 from dpsql.frozen import Frozen, replace
 from dpsql.synthesis.binned_views import Parts, with_parts
-from dpsql.synthesis.column_forms import BINS, SLIGHT, BinnedColumn, Form, PlannedForm, UncutColumn
 from dpsql.synthesis.coarser_versions import grouped
+from dpsql.synthesis.column_forms import BINS, SLIGHT, BinnedColumn, Form, PlannedForm, UncutColumn
 from dpsql.synthesis.method import CodedColumn, CodedTable, SynthesisTask
 from dpsql.synthesis.methods.marginal_requests import noise_for
 from dpsql.trusted.accounting.cost import Cost

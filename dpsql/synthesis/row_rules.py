@@ -70,7 +70,7 @@ class RowRules(Frozen, eq=False):
             own = [known[name] for name in rule.columns]
             shape = [len(column.values) for _, column in own]
             if math.prod(shape) <= MOST_CELLS:
-                table = 1.0 - self._looked_at(rule, own).reshape(shape)
+                table: Array = np.asarray(1.0 - self._looked_at(rule, own).reshape(shape))
                 found[rule.columns] = np.maximum(table, found.get(rule.columns, 0.0))
         try:
             fit(domain_of(coded), (), total=1.0, impossible=found)

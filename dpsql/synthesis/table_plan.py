@@ -27,7 +27,7 @@ from dpsql.synthesis.column_forms import PlannedForm, UncutColumn
 from dpsql.synthesis.counted_values import CountedValues
 from dpsql.synthesis.dependent_columns import DependentColumn, dependency_stage, determined, part_for
 from dpsql.synthesis.learned_bins import LEARNING, LearnedTable, learned, learning_stage
-from dpsql.synthesis.method import CodedColumn, CodedTable, Measured, SynthesisTask, with_coarser
+from dpsql.synthesis.method import CodedColumn, Measured, SynthesisTask, with_coarser
 from dpsql.synthesis.method_choice import MethodChoice
 from dpsql.synthesis.methods.marginal_requests import noise_for
 from dpsql.synthesis.methods.stages import measurement

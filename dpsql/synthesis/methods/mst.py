@@ -5,8 +5,8 @@ choose the tree; and a third for the counts of its pairs. As in Kruskal's algori
 two parts, by the exponential mechanism. The score of a pair is the L1 distance of its true counts from those of independent
 columns, less what the noise of its measurement would add to it (as AIM counts noise). On Adult at epsilon = 1 that lowers the
 error of marginals of three columns from 0.117 to 0.109: a pair of many cells is not chosen where noise hides what would be
-learned. Of columns of numbers there are coarser versions (`coarser_versions`), among which the score chooses for each pair. Where noise
-blurs even the single columns, the rest of the price is for these.
+learned. Of columns of numbers there are coarser versions (`coarser_versions`), among which the score chooses for each pair. Where
+noise blurs even the single columns, the rest of the price is for these.
 
 Source: McKenna, Miklau and Sheldon, Winning the NIST contest: a scalable and general approach to differentially private synthetic
 data, Journal of Privacy and Confidentiality 2021.
