@@ -137,7 +137,8 @@ def _drawn(form: BinnedColumn, low: Numbers, high: Numbers, uniform: Numbers) ->
     if form.step is not None:
         step = float(form.step)
         first, end = (np.round(ends / step, 6) for ends in (low, high))  # an end on the grid may be off it as a float
-        least, most = np.ceil(first), np.where(high < edges[-1], np.ceil(end) - 1, np.floor(end))
+        closed = (low == high) | ((high == edges[-1]) & (edges[-2] < edges[-1]))  # the end of the range is a value
+        least, most = np.ceil(first), np.where(closed, np.floor(end), np.ceil(end) - 1)
         drawn = np.minimum(np.floor(least + uniform * (most - least + 1)), most) * step
         return np.clip(_short(drawn, step), edges[0], edges[-1])
     least_apart = (edges[-1] - edges[0]) / (STEPS * len(edges))

@@ -2,8 +2,10 @@
 
 A range is cut into cells of equal width, besides cells of one value for its ends and 0, and their rows are counted with noise.
 Cells with many rows are cut again, up to three times. Neighbouring cells then become bins of about equally many rows, and a
-value that many rows share is a bin by itself. Values are drawn from the cells of a bin by their counts. In the outermost bins,
-the tails of a distribution, cells where noise may be all there is are left empty, and the others fall away from the middle.
+value that many rows share is a bin by itself. Values are drawn from the cells of a bin by their counts, as far as these are
+not noise. Cells with few rows are put together, more of them the farther they are from the middle of the rows, and are counted
+again: the tails of a distribution are then known in parts, whose noise is small. At both ends of the range, cells where noise
+may be all there is are left empty.
 
 All columns have an equal share of a fifth of the price, half of it for the first cells. Where the noise is too large to tell
 anything, what is left of it is for the method. The counts are released by the kernel like any others, and what is made of them
@@ -16,7 +18,7 @@ for Hierarchical Decompositions, SIGMOD 2016, here with a fixed number of cuts, 
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -43,21 +45,28 @@ SINGLES = Fraction(3, 10)  # of the price, which methods spend on counts of sing
 BLUR = 1  # of these counts' standard errors: fewer rows should no bin have
 PARTS = 16  # into which a cell with many rows is cut
 SEEN = 4  # standard errors of a count: fewer rows may be noise
-TRIM = 1.0  # standard errors
+TRIM = 1.5  # standard errors
+SURE = 2.5  # standard errors: smaller counts of cells beside larger ones are taken to be noise
 FEWEST = 4  # bins: where noise allows no more, nothing is learned
 
 
 class Cells(Frozen, eq=False):
-    """The first number of each cell of a column, in order, the end of the last one, and the noisy count of each."""
+    """The first number of each cell of a column, in order, the end of the last one, and the noisy count of each with its
+    variance, which is infinite where nothing is known."""
 
     starts: tuple[float, ...]
     end: float
-    counts: tuple[float, ...]
-    error: float = 0.0
+    counts: Array
+    variances: Array
 
     @property
     def ends(self) -> tuple[float, ...]:
         return (*self.starts[1:], self.end)
+
+    def counted_again(self, counts: Array, variance: float) -> Cells:
+        """The cells with more counts, each combined with the one before."""
+        weights = 1 / (1 + self.variances / variance)  # of the counts before
+        return replace(self, counts=weights * self.counts + (1 - weights) * counts, variances=(1 - weights) * variance)
 
 
 class LearnedTable(Frozen):
@@ -75,7 +84,7 @@ def learned(task: SynthesisTask, forms: Sequence[PlannedForm]) -> Generator[Requ
     error = math.sqrt(noise_for(table, task.price.part(SINGLES / len(task.columns))).variance)
     for at, form in uncut.items():
         cells, paid = yield from _counted_cells(table, table.columns[at].column, form, task.price, LEARNING / len(uncut))
-        cut[at], spent = _binned(form, cells, BLUR * error), spent + paid
+        cut[at], spent = binned(form, cells, BLUR * error), spent + paid
     found = tuple(cut[at] if isinstance(form, UncutColumn) else form for at, form in enumerate(forms))
     if not cut:
         return LearnedTable(table=table, forms=found, spent=spent)
@@ -102,36 +111,68 @@ def coded_in_bins(column: str, name: str, bins: int, *, nullable: bool) -> Coded
 def _counted_cells(table: CodedTable, column: str, form: UncutColumn, price: Cost, part: Fraction) -> Generator[
         Request, Any, tuple[Cells, Fraction]]:
     """The cells of a column with their counts, and the part of the price that was spent."""
-    cells = Cells(starts=_first_starts(form), end=form.high + (form.whole and form.unit), counts=())
-    spent, each, fresh = Fraction(0), FIRST * part, list(range(len(cells.starts)))
-    while fresh and spent < part:
-        noise = noise_for(table, price.part(each))
+    cells, spent = uncounted(first_starts(form), form.high + (form.whole and form.unit)), Fraction(0)
+    for each in (FIRST * part, *((1 - FIRST) * part / (CUTS - 1),) * (CUTS - 1)):
+        noise, many = noise_for(table, price.part(each)), len(cells.starts)
         view, (number,) = with_parts(table.view, [Parts(column=column, starts=tuple(map(form.cut(()).value, cells.starts)))])
         release: MeasuredSums = yield NoisySums(plan=GroupedSums(input=view, keys=(number,), summands=(Count(),)),
-                                                cells=tuple((at,) for at in fresh), noises=(noise,))
-        spent, each = spent + each, (part - FIRST * part) / (CUTS - 1)
-        counts = dict(enumerate(cells.counts)) | dict(zip(fresh, map(float, release.totals[0][0]), strict=True))
-        error, numbers = math.sqrt(noise.variance), tuple(counts[at] for at in range(len(cells.starts)))
-        cells, many = replace(cells, counts=numbers, error=error), max(SEEN * error, sum(numbers) / BINS)
-        if many > sum(cells.counts) / FEWEST:
+                                                cells=tuple((at,) for at in range(many)), noises=(noise,))
+        cells, spent = cells.counted_again(np.array(release.totals[0][0], dtype=np.float64), noise.variance), spent + each
+        total = float(cells.counts.sum())
+        enough = max(SEEN * math.sqrt(noise.variance), total / BINS)
+        following = cut_again(form, cells, enough)
+        if enough > total / FEWEST or spent == part or following.starts == cells.starts:
             break
-        cells, fresh = _cut_again(form, cells, many)
+        cells = following
     return cells, spent
 
 
-def _cut_again(form: UncutColumn, cells: Cells, many: float) -> tuple[Cells, list[int]]:
-    """Cells with many rows in parts, whose counts are not known yet, and where these are."""
-    starts, counts, fresh = list[float](), list[float](), list[int]()
-    for start, end, count in zip(cells.starts, cells.ends, cells.counts, strict=True):
-        parts = _parts(form, start, end) if count > many else [start]
+def uncounted(starts: Sequence[float], end: float) -> Cells:
+    """Cells that were not counted yet."""
+    return Cells(starts=tuple(starts), end=end, counts=np.zeros(len(starts)), variances=np.full(len(starts), np.inf))
+
+
+def cut_again(form: UncutColumn, cells: Cells, enough: float) -> Cells:
+    """Cells with more rows than `enough` in parts, whose counts are not known; before the first of them and after the last, cells
+    are put together, the wider the farther away they are, as long as they have no more rows."""
+    found = list[tuple[float, float, float]]()
+    for first, last in _runs(cells, enough):
+        parts = _parts(form, cells.starts[first], cells.ends[last]) if cells.counts[first] > enough else []
         if len(parts) > 1:
-            fresh += range(len(starts), len(starts) + len(parts))
-        starts += parts
-        counts += [count / len(parts)] * len(parts)
-    return replace(cells, starts=tuple(starts), counts=tuple(counts)), fresh
+            found += ((part, 0.0, math.inf) for part in parts)
+        else:
+            own = slice(first, last + 1)
+            found.append((cells.starts[first], float(cells.counts[own].sum()), float(cells.variances[own].sum())))
+    starts, counts, variances = zip(*found, strict=True)
+    return Cells(starts=starts, end=cells.end, counts=np.array(counts), variances=np.array(variances))
 
 
-def _first_starts(form: UncutColumn) -> tuple[float, ...]:
+def _runs(cells: Cells, enough: float) -> Iterator[tuple[int, int]]:
+    """The first and last of the cells that become one, in order: one by itself between the first and the last that have more rows
+    than enough."""
+    dense, size = np.flatnonzero(cells.counts > enough), len(cells.starts)
+    before, after = (int(dense[0]), int(dense[-1]) + 1) if len(dense) else (0, size)
+    mirrored = _tail([-end for end in cells.ends[:before][::-1]], -cells.starts[0], cells.counts[:before][::-1], enough)
+    yield from ((before - 1 - last, before - 1 - first) for first, last in reversed(mirrored))
+    yield from ((at, at) for at in range(before, after))
+    yield from ((after + first, after + last)
+                for first, last in _tail(cells.starts[after:], cells.end, cells.counts[after:], enough))
+
+
+def _tail(starts: Sequence[float], end: float, counts: Array, enough: float) -> list[tuple[int, int]]:
+    """The first and last of the cells that become one, in a tail that begins with the first cell: it is no wider than it is away
+    from there."""
+    found = list[tuple[int, int]]()
+    for at, limit in enumerate((*starts[1:], end)[:len(starts)]):
+        first = found[-1][0] if found else at
+        if first < at and limit - starts[first] <= starts[first] - starts[0] and counts[first:at + 1].sum() <= enough:
+            found[-1] = first, at
+        else:
+            found.append((at, at))
+    return found
+
+
+def first_starts(form: UncutColumn) -> tuple[float, ...]:
     """Cells of equal width, and cells of the single values at the ends and 0."""
     found = {form.high, *_parts(form, form.low, form.high + (form.whole and form.unit), form.most)}
     for value in (form.low, 0.0):
@@ -147,42 +188,48 @@ def _parts(form: UncutColumn, start: float, end: float, parts: int = PARTS) -> l
     return sorted({start, *(cut for cut in inner if start < cut < end)})
 
 
-def _binned(form: UncutColumn, cells: Cells, least: float) -> BinnedColumn:
+def binned(form: UncutColumn, cells: Cells, least: float) -> BinnedColumn:
     """The column in bins of about equally many rows, `least` at least, or of a single value that many rows share."""
-    counts = np.array(cells.counts)
+    counts, widths = np.where(_seen(cells), cells.counts, 0.0), np.subtract(cells.ends, cells.starts)
     bins = max(min(form.most, math.floor(max(counts.sum(), 0.0) / least)), FEWEST) if least else form.most
-    groups, widths = grouped(counts, bins), np.subtract(cells.ends, cells.starts)
-    seen, last = np.where(_seen(counts, cells.error), counts, 0.0), int(groups[-1])
-    shares = [_shares(seen[groups == group], widths[groups == group], rising=group == 0, falling=group == last)
-              for group in range(last + 1)]
+    groups, errors = grouped(counts, bins), np.sqrt(cells.variances)
+    middle, last = groups[_middle(counts)], int(groups[-1])
+    shares = [_shares(counts[own], widths[own], errors[own], rising=bool(group < middle), outermost=group in (0, last))
+              for group in range(last + 1) for own in [groups == group]]
     firsts = np.flatnonzero(np.diff(groups, prepend=-1))
     return form.cut([*(cells.starts[at] for at in firsts), cells.end], cells.starts, np.concatenate(shares).tolist())
 
 
-def _seen(counts: Array, error: float) -> NDArray[np.bool_]:
+def _middle(counts: Array) -> int:
+    """The cell in the middle of the rows."""
+    sums = np.cumsum(np.maximum(counts, 0.0))
+    return int(np.searchsorted(sums, sums[-1] / 2))
+
+
+def _seen(cells: Cells) -> NDArray[np.bool_]:
     """Which cells are not beyond the last ones, at both ends, where more rows are than noise explains."""
-    found = np.ones(len(counts), dtype=bool)
-    for end in (found, found[::-1]):
-        inward = counts if end is found else counts[::-1]
-        sums = np.cumsum(inward)
-        dark = np.flatnonzero(sums <= TRIM * error * np.sqrt(np.arange(1, len(counts) + 1)))
-        end[:dark[-1] + 1 if len(dark) else 0] = False
+    found = np.ones(len(cells.starts), dtype=bool)
+    if SEEN * math.sqrt(cells.variances.max()) > cells.counts.sum() / FEWEST:
+        return found  # too little is known to leave anything out
+    for way in (slice(None), slice(None, None, -1)):
+        dark = np.flatnonzero(np.cumsum(cells.counts[way]) <= TRIM * np.sqrt(np.cumsum(cells.variances[way])))
+        found[way][:dark[-1] + 1 if len(dark) else 0] = False
     return found
 
 
-def _shares(counts: Array, widths: Array, *, rising: bool, falling: bool) -> Array:
-    """How many rows each cell of a bin has, about: not fewer than 0, and in tails no more per width than nearer the middle."""
+def _shares(counts: Array, widths: Array, errors: Array, *, rising: bool, outermost: bool) -> Array:
+    """How many rows each cell of a bin has, about. Cells whose counts noise explains have none if others are sure. If none are,
+    and in tails, cells farther from the middle have no more rows per width than nearer ones."""
     from scipy.optimize import isotonic_regression  # loaded when used
 
     if len(counts) == 1:
         return np.ones(1)
+    sure = counts > SURE * errors
+    if sure.any() and not outermost:
+        return np.where(sure, counts, 0.0)
     widths = np.maximum(widths, widths.max() * 1e-12)
-    if rising or falling:
-        counts = isotonic_regression(counts / widths, weights=widths, increasing=rising).x * widths
-    counts = _not_negative(counts)
-    if counts.sum() > 0:
-        return counts
-    return np.eye(len(counts))[0 if falling else -1] if rising or falling else widths
+    counts = _not_negative(isotonic_regression(counts / widths, weights=widths, increasing=rising).x * widths)
+    return counts if counts.sum() > 0 else np.eye(len(counts))[-1 if rising else 0]
 
 
 def _not_negative(counts: Array) -> Array:

@@ -91,11 +91,12 @@ class AdaptiveMarginals(AbstractFrozen, Method):
             spent += SINGLE * share
         network = fit(task.table.domain, found, impossible=task.table.impossible)
         noise = mean_size(noise_for(task.table, price.part(SINGLE * share)))
+        alone = task
         task = replace(task, table=with_levels(task.table, {one: network.marginal((one,)) for one in task.table.domain.columns}))
         possible = candidates(task, self.cells)
         share = self._enough(task, possible, network.total, share)
         if blurred(network, columns, noise) or share > 1 - spent:
-            return (yield from Independent().again(replace(task, price=price.part(1 - spent)), found[len(task.known):]))
+            return (yield from Independent().again(replace(alone, price=price.part(1 - spent)), found[len(task.known):]))
         table, merged = task.table.levels, task.table.impossible
         domain = table.domain
         network = fit(domain, found, impossible=merged)

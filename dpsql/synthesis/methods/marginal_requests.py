@@ -36,7 +36,7 @@ from dpsql.workload.factors import Array
 LEAST_VARIANCE = 1e-9  # of noise so small that its variance is 0 in floats
 FINE = 10  # expected counts are rounded to multiples of this part of the noise at most
 HOPELESS = 20  # a candidate whose score is lower by so many scales is never drawn
-MOST_BLURRED = 0.12  # of all rows: where noise moves more of them in single columns, the price is too low for anything else
+MOST_BLURRED = 0.09  # of all rows: where noise moves more of them in single columns, the price is too low for anything else
 MOST_NOISE = 0.25  # of all rows, that noise may move to other cells of a marginal
 MOST_CANDIDATES = 50_000  # larger marginals are left out where there would be more
 MOST_WEIGHT = 1000  # of a candidate
