@@ -371,7 +371,7 @@ class Connection:
                   names, of tables that hang together by foreign keys: the same as CREATE SYNTHETIC TABLES
         name      under which later statements may ask the table, exactly and for free
         workload  what the table should be good at: 'all 3-way', or statements about it
-        options   epsilon, delta, rho, method, score, fit, rows, bins, max_rows
+        options   epsilon, delta, rho, method, score, fit, rows, bins, max_rows, made_up
 
         `.df()` gives the rows, `.write(path)` writes them to a CSV or Parquet file, `.report(path)` a page about them. Several
         tables are the `tables` of the result. Raises a located error if anything is wrong; nothing is charged then.

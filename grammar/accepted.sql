@@ -59,6 +59,7 @@ VALIDATE SELECT COUNT(*) FROM people a JOIN people b ON a.household_id = b.house
 CREATE SYNTHETIC TABLE made AS SELECT sex, age, income, born FROM people WHERE age > 10;
 CREATE SYNTHETIC TABLE made_of_visits AS SELECT clinic, year, sex, income > 30000 AS rich
     FROM visits JOIN people USING (person_id) OPTIONS (epsilon = 0.5, method = 'independent', rows = 100, bins = 8);
+CREATE SYNTHETIC TABLE made_with_keys AS SELECT person_id, sex FROM people OPTIONS (epsilon = 0.5, made_up = 'person_id');
 CREATE SYNTHETIC TABLE made_of_cells AS SELECT sex FROM people OPTIONS (epsilon = 0.5, method = 'reweight');
 create synthetic table "made of sums" as select sum(cost) as cost, count(*) as n from visits group by person_id options (max_rows = 1);
 EXPLAIN PRIVACY CREATE SYNTHETIC TABLE made_next AS SELECT sex FROM people OPTIONS (method = 'mst');

@@ -34,7 +34,7 @@ from dpsql.trusted.cached import cached_property
 from dpsql.trusted.declarations.tables import GENERATED, ForeignKey, TableSchema
 from dpsql.trusted.plan.expr.printing import quote, text_literal
 from dpsql.trusted.plan.stored import StoredTable
-from dpsql.trusted.reader import Parts, ReaderFault
+from dpsql.trusted.reader import ColumnArrays, InArrays, Parts, ReaderFault
 
 TESTED = ((2, 0),)  # (major, minor) of the versions whose guarded expressions the tests have run on
 IN_MEMORY = "memory"  # the engine's name of the database in memory
@@ -49,6 +49,8 @@ SETTINGS = {
     "error_on_division_by_zero": "false", "ieee_floating_point_ops": "true", "arrow_lossless_conversion": "true",
     "enable_external_access": "false",
 }
+ARRAYS = "arrays of released rows"
+SINCE_1970 = {"DATE": "DATE '1970-01-01' + CAST({} AS INTEGER)", "TIMESTAMP": "make_timestamp(CAST({} AS BIGINT))"}
 UTC = "SET GLOBAL TimeZone = 'UTC'"  # in which moments with a time zone are shown
 
 
@@ -357,10 +359,27 @@ def _own_functions(connection: duckdb.DuckDBPyConnection) -> list[str]:
 def make_table(connection: duckdb.DuckDBPyConnection, place: str, columns: Mapping[str, tuple[str, Sequence[Any]]], *,
                unless_exists: bool = False) -> None:
     """Create a table from the SQL types and the values of its columns. `place` is its name in SQL."""
-    lists = ", ".join(f"unnest(CAST(${i + 1} AS {kind}[])) AS {quote(column)}"
-                      for i, (column, (kind, _)) in enumerate(columns.items()))
-    connection.execute(f"CREATE TABLE {'IF NOT EXISTS ' * unless_exists}{place} AS SELECT {lists}",
-                       [list(values) for _, values in columns.values()])
+    run_over(connection, columns, f"CREATE TABLE {'IF NOT EXISTS ' * unless_exists}{place} AS ", "")
+
+
+def run_over(connection: duckdb.DuckDBPyConnection, columns: Mapping[str, tuple[str, Sequence[Any]]], before: str,
+             after: str) -> None:
+    """Execute a query for the values of columns, with text before and after it. Values in arrays are read where they are."""
+    found, items, lists = dict[str, NDArray[Any]](), [], []
+    for i, (column, (kind, values)) in enumerate(columns.items()):
+        arrays = values.arrays if isinstance(values, InArrays) else ColumnArrays(numbers=np.arange(len(values)), listed=values)
+        found[f"c{i}"], value = arrays.numbers, SINCE_1970.get(kind.split("_")[0], "{}").format(f"c{i}")
+        if arrays.listed is not None:
+            lists.append(list(arrays.listed))
+            value = f"CAST(${len(lists)} AS {kind}[])[CAST(c{i} AS BIGINT) + 1]"
+        if arrays.missing is not None:
+            found[f"m{i}"], value = arrays.missing, f"CASE WHEN m{i} THEN NULL ELSE {value} END"
+        items.append(f"CAST({value} AS {kind}) AS {quote(column)}")
+    connection.register(ARRAYS, found)
+    try:
+        connection.execute(f"{before}SELECT {', '.join(items)} FROM {quote(ARRAYS)}{after}", lists)
+    finally:
+        connection.unregister(ARRAYS)
 
 
 def attach_memory(connection: duckdb.DuckDBPyConnection) -> None:

@@ -24,8 +24,8 @@ from dpsql.engine.parameters import Parameters, named
 from dpsql.engine.public_support import public_places
 from dpsql.engine.session import Session
 from dpsql.engine.stored_models import models
-from dpsql.engine.table_rules import TableRules, read_rules
-from dpsql.errors import ProgrammingError, SqlError, Unsupported
+from dpsql.engine.table_rules import TableRules, check_rules, read_rules
+from dpsql.errors import OptionError, ProgrammingError, SqlError, Unsupported
 from dpsql.frozen import replace
 from dpsql.models.table_domain import most_numbers
 from dpsql.planning.bounded_view import limited_view
@@ -37,7 +37,7 @@ from dpsql.planning.program import priced
 from dpsql.questions.identity import digest
 from dpsql.questions.question import Key, Question
 from dpsql.sql.binding.bind import bind
-from dpsql.sql.binding.listed_columns import ROWS, listed_columns, over_rows
+from dpsql.sql.binding.listed_columns import ROWS, RowColumn, listed_columns, over_rows
 from dpsql.sql.text.literals import ParameterValue
 from dpsql.sql.text.parse import parse
 from dpsql.sql.text.places import span_of
@@ -54,6 +54,7 @@ from dpsql.synthesis.column_forms import (
 )
 from dpsql.synthesis.dependent_columns import DependentColumn, without_dependent
 from dpsql.synthesis.learned_bins import coded_in_bins
+from dpsql.synthesis.made_up_columns import instead_of, made_up_columns, unknown_because
 from dpsql.synthesis.method import CodedColumn, CodedTable, Method, SynthesisTask, domain_of
 from dpsql.synthesis.method_choice import chosen, in_best_account
 from dpsql.synthesis.methods.all_methods import METHODS, methods_for
@@ -90,9 +91,12 @@ def synthesis(statement: Synthesize, session: Session, parameters: Parameters = 
     with located(statement.text):
         terms, accounts = terms_and_price(statement.options, session, statement.span)
         read = uncut_question if terms.public is None else coded_question
-        question, all_forms = read(statement.query, session, terms.bins, parameters)
+        columns = row_columns(statement.query, session, parameters)
+        made_up = made_up_columns(terms.made_up, columns, terms.rows)
+        question, all_forms = read(statement.query, session, terms.bins, parameters, columns, {each.at for each in made_up})
         following = following_columns(question, all_forms) if terms.workload is None and terms.public is None else ()
         rules = read_rules(terms.rules, statement.query, session, parameters)
+        check_rules(rules, [each.name for each in made_up])
         dependent = dependent_columns(rules, question, all_forms, [column.form.name for column in following])
         left_out = {*(one.at for one in following), *(one.at for one in dependent)}
         question, forms = _without(left_out, question, all_forms)
@@ -117,8 +121,14 @@ def synthesis(statement: Synthesize, session: Session, parameters: Parameters = 
         notes = tuple(f"{column.form.name} is determined by {column.of}, according to a public table" for column in following)
         uncut = [at for at, form in enumerate(forms) if isinstance(form, UncutColumn)]
         plan = TablePlan(name=statement.name, task=task, forms=forms, choice=choice, terms=terms, statement=statement.text,
-                         following=following, dependent=dependent, rules=rules.conditions, combinations=question.combinations,
-                         notes=(*notes, *rows_left_out(_without(uncut, question, forms)[0], view, session)))
+                         following=following, dependent=dependent, rules=rules.conditions, made_up=made_up,
+                         combinations=question.combinations,
+                         notes=(*notes, *(each.note for each in made_up),
+                                *rows_left_out(_without(uncut, question, forms)[0], view, session)))
+        if terms.rows is not None and terms.rows > plan.most_rows:
+            place = next(option.span for option in statement.options if option.name == "rows")
+            raise OptionError(f"at most {plan.most_rows:,} rows of these columns can be drawn", span=place, subject="rows",
+                              try_=f"rows = {plan.most_rows}, or fewer columns")
         made = SynthesisStatement(plan=plan, question=replace(question, view=view), counted=counted, text=statement.text,
                                   session=session, span=statement.span, charges=known.charges)
         check_name(statement.name, made, statement.span)
@@ -192,42 +202,60 @@ def check_method(method: Method, tasks: Sequence[SynthesisTask], options: Sequen
                           subject=method.name, try_=refusal.try_)
 
 
-def coded_question(query: Query, session: Session, bins: int | None, parameters: Parameters) -> tuple[
-        Question, tuple[Form, ...]]:
-    """The query's rows with the listed values, or the bins, of each column as keys; and the forms of the columns."""
-    question, forms = _question(query, session, bins, parameters, not_learned)
+def row_columns(query: Query, session: Session, parameters: Parameters) -> list[RowColumn]:
+    """The columns of the rows that a query returns. Raises a located error."""
+    return listed_columns(query, session.catalog, session.kernel, session.scratch, _named(parameters, query))
+
+
+def _named(parameters: Parameters, query: Query) -> Mapping[str, ParameterValue]:
+    return {} if not query.parameters and not parameters else named(parameters, query)
+
+
+def coded_question(query: Query, session: Session, bins: int | None, parameters: Parameters,
+                   columns: Sequence[RowColumn] | None = None, unread: Collection[int] = ()) -> tuple[Question, tuple[Form, ...]]:
+    """The query's rows with the listed values, or the bins, of each column as keys; and the forms of the columns, except for
+    those at the places `unread`."""
+    question, forms = _question(query, session, bins, parameters, columns, unread, not_learned)
     return question, tuple(form for form in forms if not isinstance(form, UncutColumn))
 
 
-def uncut_question(query: Query, session: Session, bins: int | None, parameters: Parameters) -> tuple[
+def uncut_question(query: Query, session: Session, bins: int | None, parameters: Parameters,
+                   columns: Sequence[RowColumn] | None = None, unread: Collection[int] = ()) -> tuple[
         Question, tuple[PlannedForm, ...]]:
     """The same, but the keys of columns that nothing says how to cut are their values, from which bins will be learned."""
-    question, forms = _question(query, session, bins, parameters, lambda form: form)
+    question, forms = _question(query, session, bins, parameters, columns, unread, lambda form: form)
     together = {key for one in question.combinations for key in one.keys}
     return question, tuple(  # what public tables list is listed
-        ListedColumn(name=form.name, type=form.type)
+        ListedColumn(name=form.name, type=form.type, sql_type=form.sql_type)
         if isinstance(form, UncutColumn) and key.column in together and 0 < len(key.values) <= MOST_VALUES else form
         for form, key in zip(forms, question.keys, strict=True))
 
 
-def _question(query: Query, session: Session, bins: int | None, parameters: Parameters,
-              settled: Callable[[PlannedForm], PlannedForm]) -> tuple[Question, tuple[PlannedForm, ...]]:
-    values = {} if not query.parameters and not parameters else named(parameters, query)
-    columns = listed_columns(query, session.catalog, session.kernel, session.scratch, values)
-    items = query.tree.selects if len(query.tree.selects) == len(columns) else [query.tree] * len(columns)
-    forms = tuple(settled(form_of(column.name, column.facts, bins, span_of(item), column.bins))
-                  for column, item in zip(columns, items, strict=True))
-    again = next((form for i, form in enumerate(forms) if form.name.lower() in [each.name.lower() for each in forms[:i]]), None)
+def _question(query: Query, session: Session, bins: int | None, parameters: Parameters, columns: Sequence[RowColumn] | None,
+              unread: Collection[int], settled: Callable[[PlannedForm], PlannedForm]) -> tuple[Question, tuple[PlannedForm, ...]]:
+    known = row_columns(query, session, parameters) if columns is None else columns
+    found = query.tree.selects if len(query.tree.selects) == len(known) else [query.tree] * len(known)
+    again = next((each for i, each in enumerate(known) if each.name.lower() in [other.name.lower() for other in known[:i]]), None)
     if again is not None:
         raise SqlError(f"two columns are named {again.name}", code="synthesis", span=span_of(query.tree), subject=again.name,
                        try_=f"AS and another name for one of them, such as {again.name}_2")
-    return question_by(query, forms, items, session, values), forms
+    read = [(column, item) for at, (column, item) in enumerate(zip(known, found, strict=True)) if at not in unread]
+    forms = tuple(settled(form_of(column.name, column.facts, bins, span_of(item), column.bins, column.sql_type or cast_to(item)))
+                  for column, item in read)
+    kinds = None if columns is None else {column.name: column.sql_type for column, _ in read}
+    return question_by(query, forms, [item for _, item in read], session, _named(parameters, query), kinds), forms
+
+
+def cast_to(item: exp.Expr) -> str:
+    """The type to which an item of a query is cast; "" if it is none."""
+    cast = item.unalias() if isinstance(item, exp.Alias) else item
+    return cast.to.sql(dialect="duckdb").upper() if isinstance(cast, exp.Cast) else ""
 
 
 def question_by(query: Query, forms: Sequence[PlannedForm], items: Sequence[exp.Expr], session: Session,
-                values: Mapping[str, ParameterValue]) -> Question:
+                values: Mapping[str, ParameterValue], kinds: Mapping[str, str] | None = None) -> Question:
     """The query's rows, with each column in its form as a key. Raises Unsupported, located at the column's item, if its values
-    are not known."""
+    are not known. `kinds` are the types in the database of columns that could be made up instead."""
     rows = exp.to_identifier(ROWS, quoted=True)
     read = [exp.column(exp.to_identifier(form.name, quoted=True), table=rows.copy()) for form in forms]
     keys = [exp.alias_(form.key(column), f"key {at}", quoted=True)
@@ -238,9 +266,9 @@ def question_by(query: Query, forms: Sequence[PlannedForm], items: Sequence[exp.
             continue
         if key.domain is None:
             check_owner(stability(question.view, session.kernel), span_of(query.tree))
-            raise Unsupported(f"the values of {form.name} are not known: it has neither declared values nor bounds",
-                              code="synthesis", span=span_of(item), subject=form.name, try_=f"values = [...] or bounds = [...] "
-                              f"for {form.name} in the policy, an expression such as CASE, or the other columns alone")
+            kind = None if kinds is None else kinds.get(form.name, "")
+            raise Unsupported(f"the values of {form.name} are not known: {unknown_because(form.type, kind)}", code="synthesis",
+                              span=span_of(item), subject=form.name, try_=instead_of(form.name, form.type, kind))
         if not key.values:
             raise Unsupported(f"no row can have a value of {form.name}", code="synthesis", span=span_of(item), subject=form.name,
                               try_="another condition")
@@ -293,9 +321,9 @@ class SynthesisStatement(Charged[SyntheticTable]):
     def identity(self) -> str:
         plan = self.plan
         public = () if plan.task.public is None else (hashlib.sha256(plan.task.public.tobytes()).hexdigest(),)
-        return digest(self.session.policy, "synthetic", plan.name, self.question, replace(
-            plan.terms, workload=None, public=None, rules=None),
-                      plan.task.workload, plan.choice.method.name, plan.forms, *public, *plan.rules, *plan.dependent)
+        terms = replace(plan.terms, workload=None, public=None, made_up=None, rules=None)
+        return digest(self.session.policy, "synthetic", plan.name, self.question, terms, plan.task.workload,
+                      plan.choice.method.name, plan.forms, *public, *plan.made_up, *plan.rules, *plan.dependent)
 
     @property
     def columns(self) -> tuple[DescribedColumn, ...]:
@@ -371,7 +399,7 @@ def _held(name: str, stored: str, session: Session) -> Table:
     content = content_of(stored)
     if session.released.get(name, ("",))[0] != content:
         table = of_json(stored)
-        session.kernel.hold(table.name, content, {column.name: (column.type.value, column.values) for column in table.columns})
+        session.kernel.hold(table.name, content, {column.name: (column.kind, column.values) for column in table.columns})
         session.released[name] = content, declared(table, content)
     return session.released[name][1]
 

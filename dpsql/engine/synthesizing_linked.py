@@ -45,7 +45,7 @@ from dpsql.synthesis.method_choice import chosen
 from dpsql.synthesis.methods.all_methods import methods_for
 from dpsql.synthesis.released_database import ReleasedDatabase, database_of_json, stored_parts
 from dpsql.synthesis.synthetic_table import of_json
-from dpsql.synthesis.table_options import SynthesisTerms
+from dpsql.synthesis.table_options import MOST_LINKED_ROWS, SynthesisTerms
 from dpsql.trusted.accounting.cost import Cost
 from dpsql.types import Span
 
@@ -70,6 +70,13 @@ def linked_synthesis(statement: SynthesizeTables, session: Session, parameters: 
         if parameters or any(asked.query.parameters for asked in statement.tables):
             raise Unsupported("a statement for several synthetic tables cannot have parameters", code="parameters",
                               span=statement.span, try_="the values themselves")
+        if terms.made_up is not None:
+            raise OptionError("made_up is for a single table", span=terms.made_up.span, subject="made_up",
+                              try_="the keys alone, which are new numbers without it")
+        if terms.rows is not None and terms.rows > MOST_LINKED_ROWS:
+            place = next(option.span for option in statement.options if option.name == "rows")
+            raise OptionError(f"at most {MOST_LINKED_ROWS:,} rows of linked tables can be drawn", span=place, subject="rows",
+                              try_=f"rows = {MOST_LINKED_ROWS}")
         if terms.workload is not None:
             place = next(option.span for option in statement.options if option.name == "workload")
             raise OptionError("a workload is for a single table", span=place, subject="workload",

@@ -6,7 +6,7 @@ A rule is a condition, or says that one column determines another: 'income = 0 O
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from sqlglot import exp
@@ -68,6 +68,16 @@ def read_rules(option: Option | None, query: Query, session: Session, parameters
             fault.source = source if fault.text else fault.source
             raise fault.located(text, source) from None
     return TableRules(conditions=tuple(dict.fromkeys(conditions)), dependencies=tuple(dict.fromkeys(dependencies)))
+
+
+def check_rules(rules: TableRules, made_up: Sequence[str]) -> None:
+    """Raises Unsupported if a rule is about a column that is made up."""
+    read = [*(name for rule in rules.conditions for name in rule.columns),
+            *(name for one in rules.dependencies for name in (one.determines, one.column))]
+    found = next((name for name in read if name in made_up), None)
+    if found is not None:
+        raise Unsupported(f"a rule is about {found}, whose values are made up", code="rule", subject=found,
+                          try_="a rule about the other columns, or the column without made_up")
 
 
 def _texts(option: Option) -> list[str]:

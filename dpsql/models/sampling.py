@@ -32,6 +32,7 @@ from dpsql.trusted.stopping import go_on
 from dpsql.workload.factors import Array
 
 Places = NDArray[np.int64]
+MOST_COMBINED, MOST_DIGITS = 2**62, 2**20  # combinations of values that one whole number tells apart; random digits after them
 GOLDEN = (5**0.5 - 1) / 2
 
 
@@ -63,20 +64,39 @@ def _dealt(group: Places, counts: Places, generator: UniformDraws, others: Seque
     """For each row a place in its group, from 0 on. `group` has the number of its group, `counts` the rows of each."""
     shuffled = [np.argsort(generator.random(int(column.max(initial=0)) + 1))[column] for column in others]
     keys = [shuffled[at] for at in np.argsort(generator.random(len(others)))]
-    listed = _numbered(group, counts, [generator.random(len(group)), *keys])
-    dealt = _numbered(group, counts, [(listed * GOLDEN + generator.random(len(counts))[group]) % 1])
+    listed = _placed(_in_order([*keys, group], generator.random(len(group))), counts)
+    dealt = _placed(np.argsort(group + (listed * GOLDEN + generator.random(len(counts))[group]) % 1), counts)
     turn = np.floor(generator.random(len(counts)) * counts).astype(np.int64)
     return np.asarray((dealt + turn[group]) % counts[group], dtype=np.int64)
+
+
+def _in_order(keys: Sequence[Places], random: Array) -> Places:
+    """The items in the order of the keys, of which the last one counts most; those with equal keys in random order. Keys are put
+    together to few numbers, as each takes as long to sort by, with random digits after them if there is room."""
+    found: list[Places] = []
+    room = 0
+    for key in keys:
+        size = int(key.max(initial=0)) + 1
+        if found and room * size <= MOST_COMBINED:
+            found[-1] = found[-1] + key * room
+            room *= size
+        else:
+            found.append(key)
+            room = size
+    if len(found) > 1 or room > MOST_COMBINED // MOST_DIGITS:
+        return np.lexsort((random, *found))
+    return np.argsort(found[0] * MOST_DIGITS + (random * MOST_DIGITS).astype(np.int64))
 
 
 def _random_places(labels: Places, generator: UniformDraws) -> tuple[Places, Places]:
     """For each item a place among those of the same label, from 0 on and in random order; and how many of these there are."""
     _, at, counts = np.unique(labels, return_inverse=True, return_counts=True)
-    return _numbered(at, counts, [generator.random(len(labels))]), counts[at]
+    return _placed(np.lexsort((generator.random(len(labels)), at)), counts), counts[at]
 
 
-def _numbered(label: Places, counts: Places, keys: Sequence[Array | Places]) -> Places:
-    """For each item its place among those of the same label, from 0 on, in the order of the keys: the last one counts most."""
-    places = np.empty(len(label), dtype=np.int64)
-    places[np.lexsort((*keys, label))] = np.arange(len(label)) - np.repeat(counts.cumsum() - counts, counts)
+def _placed(order: Places, counts: Places) -> Places:
+    """For each item its place among those of the same label, from 0 on, where all items are in order: those of the first label
+    come first. `counts` has their numbers."""
+    places = np.empty(len(order), dtype=np.int64)
+    places[order] = np.arange(len(order)) - np.repeat(counts.cumsum() - counts, counts)
     return places

@@ -3,13 +3,15 @@
 Declared values are such a list as they are. Numbers and dates between declared bounds are cut into bins of equal width; values
 beyond the bounds count in the outermost bins, as they count as the bounds in sums, and NaN counts as NULL. Or bins follow the
 rows: they are cut when noisy counts have been released (`learned_bins`). A value of a bin is drawn uniformly from it, or from its
-cells, if their shares are known: whole if the column's values are, on the grid of its declared decimals if it has one.
+cells, if their shares are known: whole if the column's values are, on the grid of its declared decimals if it has one; times in
+whole seconds, or in milliseconds if that is the unit of their type.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import math
+import re
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any, TypeAlias
@@ -18,12 +20,14 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlglot import exp
 
+from dpsql.backends.dialects import MOST_DIGITS
 from dpsql.errors import Unsupported
 from dpsql.frozen import Frozen
-from dpsql.synthesis.counted_values import CountedValues
+from dpsql.synthesis.counted_values import MICROSECONDS, NOWHERE, CountedValues
+from dpsql.synthesis.packed_values import EPOCH, CodedValues, NumberValues, PackedValues
 from dpsql.trusted.plan.expr.facts import Facts
 from dpsql.trusted.plan.expr.nodes import Value
-from dpsql.types import Span, Type
+from dpsql.types import Interval, Span, Type
 
 MOST_NUMBERS, MOST_VALUES = 100, 1000  # of a column that are listed one by one: numbers and dates; texts
 WIDEST_RANGE = 2**53  # of a column in bins: whole numbers up to that are exact in floats
@@ -34,6 +38,8 @@ FINEST = 2**26  # parts of a range of reals, of which one value alone takes one
 DAY = 24 * 60 * 60  # seconds
 SLIGHT = 1e-6  # of a step: by so much a float may be off the grid
 STEPS = 2**20  # of a bin, that the decimals of numbers without declared ones tell apart
+MILLISECONDS = 86_400_000  # of a day
+DECIMAL = re.compile(r"DECIMAL\((\d+),(\d+)\)")
 Numbers: TypeAlias = NDArray[Any]
 
 
@@ -42,6 +48,7 @@ class ListedColumn(Frozen):
 
     name: str
     type: Type
+    sql_type: str = ""  # in which it is exported, if that is not the usual one of its type
 
     def key(self, column: exp.Column) -> exp.Expr:
         """The expression by which rows are grouped."""
@@ -51,9 +58,13 @@ class ListedColumn(Frozen):
         """The values that are counted."""
         return CountedValues(listed=tuple(listed))
 
-    def values(self, listed: Sequence[Value], places: NDArray[np.int64], uniform: Numbers) -> list[Value]:
+    def bytes_of(self, size: int) -> int:
+        """The size of a value in memory and in the ledger, where the list has so many."""
+        return np.min_scalar_type(size).itemsize
+
+    def values(self, listed: Sequence[Value], places: NDArray[np.int64], uniform: Numbers) -> PackedValues:
         """The values at some indices of the list."""
-        return [listed[place] for place in places.tolist()]
+        return CodedValues(listed, places)
 
 
 class BinnedColumn(Frozen):
@@ -63,6 +74,7 @@ class BinnedColumn(Frozen):
     step   the distance between possible values, where it is declared
     cells  the first number of each cell, where bins have several: values are drawn uniformly from cells
     shares  how many rows each cell has, about
+    sql_type  the type in which it is exported, if that is not the usual one of its type
     """
 
     name: str
@@ -72,6 +84,7 @@ class BinnedColumn(Frozen):
     step: Fraction | None = None
     cells: tuple[float, ...] = ()
     shares: tuple[float, ...] = ()
+    sql_type: str = ""
 
     def key(self, column: exp.Column) -> exp.Expr:
         """The number of the bin that contains a value."""
@@ -97,12 +110,23 @@ class BinnedColumn(Frozen):
         number = exp.Literal.number(repr(abs(int(edge) if self.type is Type.BIGINT else edge)))
         return exp.Neg(this=number) if edge < 0 else number
 
-    def values(self, listed: Sequence[Value], places: NDArray[np.int64], uniform: Numbers) -> list[Value]:
+    def bytes_of(self, size: int) -> int:
+        """The size of a value in memory and in the ledger."""
+        return _bytes_of(self.type, nullable=self.nullable)
+
+    def values(self, listed: Sequence[Value], places: NDArray[np.int64], uniform: Numbers) -> PackedValues:
         """Values drawn from the bins at some indices of the list; `uniform` has a number between 0 and 1 for each."""
-        numbers: list[Any] = [-1 if number is None else number for number in listed]
-        bins = np.array(numbers, dtype=np.int64)[places]
-        drawn = _drawn(self, *self._cells(bins, uniform))
-        return [None if place < 0 else self.value(number) for place, number in zip(bins.tolist(), drawn.tolist(), strict=True)]
+        bins = np.array([NOWHERE if number is None else number for number in listed], dtype=np.int64)[places]
+        missing = bins == NOWHERE
+        bins[missing] = 0
+        low, high, uniform = self._cells(bins, uniform)
+        if self.type is Type.TIMESTAMP:
+            return NumberValues(self.type, _times(self, low, high, uniform), missing)
+        drawn = _drawn(self, low, high, uniform)
+        if self.type is Type.DOUBLE:
+            return NumberValues(self.type, drawn, missing)
+        start = EPOCH if self.type is Type.DATE else 0
+        return NumberValues(self.type, (drawn - start).astype(_smallest(self.edges[0] - start, self.edges[-1] - start)), missing)
 
     def _cells(self, bins: NDArray[np.int64], uniform: Numbers) -> tuple[Numbers, Numbers, Numbers]:
         """For each row the ends of the cell from which its value is drawn, and what is left of the uniform number."""
@@ -136,14 +160,36 @@ def _drawn(form: BinnedColumn, low: Numbers, high: Numbers, uniform: Numbers) ->
         return drawn
     if form.step is not None:
         step = float(form.step)
-        first, end = (np.round(ends / step, 6) for ends in (low, high))  # an end on the grid may be off it as a float
-        closed = (low == high) | ((high == edges[-1]) & (edges[-2] < edges[-1]))  # the end of the range is a value
-        least, most = np.ceil(first), np.where(closed, np.floor(end), np.ceil(end) - 1)
-        drawn = np.minimum(np.floor(least + uniform * (most - least + 1)), most) * step
+        drawn = _on_grid(low, high, edges, uniform, step) * step
         return np.clip(_short(drawn, step), edges[0], edges[-1])
     least_apart = (edges[-1] - edges[0]) / (STEPS * len(edges))
     drawn = np.clip(_short(low + uniform * (high - low), least_apart), low, high)
     return np.where(high - low < least_apart, low, drawn)
+
+
+def _times(form: BinnedColumn, low: Numbers, high: Numbers, uniform: Numbers) -> NDArray[np.int64]:
+    """Times between these ends, in microseconds since 1970."""
+    step = 1 if form.sql_type == "TIMESTAMP_MS" else 1000
+    low, high, edges = (np.rint((ends - EPOCH) * MILLISECONDS) for ends in (low, high, np.array(form.edges)))
+    drawn = _on_grid(low, high, edges, uniform, step) * step * (MICROSECONDS // MILLISECONDS)
+    return drawn.astype(np.int64)
+
+
+def _on_grid(low: Numbers, high: Numbers, edges: Sequence[float] | Numbers, uniform: Numbers, step: float) -> Numbers:
+    """Multiples of a step between these ends, in units of the step; of ends, only the last one is a value itself."""
+    first, end = (np.round(ends / step, 6) for ends in (low, high))  # an end on the grid may be off it as a float
+    closed = (low == high) | ((high == edges[-1]) & (edges[-2] < edges[-1]))
+    least, most = np.ceil(first), np.where(closed, np.floor(end), np.ceil(end) - 1)
+    return np.asarray(np.minimum(np.floor(least + uniform * (most - least + 1)), most))
+
+
+def _smallest(first: float, last: float) -> np.dtype[Any]:
+    """The smallest type of whole numbers that holds all between the ends."""
+    return np.result_type(*(np.min_scalar_type(int(end)) for end in (first, last)), np.int8)
+
+
+def _bytes_of(type: Type, *, nullable: bool) -> int:
+    return (4 if type is Type.DATE else 8) + nullable
 
 
 class UncutColumn(Frozen):
@@ -157,6 +203,11 @@ class UncutColumn(Frozen):
     nullable: bool
     step: Fraction | None = None
     listed: bool = False
+    sql_type: str = ""
+
+    def bytes_of(self, size: int) -> int:
+        """The size of a value in memory and in the ledger, in any bins."""
+        return _bytes_of(self.type, nullable=self.nullable)
 
     @property
     def whole(self) -> bool:
@@ -187,31 +238,37 @@ class UncutColumn(Frozen):
         """The values themselves, whose bins are not known yet."""
         return column
 
+    def equally(self) -> BinnedColumn:
+        """The column in as many bins as it may have, of equal width."""
+        return self.cut(_edges(self.low, self.high, self.most, whole=self.whole))
+
     def cut(self, edges: Sequence[float], cells: Sequence[float] = (), shares: Sequence[float] = ()) -> BinnedColumn:
         """The column in these bins."""
         return BinnedColumn(name=self.name, type=self.type, nullable=self.nullable, edges=tuple(edges), step=self.step,
-                            cells=tuple(cells), shares=tuple(shares))
+                            cells=tuple(cells), shares=tuple(shares), sql_type=self.sql_type)
 
 
 Form: TypeAlias = ListedColumn | BinnedColumn
 PlannedForm: TypeAlias = Form | UncutColumn
 
 
-def form_of(name: str, known: Facts, bins: int | None, span: Span | None, cuts: Sequence[float] | None = None) -> PlannedForm:
+def form_of(name: str, known: Facts, bins: int | None, span: Span | None, cuts: Sequence[float] | None = None,
+            sql_type: str = "") -> PlannedForm:
     """The form of a column with these facts, in this many bins, or between the cut points that the policy declares; without
-    either, a long range is uncut.
+    either, a long range is uncut. `sql_type` is its type in the database, or in the query, if that is known.
 
     Raises Unsupported, located, if its values cannot be listed.
     """
     listed = known.domain.values if known.domain is not None else ()
+    ends = known.declared.within(known.returned)
+    kind = _exported(sql_type, known, ends)
     if known.type is Type.BOOLEAN or 0 < len(listed) <= MOST_NUMBERS:
-        column = ListedColumn(name=name, type=known.type)
+        column = ListedColumn(name=name, type=known.type, sql_type=kind)
         return _uncut(column, listed, known) if bins is None and cuts is None else column
     if known.type is Type.VARCHAR and len(listed) > MOST_VALUES:
         raise Unsupported(f"{name} has {len(listed)} declared values, and a synthetic column can have at most {MOST_VALUES}",
                           subject=name, code="synthesis", span=span,
                           try_=f"a coarser expression of {name}, such as substring({name}, 1, 2)")
-    ends = known.declared.within(known.returned)
     width = ends.high - ends.low  # of which all that a type can hold says nothing
     bounded = width < WIDEST_IMPLIED or ((known.declared.finite or known.kept.finite) and width <= WIDEST_RANGE)
     if not (known.type.numeric or known.type.temporal) or not bounded:
@@ -222,11 +279,26 @@ def form_of(name: str, known: Facts, bins: int | None, span: Span | None, cuts: 
     whole = known.type in (Type.BIGINT, Type.DATE)
     low, high = (math.floor(ends.low), math.floor(ends.high)) if whole else (ends.low, ends.high)
     high += low == high and not whole  # no bin is empty
-    uncut = UncutColumn(name=name, type=known.type, nullable=known.nullable, low=low, high=high,
+    uncut = UncutColumn(name=name, type=known.type, nullable=known.nullable, low=low, high=high, sql_type=kind,
                         step=known.step or (Fraction(1) if known.whole else None))
     if bins is not None:
         return uncut.cut(_edges(ends.low, ends.high, bins, whole=whole))
     return uncut if cuts is None else uncut.cut(_between(ends.low, ends.high, cuts, whole=whole))
+
+
+def _exported(sql_type: str, known: Facts, ends: Interval) -> str:
+    """The type of a column in files: a DECIMAL with room for all values that may be drawn, or a type of times; "" for others."""
+    if sql_type == "TIMESTAMP_MS":
+        return sql_type
+    match = DECIMAL.fullmatch(sql_type.replace(" ", ""))
+    if match is None or known.type is not Type.DOUBLE:
+        return ""
+    width, scale = map(int, match.groups())
+    values = [ends.low, ends.high, *(value for value in (known.domain.values if known.domain is not None else ())
+                                     if isinstance(value, int | float))]
+    largest = max((abs(value) for value in values if math.isfinite(value)), default=0)
+    width = max(width, scale + len(str(int(largest) + 1)))
+    return f"DECIMAL({width},{scale})" if width <= MOST_DIGITS else ""
 
 
 def _uncut(column: ListedColumn, values: Sequence[Value], known: Facts) -> PlannedForm:
@@ -242,7 +314,7 @@ def not_learned(form: PlannedForm) -> Form:
     """An uncut column with its values listed, or else in bins of equal width; others as they are."""
     if not isinstance(form, UncutColumn):
         return form
-    return ListedColumn(name=form.name, type=form.type) if form.listed else form.cut(
+    return ListedColumn(name=form.name, type=form.type, sql_type=form.sql_type) if form.listed else form.cut(
         _edges(form.low, form.high, BINS, whole=form.whole))
 
 

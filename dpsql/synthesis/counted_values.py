@@ -9,7 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.frozen import Frozen
+from dpsql.synthesis.packed_values import EPOCH, CodedValues, NumberValues
 from dpsql.trusted.plan.expr.nodes import Value
+from dpsql.types import Type
+
+MICROSECONDS = 86_400_000_000  # of a day
+NOWHERE = -1
 
 
 class CountedValues(Frozen):
@@ -30,14 +35,32 @@ class CountedValues(Frozen):
 
     def places(self, values: Sequence[Value]) -> NDArray[np.int64]:
         """The index of the entry that counts each value. Raises KeyError if none does."""
+        if isinstance(values, CodedValues):
+            present = np.flatnonzero(np.bincount(values.places, minlength=len(values.listed)))
+            found = np.zeros(len(values.listed), dtype=np.int64)
+            found[present] = self.places([values.listed[place] for place in present.tolist()])
+            return np.asarray(found[values.places], dtype=np.int64)
         place = {value: at for at, value in enumerate(self.listed)}
         if not self.edges:
             return np.array([place[value] for value in values], dtype=np.int64)
-        last = len(self.edges) - 2
-        numbers = np.array([self.edges[0] if value is None else number_of(value) for value in values], dtype=np.float64)
-        bins = np.clip(np.searchsorted(self.edges, numbers, side="right") - 1, 0, last)
-        return np.array([place[None if value is None else number] for value, number in zip(values, bins.tolist(), strict=True)],
-                        dtype=np.int64)
+        numbers, missing = _numbers_of(values)
+        bins = np.clip(np.searchsorted(self.edges, numbers, side="right") - 1, 0, len(self.edges) - 2)
+        entries = np.array([place.get(at, NOWHERE) for at in range(len(self.edges) - 1)], dtype=np.int64)[bins]
+        entries[missing] = place.get(None, NOWHERE)
+        if (entries == NOWHERE).any():
+            raise KeyError("no entry counts a value")
+        return entries
+
+
+def _numbers_of(values: Sequence[Value]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """The positions of values on the axis of edges, and which of them are NULL."""
+    if not isinstance(values, NumberValues):
+        missing = np.array([value is None for value in values], dtype=np.bool_)
+        return np.array([0.0 if value is None else number_of(value) for value in values], dtype=np.float64), missing
+    none = np.zeros(len(values), dtype=np.bool_) if values.missing is None else values.missing
+    unit = MICROSECONDS if values.type is Type.TIMESTAMP else 1
+    start = EPOCH if values.type.temporal else 0
+    return values.numbers / unit + start, none
 
 
 def number_of(value: Value) -> float:

@@ -7,9 +7,9 @@ not noise. Cells with few rows are put together, more of them the farther they a
 again: the tails of a distribution are then known in parts, whose noise is small. At both ends of the range, cells where noise
 may be all there is are left empty.
 
-All columns have an equal share of a fifth of the price, half of it for the first cells. Where the noise is too large to tell
-anything, what is left of it is for the method. The counts are released by the kernel like any others, and what is made of them
-is post-processing.
+All columns have an equal share of a fifth of the price, half of it for the first cells. As soon as the noise of one column is
+too large to tell anything, all columns get bins of equal width, and what is left of the price is for the method. The counts are
+released by the kernel like any others, and what is made of them is post-processing.
 
 Source: the idea of cutting only where there are rows is that of Zhang, Xiao and Xie, PrivTree: A Differentially Private Algorithm
 for Hierarchical Decompositions, SIGMOD 2016, here with a fixed number of cuts, so that each cut has a known price.
@@ -84,7 +84,11 @@ def learned(task: SynthesisTask, forms: Sequence[PlannedForm]) -> Generator[Requ
     error = math.sqrt(noise_for(table, task.price.part(SINGLES / len(task.columns))).variance)
     for at, form in uncut.items():
         cells, paid = yield from _counted_cells(table, table.columns[at].column, form, task.price, LEARNING / len(uncut))
-        cut[at], spent = binned(form, cells, BLUR * error), spent + paid
+        spent += paid
+        if not _told(cells):
+            cut = {other: each.equally() for other, each in uncut.items()}
+            break
+        cut[at] = binned(form, cells, BLUR * error)
     found = tuple(cut[at] if isinstance(form, UncutColumn) else form for at, form in enumerate(forms))
     if not cut:
         return LearnedTable(table=table, forms=found, spent=spent)
@@ -118,13 +122,16 @@ def _counted_cells(table: CodedTable, column: str, form: UncutColumn, price: Cos
         release: MeasuredSums = yield NoisySums(plan=GroupedSums(input=view, keys=(number,), summands=(Count(),)),
                                                 cells=tuple((at,) for at in range(many)), noises=(noise,))
         cells, spent = cells.counted_again(np.array(release.totals[0][0], dtype=np.float64), noise.variance), spent + each
-        total = float(cells.counts.sum())
-        enough = max(SEEN * math.sqrt(noise.variance), total / BINS)
-        following = cut_again(form, cells, enough)
-        if enough > total / FEWEST or spent == part or following.starts == cells.starts:
+        following = cut_again(form, cells, max(SEEN * math.sqrt(noise.variance), float(cells.counts.sum()) / BINS))
+        if not _told(cells) or spent == part or following.starts == cells.starts:
             break
         cells = following
     return cells, spent
+
+
+def _told(cells: Cells) -> bool:
+    """Whether counts of cells tell something: a few bins would have more rows than noise makes."""
+    return bool(SEEN * math.sqrt(cells.variances.max()) <= cells.counts.sum() / FEWEST)
 
 
 def uncounted(starts: Sequence[float], end: float) -> Cells:
@@ -209,8 +216,6 @@ def _middle(counts: Array) -> int:
 def _seen(cells: Cells) -> NDArray[np.bool_]:
     """Which cells are not beyond the last ones, at both ends, where more rows are than noise explains."""
     found = np.ones(len(cells.starts), dtype=bool)
-    if SEEN * math.sqrt(cells.variances.max()) > cells.counts.sum() / FEWEST:
-        return found  # too little is known to leave anything out
     for way in (slice(None), slice(None, None, -1)):
         dark = np.flatnonzero(np.cumsum(cells.counts[way]) <= TRIM * np.sqrt(np.cumsum(cells.variances[way])))
         found[way][:dark[-1] + 1 if len(dark) else 0] = False

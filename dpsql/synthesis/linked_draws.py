@@ -26,10 +26,11 @@ from dpsql.planning.choose import price_charged
 from dpsql.synthesis.linked_plan import LinkedModels, LinkedPlan, LinkedView
 from dpsql.synthesis.linked_views import LinkedTable, LowerTable
 from dpsql.synthesis.method import Measured
+from dpsql.synthesis.packed_values import NumberValues
 from dpsql.synthesis.released_database import ReleasedDatabase
 from dpsql.synthesis.released_table import ReleasedMarginal, SyntheticColumn
 from dpsql.synthesis.synthetic_table import SyntheticTable
-from dpsql.synthesis.table_options import MOST_ROWS
+from dpsql.synthesis.table_options import MOST_LINKED_ROWS
 from dpsql.synthesis.table_plan import released_marginals
 from dpsql.trusted.declarations.tables import ForeignKey
 from dpsql.trusted.measurements.reading.request import Request
@@ -85,7 +86,7 @@ class LinkedDraws(Frozen, eq=False):
         plan, model, tables = self.plan, self.models.whole.model, self.plan.tables
         below = [float(model.marginal((table.rows,)) @ np.array(plan.whole.values(table.rows), dtype=float)) / model.total
                  for table in tables.below(tables.top)]
-        most = int(MOST_ROWS / max(1.0, *below))
+        most = int(MOST_LINKED_ROWS / max(1.0, *below))
         rows = plan.terms.rows if plan.terms.rows is not None else min(max(round(model.total), 1), most)
         found = dict(zip(plan.whole.table.domain.columns, model.draw(rows, self.draws).T.copy(), strict=True))
         for table in tables.below(tables.top):
@@ -194,7 +195,7 @@ class LinkedDraws(Frozen, eq=False):
     def _column(self, own: str, view: LinkedView, column: str, rows: DrawnRows) -> SyntheticColumn:
         form, listed = view.forms[view.table.domain.columns.index(column)], view.values(column)
         values = form.values(listed, rows.places[column], self.draws.random(rows.number))
-        return SyntheticColumn(name=own, type=form.type, values=tuple(values), counted=form.counted(listed))
+        return SyntheticColumn(name=own, type=form.type, sql_type=form.sql_type, values=values, counted=form.counted(listed))
 
 
 def _compared(view: LinkedView, measured: Measured, places: Mapping[str, Places], of: LinkedTable, roots: Places) -> tuple[
@@ -220,7 +221,7 @@ def _numbers(table: LowerTable, view: LinkedView, places: Mapping[str, Places]) 
 
 def _numbered(name: str, places: Places) -> SyntheticColumn:
     """A key: the rows that places stand for, from 1 on."""
-    return SyntheticColumn(name=name, type=Type.BIGINT, values=tuple((places + 1).tolist()))
+    return SyntheticColumn(name=name, type=Type.BIGINT, values=NumberValues(Type.BIGINT, places + 1))
 
 
 def _together(parts: Sequence[DrawnRows]) -> DrawnRows:

@@ -99,6 +99,11 @@ class CodedTable(Frozen):
         """The names of the columns, and the number of values of each."""
         return domain_of(self.columns)
 
+    @cached_property
+    def place(self) -> Mapping[str, int]:
+        """The place of each column."""
+        return {column.name: place for place, column in enumerate(self.columns)}
+
     def plan(self, columns: Columns) -> GroupedSums:
         """The number of rows with each combination of values of these columns."""
         chosen = [self._named[name] for name in columns]

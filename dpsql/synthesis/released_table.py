@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,8 @@ import numpy as np
 from dpsql.frozen import Frozen, field
 from dpsql.models.noisy_marginals import MarginalMeasurement
 from dpsql.synthesis.counted_values import CountedValues
-from dpsql.synthesis.packed_numbers import packed_numbers, unpacked_numbers
+from dpsql.synthesis.packed_numbers import packed_numbers, packed_rows, unpacked_numbers, unpacked_rows
+from dpsql.synthesis.packed_values import CodedValues, NumberValues, PackedValues, PatternValues, packed_values
 from dpsql.trusted.declarations.tables import ForeignKey
 from dpsql.trusted.plan.expr.nodes import Value
 from dpsql.trusted.stopping import go_on
@@ -22,12 +24,19 @@ class SyntheticColumn(Frozen):
     """A column and its values, row by row.
 
     counted  what its counts are of; None if it was never counted
+    sql_type  the type in which it is exported and queried, such as DECIMAL(10,2); "" for the usual one of its type
     """
 
     name: str
     type: Type
-    values: tuple[Value, ...]
+    values: Sequence[Value]
     counted: CountedValues | None = None
+    sql_type: str = ""
+
+    @property
+    def kind(self) -> str:
+        """The SQL type in which it is exported and queried."""
+        return self.sql_type or self.type.value
 
 
 class CoarserColumn(Frozen):
@@ -119,23 +128,37 @@ class KeptTable(Frozen):
 
 
 def packed(column: SyntheticColumn) -> dict[str, Any]:
-    """The distinct values, and for each row the index of its value."""
-    go_on()  # a column of a million rows takes seconds
-    listed = list(dict.fromkeys(column.values))
-    place, counted = {value: i for i, value in enumerate(listed)}, column.counted
-    return {"name": column.name, "type": column.type.value, "values": [_told(value) for value in listed],
-            "places": packed_numbers(np.array([place[value] for value in column.values]), "<u4"),
-            "counted": None if counted is None else {"listed": [_told(value) for value in counted.listed],
-                                                     "edges": counted.edges}}
+    """Its values as numbers, or as codes in a list, in the stored form."""
+    go_on()  # a column of a million rows takes a moment
+    values, counted = packed_values(column.values), column.counted
+    told: dict[str, Any] = {"name": column.name, "type": column.type.value, "sql_type": column.sql_type}
+    if isinstance(values, CodedValues):
+        told |= {"values": [_told(value) for value in values.listed], "codes": packed_rows(values.places)}
+    elif isinstance(values, NumberValues):
+        missing = values.missing
+        told |= {"numbers": packed_rows(values.numbers), "missing": None if missing is None else packed_rows(missing)}
+    elif isinstance(values, PatternValues):
+        told |= {"pattern": values.pattern, "seed": str(values.seed), "rows": len(values)}
+    return {**told, "counted": None if counted is None else {"listed": [_told(value) for value in counted.listed],
+                                                             "edges": counted.edges}}
 
 
 def unpacked(told: dict[str, Any]) -> SyntheticColumn:
     kind, counted = Type(told["type"]), told["counted"]
-    listed = [_read(value, kind) for value in told["values"]]
     return SyntheticColumn(
-        name=told["name"], type=kind, values=tuple(listed[place] for place in unpacked_numbers(told["places"], "<u4").tolist()),
+        name=told["name"], type=kind, sql_type=told.get("sql_type", ""), values=_values(told, kind),
         counted=None if counted is None else CountedValues(edges=tuple(counted["edges"]), listed=tuple(
             value if counted["edges"] else _read(value, kind) for value in counted["listed"])))
+
+
+def _values(told: dict[str, Any], kind: Type) -> PackedValues:
+    if "pattern" in told:
+        return PatternValues(told["pattern"], int(told["seed"]), told["rows"])
+    if "numbers" in told:
+        missing = told["missing"]
+        return NumberValues(kind, unpacked_rows(told["numbers"]), None if missing is None else unpacked_rows(missing))
+    listed = [_read(value, kind) for value in told["values"]]
+    return CodedValues(listed, unpacked_rows(told["codes"]) if "codes" in told else unpacked_numbers(told["places"], "<u4"))
 
 
 def _told(value: Value) -> Any:

@@ -8,14 +8,13 @@ have, where a rule is about one or two columns; rows that are drawn against a ru
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql.answers.simulation import Simulation
 from dpsql.frozen import Frozen
 from dpsql.models.mirror_descent import fit
 from dpsql.models.table_domain import Columns
@@ -27,7 +26,6 @@ from dpsql.workload.factors import Array
 
 MOST_CELLS = 2**14  # of combinations that are looked at for a rule
 LOOKS = 0.0, 0.01, 0.25, 0.5, 0.75, 0.99  # places within a bin at which a rule is looked at
-ROUNDS = 50  # of drawing rows again that break rules
 Mask = NDArray[np.bool_]
 
 
@@ -46,16 +44,17 @@ class RowRule(Frozen):
 
 
 class RowRules(Frozen, eq=False):
-    """Rules, and what evaluates them."""
+    """Rules, and what evaluates them: it is needed if there are rules."""
 
-    rules: tuple[RowRule, ...]
-    evaluator: Evaluator
+    rules: tuple[RowRule, ...] = ()
+    evaluator: Evaluator | None = None
 
     def obeyed(self, columns: Mapping[str, tuple[Type, Sequence[Value]]]) -> Mask:
         """Which rows, given column by column, break no rule."""
         size = max((len(values) for _, values in columns.values()), default=0)
         found = np.ones(size, dtype=bool)
         for rule in self.rules:
+            assert self.evaluator is not None
             told = self.evaluator.evaluate([rule.condition], {name: columns[name] for name in rule.columns})
             found &= np.array([answer is not False for answer, in told], dtype=bool)
         return found
@@ -65,13 +64,16 @@ class RowRules(Frozen, eq=False):
         looked at in some places only, so a combination may be left out that a rare value could have. Nothing is ruled out if
         nothing would be left."""
         found: dict[Columns, Array] = {}
+        if not self.rules:
+            return found
         known = {column.name: (form, column) for form, column in zip(forms, coded, strict=True)}
         for rule in (rule for rule in self.rules if len(rule.columns) <= 2 and known.keys() >= {*rule.columns}):
             own = [known[name] for name in rule.columns]
             shape = [len(column.values) for _, column in own]
             if math.prod(shape) <= MOST_CELLS:
-                table: Array = np.asarray(1.0 - self._looked_at(rule, own).reshape(shape))
-                found[rule.columns] = np.maximum(table, found.get(rule.columns, 0.0))
+                table: Array = np.reshape(self._looked_at(rule, own), shape)
+                before = found.get(rule.columns, np.zeros(shape))
+                found[rule.columns] = np.maximum(table, before)
         try:
             fit(domain_of(coded), (), total=1.0, impossible=found)
         except ValueError:
@@ -79,6 +81,7 @@ class RowRules(Frozen, eq=False):
         return found
 
     def _looked_at(self, rule: RowRule, own: Sequence[tuple[Form, CodedColumn]]) -> Array:
+        """1 for each combination of entries that breaks a rule wherever it is looked at, else 0."""
         looks = len(LOOKS) ** len(own)
         cells = list(product(*(range(len(column.values)) for _, column in own)))
         uniform = np.array(list(product(LOOKS, repeat=len(own))) * len(cells))
@@ -86,30 +89,8 @@ class RowRules(Frozen, eq=False):
         values = {column.name: (form.type, form.values(column.values, places[:, at], uniform[:, at]))
                   for at, (form, column) in enumerate(own)}
         one = RowRules(rules=(rule,), evaluator=self.evaluator)
-        found: Array = one.obeyed(values).reshape(len(cells), looks).any(axis=1).astype(np.float64)
-        return found
-
-
-def drawn_again(draw: Callable[[int], Sequence[NDArray[Any]]], obeyed: Callable[[Sequence[NDArray[Any]]], Mask], rows: int,
-                draws: Simulation) -> tuple[Sequence[NDArray[Any]], int]:
-    """So many rows, column by column, none of which breaks a rule, and the number of those that no draw replaced: these are
-    copies of other rows. All rows are as drawn if none obeys the rules."""
-    found = [np.array(column) for column in draw(rows)]
-    wrong = np.flatnonzero(~obeyed(found))
-    for _ in range(ROUNDS):
-        if not len(wrong):
-            return found, 0
-        new = draw(len(wrong))
-        right = obeyed(new)
-        for column, fresh in zip(found, new, strict=True):
-            column[wrong[right]] = fresh[right]
-        wrong = wrong[~right]
-    kept = np.setdiff1d(np.arange(rows), wrong)
-    if len(kept) and len(wrong):
-        copied = kept[np.minimum((draws.random(len(wrong)) * len(kept)).astype(np.int64), len(kept) - 1)]
-        for column in found:
-            column[wrong] = column[copied]
-    return found, len(wrong)
+        never: Array = (~one.obeyed(values)).reshape(len(cells), looks).all(axis=1).astype(np.float64)
+        return never
 
 
 def names_of(rules: Iterable[RowRule]) -> str:

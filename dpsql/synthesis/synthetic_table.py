@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import textwrap
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -12,6 +13,7 @@ from dpsql.answers.described_columns import OF_SYNTHETIC_TABLE
 from dpsql.answers.listing import Listing
 from dpsql.answers.new_files import new_file, save
 from dpsql.frozen import asdict
+from dpsql.synthesis.packed_values import CodedValues, NumberValues, packed_values
 from dpsql.synthesis.released_table import CoarserColumn, KeptTable, ReleasedMarginal, SyntheticColumn, packed, unpacked
 from dpsql.trusted.declarations.tables import Column, Domain, ForeignKey, Table
 from dpsql.types import ANY_NUMBER, Interval, Type
@@ -46,15 +48,16 @@ class SyntheticTable(KeptTable):
         """
         import duckdb
 
-        from dpsql.backends.duckdb import connected, make_table
+        from dpsql.backends.duckdb import connected, run_over
         from dpsql.trusted.plan.expr.printing import text_literal
 
         target = Path(target)
         with new_file(target, duckdb.Error), connected() as connection:
             target.open("xb").close()
-            make_table(connection, "drawn", {column.name: (column.type.value, column.values) for column in self.columns})
+            connection.execute("SET threads = 1")  # others would wait with parts of the rows in memory, as these are in order
             form = "PARQUET" if target.suffix.lower() == ".parquet" else "CSV, HEADER"
-            connection.execute(f"COPY drawn TO {text_literal(target.absolute())} (FORMAT {form})")
+            run_over(connection, {column.name: (column.kind, packed_values(column.values)) for column in self.columns}, "COPY (",
+                     f") TO {text_literal(target.absolute())} (FORMAT {form})")
 
     def report(self, target: str | Path) -> None:
         """Write a page for people to a new HTML file: how far the table can be trusted, and its drawn rows compared with the
@@ -76,7 +79,7 @@ class SyntheticTable(KeptTable):
 
         return {"table": self.name, "rows": self.rows, "private rows": self.total, "method": self.method, "cost": self.price,
                 "statement": self.statement, "notes": self.notes,
-                "columns": [{"name": column.name, "type": column.type.value} for column in self.columns],
+                "columns": [{"name": column.name, "type": column.kind} for column in self.columns],
                 "marginals": [{"columns": each.columns, "cells": each.cells, "error": each.error, "off": each.off}
                               for each in self.marginals], "trust": dict(trust(TableComparison(self)))}
 
@@ -134,17 +137,28 @@ def declared(table: SyntheticTable, content: str) -> Table:
 
 
 def declared_column(column: SyntheticColumn) -> Column:
-    present: list[Any] = sorted({value for value in column.values if value is not None})
-    ends = ANY_NUMBER
-    if present and (column.type.numeric or column.type.temporal):
-        low, high = (end.toordinal() if isinstance(end, dt.date) else end for end in (present[0], present[-1]))
-        ends = Interval(low, high)
-    return Column(name=column.name, type=column.type, sql_type=column.type.value, nullable=None in column.values, declared=ends,
+    values = packed_values(column.values)
+    ends, found, present = ANY_NUMBER, values.ends(), values.distinct(MOST_LISTED)
+    if found is not None and (column.type.numeric or column.type.temporal):
+        low, high = (end.toordinal() if isinstance(end, dt.date) else end for end in found)
+        ends = Interval(low, high)  # type: ignore[arg-type]
+    return Column(name=column.name, type=column.type, sql_type=column.kind, nullable=values.nullable, declared=ends,
                   physical=ANY_NUMBER if column.type.temporal else ends,
-                  domain=Domain(tuple(present)) if 0 < len(present) <= MOST_LISTED else None)
+                  domain=Domain(tuple(present)) if present else None)  # type: ignore[arg-type]
 
 
 def _series(column: SyntheticColumn, pandas: Any) -> Any:
-    whole, known = ("Int64", "boolean") if None in column.values else ("int64", "bool")
-    kinds = {Type.BIGINT: whole, Type.BOOLEAN: known, Type.DOUBLE: "float64"}
-    return pandas.Series(list(column.values), dtype=kinds.get(column.type, "object"))
+    """The values as pandas has them; those of a DECIMAL as Python's decimal numbers."""
+    values = packed_values(column.values)
+    whole, known = ("Int64", "boolean") if values.nullable else ("int64", "bool")
+    kind = {Type.BIGINT: whole, Type.BOOLEAN: known, Type.DOUBLE: "float64"}.get(column.type, "object")
+    if column.sql_type.startswith("DECIMAL"):
+        scale = int(column.sql_type[:-1].split(",")[1])
+        return pandas.Series([None if value is None else Decimal(f"{value:.{scale}f}") for value in values], dtype="object")
+    if isinstance(values, CodedValues):
+        none = next(value for value in (*values.listed, 0) if value is not None)  # in place of NULL where no row has it
+        listed = values.listed if values.nullable else [none if value is None else value for value in values.listed]
+        return pandas.Series(listed, dtype=kind).take(values.places).reset_index(drop=True)
+    if isinstance(values, NumberValues) and values.missing is None and column.type.numeric:
+        return pandas.Series(values.numbers.astype(kind))
+    return pandas.Series(list(values), dtype=kind)

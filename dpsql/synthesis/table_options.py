@@ -11,11 +11,11 @@ from dpsql.frozen import Frozen
 from dpsql.planning.options import Options, named_option, own_options, read_options
 from dpsql.sql.text.statement import Option
 
-OWN = ("method", "score", "fit", "workload", "queries", "public", "rows", "bins", "rules")
+OWN = ("method", "score", "fit", "workload", "queries", "public", "rows", "bins", "rules", "made_up")
 SCORES, FITS, QUERIES = ("r", "mutual information"), ("network", "conditionals"), ("marginals", "single")
 OF_METHODS = {"score": "privbayes", "fit": "privbayes", "public": "mwem_pub", "queries": "mwem"}  # options of one method each
 SHARED = ("epsilon", "delta", "rho", "max_rows")  # with SELECT
-MOST_BINS, MOST_ROWS = 1000, 10**6
+MOST_BINS, MOST_ROWS, MOST_LINKED_ROWS = 1000, 10**8, 10**6
 
 
 class SynthesisTerms(Frozen):
@@ -31,6 +31,7 @@ class SynthesisTerms(Frozen):
     rows     how many rows are drawn; None: as many as the private rows seem to be
     bins     into how many parts the range of a column of numbers is cut; None: into the declared ones
     rules    what holds in every row, as `engine.table_rules` reads it; None if nothing is said
+    made_up  columns that are made up, as `made_up_columns` reads it; None if there are none
     """
 
     options: Options
@@ -43,6 +44,7 @@ class SynthesisTerms(Frozen):
     rows: int | None = None
     bins: int | None = None
     rules: Option | None = None
+    made_up: Option | None = None
 
 
 def read_terms(given: Sequence[Option], *, default: Price | None, methods: Sequence[str]) -> SynthesisTerms:
@@ -60,7 +62,7 @@ def read_terms(given: Sequence[Option], *, default: Price | None, methods: Seque
                           fit=named_option(own.get("fit"), FITS), workload=own.get("workload"), public=own.get("public"),
                           single=named_option(own.get("queries"), QUERIES) == "single",
                           rows=number_option(own.get("rows"), MOST_ROWS), bins=number_option(own.get("bins"), MOST_BINS),
-                          rules=own.get("rules"))
+                          rules=own.get("rules"), made_up=own.get("made_up"))
 
 
 def number_option(option: Option | None, most: int) -> int | None:

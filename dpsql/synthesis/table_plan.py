@@ -5,13 +5,13 @@ Everything after the last release is post-processing: the fit, the draw, and the
 
 from __future__ import annotations
 
+import hashlib
 import math
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from fractions import Fraction
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpsql.answers.simulation import Simulation
 from dpsql.frozen import Frozen, replace
@@ -24,36 +24,37 @@ from dpsql.progress import tell
 from dpsql.questions.question import Combinations
 from dpsql.synthesis.binned_views import source_of
 from dpsql.synthesis.column_forms import PlannedForm, UncutColumn
-from dpsql.synthesis.counted_values import CountedValues
 from dpsql.synthesis.dependent_columns import DependentColumn, dependency_stage, determined, part_for
-from dpsql.synthesis.learned_bins import LEARNING, LearnedTable, learned, learning_stage
-from dpsql.synthesis.method import CodedColumn, Measured, SynthesisTask, with_coarser
+from dpsql.synthesis.doubtful_nulls import doubtful_nulls
+from dpsql.synthesis.learned_bins import LEARNING, learned, learning_stage
+from dpsql.synthesis.made_up_columns import MadeUpColumn
+from dpsql.synthesis.method import CodedColumn, SynthesisTask, with_coarser
 from dpsql.synthesis.method_choice import MethodChoice
 from dpsql.synthesis.methods.marginal_requests import noise_for
 from dpsql.synthesis.methods.stages import measurement
+from dpsql.synthesis.packed_values import joined
 from dpsql.synthesis.released_table import CoarserColumn, ReleasedMarginal, SyntheticColumn, released
-from dpsql.synthesis.row_rules import Evaluator, Mask, RowRule, RowRules, drawn_again, names_of
+from dpsql.synthesis.row_rules import Evaluator, RowRule, RowRules
 from dpsql.synthesis.synthetic_table import SyntheticTable
+from dpsql.synthesis.table_draw import TableDraw, Values
 from dpsql.synthesis.table_options import MOST_ROWS, SynthesisTerms
-from dpsql.synthesis.valid_combinations import FollowingColumn, valid_rows
-from dpsql.trusted.cached import cached_property
+from dpsql.synthesis.valid_combinations import FollowingColumn
 from dpsql.trusted.measurements.farthest_count import FarthestCount
 from dpsql.trusted.measurements.farthest_marginal import FarthestMarginal
 from dpsql.trusted.measurements.noisy_sums import NoisySums
 from dpsql.trusted.measurements.reading.request import Request
-from dpsql.trusted.plan.expr.nodes import Value
-from dpsql.types import Type
 from dpsql.workload.factors import Array
 
 Made = TypeVar("Made")
-Drawn: TypeAlias = Sequence[NDArray[Any]]
+PIECE = 2**18  # rows that are drawn at a time
+MOST_BYTES = 2**29  # of all rows
 
 
 class TablePlan(Frozen):
     """What will be measured, by which method and for which price, and how the columns are drawn from it: `forms` are those of the
-    measured columns, others are `following` from these, or `dependent` on them in a way that is learned; `combinations` says
-    which values go together, and `rules` what holds in every row. In `task`, columns
-    whose bins will be learned have as many as there can be."""
+    measured columns, others are `following` from these, `dependent` on them in a way that is learned, or `made_up`;
+    `combinations` says which values go together, and `rules` what holds in every row. In `task`, columns whose bins will be
+    learned have as many as there can be."""
 
     name: str
     task: SynthesisTask
@@ -64,6 +65,7 @@ class TablePlan(Frozen):
     following: tuple[FollowingColumn, ...] = ()
     dependent: tuple[DependentColumn, ...] = ()
     rules: tuple[RowRule, ...] = ()
+    made_up: tuple[MadeUpColumn, ...] = ()
     combinations: tuple[Combinations, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -95,105 +97,112 @@ class TablePlan(Frozen):
         known = "; ".join(f"{', '.join(each.columns)} (± {math.sqrt(each.variance):,.4g})" for each in self.task.known)
         return (f"counts from earlier statements are reused at no cost: {known}",) if known else ()
 
-    def steps(self, identity: str, evaluator: Evaluator) -> Generator[Request, Any, SyntheticTable]:
+    @property
+    def most_rows(self) -> int:
+        """The most rows that can be drawn: so many that the ledger can keep them as one answer."""
+        each = sum(form.bytes_of(len(column.values)) for form, column in zip(self.forms, self.task.table.columns, strict=True))
+        return min(MOST_ROWS, MOST_BYTES // (each + 8 * len(self.made_up)))
+
+    def steps(self, identity: str, evaluator: Evaluator | None = None) -> Generator[Request, Any, SyntheticTable]:
         """Measure marginals, fit a model to them, and draw the table. The draws are public: they are determined by the identity
         of the statement."""
-        made = yield from told_to_who_waits(self._measured(evaluator), (
-            *self.task.table.columns, *(one.coded for one in self.dependent)))
-        model, measured = made.measured.model, made.measured
-        rows = self.terms.rows if self.terms.rows is not None else min(max(round(model.total), 1), MOST_ROWS)
-        draws = Simulation(int(identity[:16], 16))
-        tell(f"drawing {rows:,} rows ...")
-        places, columns, notes = self._drawn(made, rows, draws, RowRules(rules=self.rules, evaluator=evaluator))
-        return SyntheticTable(
-            name=self.name, method=self.choice.method.name, price=str(price_charged(self.terms.options.price, self.task.price)),
-            total=model.total,
-            columns=columns,
-            coarser=tuple(CoarserColumn(name=one.name, of=one.of, merged=one.merged) for one in measured.coarser),
-            marginals=released_marginals(made.cut.table.domain, (*measured.marginals, *self.task.known), places, model.total,
-                                         coarser=measured.coarser),
-            known=len(self.task.known), notes=(*self.notes, *notes, *measured.notes, *self.used), statement=self.statement)
+        draw = yield from self.modelled(evaluator)
+        rows, draws, compared = self.rows_of(draw), self.draws(identity), self.compared(draw)
+        parts, done, copied = list[Values](), 0, 0
+        for number in piece_sizes(rows):
+            tell(f"drawing {rows:,} rows{f', {done:,} of them so far' if done else ''} ...")
+            piece, more = draw.drawn(number, draws)
+            compared.add(piece.places)
+            parts.append(piece.values)
+            done, copied = done + number, copied + more
+        values = {name: joined([part[name] for part in parts]) for name in parts[0]}
+        return self.table(draw, values, compared, identity, draw.notes(rows, copied))
 
+    def modelled(self, evaluator: Evaluator | None) -> Generator[Request, Any, TableDraw]:
+        """Measure marginals, and fit a model to them."""
+        return told_to_who_waits(self._modelled(evaluator), (*self.task.table.columns, *(one.coded for one in self.dependent)))
 
-    def _measured(self, evaluator: Evaluator) -> Generator[Request, Any, _Made]:
+    def _modelled(self, evaluator: Evaluator | None) -> Generator[Request, Any, TableDraw]:
         """The dependencies and bins that are learned, and what the method measures for the rest of the price."""
         price, spent = self.task.price, len(self.dependent) * part_for(self.dependent)
         following = yield from determined(self.task, self.dependent)
         cut = yield from learned(self.task, self.forms)
         rules = RowRules(rules=self.rules, evaluator=evaluator)
         table = replace(cut.table, ruled_out=rules.ruled_out(cut.forms, cut.table.columns))
-        task = replace(self.task, table=table, price=price.part(1 - spent - cut.spent))
-        measured = yield from self.choice.method.measure(task)
-        return _Made(cut=cut, measured=measured, following=(*self.following, *following))
+        measured = yield from self.choice.method.measure(replace(self.task, table=table, price=price.part(1 - spent - cut.spent)))
+        nulls = doubtful_nulls(cut.table, (*measured.marginals, *self.task.known))
+        return TableDraw(cut=cut, measured=measured, following=(*self.following, *following), combinations=self.combinations,
+                         rules=rules, nulls=nulls)
 
-    def _drawn(self, made: _Made, rows: int, draws: Simulation, rules: RowRules) -> tuple[
-            Places, tuple[SyntheticColumn, ...], tuple[str, ...]]:
-        """The rows, as indices into the lists of values and as columns, and what is to be said of them."""
-        table, model = made.cut.table, made.measured.model
-        at = [model.domain.columns.index(column.name) for column in table.columns]
+    def rows_of(self, draw: TableDraw) -> int:
+        """How many rows are drawn."""
+        total = max(round(draw.measured.model.total), 1)
+        return self.terms.rows if self.terms.rows is not None else min(total, self.most_rows)
 
-        def draw(count: int) -> Drawn:
-            places = valid_rows(model.draw(count, draws)[:, at], table.columns, self.combinations, draws)
-            values = {form.name: form.values(column.values, places[:, number], draws.random(count))
-                      for number, (form, column) in enumerate(zip(made.cut.forms, table.columns, strict=True))}
-            values |= {one.form.name: one.drawn(values[one.of]) for one in made.following}
-            return [places, *(_array(values[name]) for name in made.types)]
+    @staticmethod
+    def draws(identity: str) -> Simulation:
+        """The randomness of the rows. It is public: the identity of the statement determines it."""
+        return Simulation(int(identity[:16], 16))
 
-        def obeyed(drawn: Drawn) -> Mask:
-            return rules.obeyed({name: (kind, column.tolist())
-                                 for (name, kind), column in zip(made.types.items(), drawn[1:], strict=True)})
+    def compared(self, draw: TableDraw) -> DrawnCounts:
+        """What counts drawn rows, to compare them with the measured counts."""
+        return DrawnCounts(draw.cut.table.domain, (*draw.measured.marginals, *self.task.known), draw.measured.coarser)
 
-        (places, *values), copied = drawn_again(draw, obeyed, rows, draws) if rules.rules else (draw(rows), 0)
-        told = [f"in every row: {names_of(rules.rules)}"] if rules.rules else []
-        if copied == rows:
-            told = [f"no row that was drawn obeyed the rules, so they were not applied: {names_of(rules.rules)}"]
-        elif copied:
-            told.append(f"{copied:,} rows are copies of other made-up rows, as no draw obeyed the rules")
-        columns = [SyntheticColumn(name=name, type=kind, counted=made.counted[name], values=tuple(column.tolist()))
-                   for (name, kind), column in zip(made.types.items(), values, strict=True)]
-        return places, tuple(columns), tuple(told)
+    def table(self, draw: TableDraw, values: Values, compared: DrawnCounts, identity: str,
+              notes: tuple[str, ...]) -> SyntheticTable:
+        """The table of drawn rows with these values."""
+        measured = draw.measured
+        return SyntheticTable(
+            name=self.name, method=self.choice.method.name, price=str(price_charged(self.terms.options.price, self.task.price)),
+            total=measured.model.total, columns=self._with_made_up(draw.columns(values), identity),
+            coarser=tuple(CoarserColumn(name=one.name, of=one.of, merged=one.merged) for one in measured.coarser),
+            marginals=compared.released(measured.model.total), known=len(self.task.known), statement=self.statement,
+            notes=(*self.notes, *notes, *measured.notes, *self.used))
 
-
-class _Made(Frozen, eq=False):
-    """The bins that were learned, what the method measured, and the columns that follow from others."""
-
-    cut: LearnedTable
-    measured: Measured
-    following: tuple[FollowingColumn, ...]
-
-    @cached_property
-    def types(self) -> Mapping[str, Type]:
-        """The names of all columns with their types, in the order of the statement."""
-        found = [(form.name, form.type) for form in self.cut.forms]
-        for one in sorted(self.following, key=lambda one: one.at):
-            found.insert(one.at, (one.form.name, one.form.type))
-        return dict(found)
-
-    @cached_property
-    def counted(self) -> Mapping[str, CountedValues]:
-        """What the counts of each column are of."""
-        found = {form.name: form.counted(column.values)
-                 for form, column in zip(self.cut.forms, self.cut.table.columns, strict=True)}
-        return found | {one.form.name: one.form.counted(tuple(dict.fromkeys(one.values.values()))) for one in self.following}
+    def _with_made_up(self, columns: Sequence[SyntheticColumn], identity: str) -> tuple[SyntheticColumn, ...]:
+        """All columns, in the order of the statement."""
+        found, rows = [*columns], len(columns[0].values)
+        for each in self.made_up:
+            seed = hashlib.sha256(f"{identity} {each.name}".encode()).digest()
+            found.insert(each.at, each.made(rows, int.from_bytes(seed[:8])))
+        return tuple(found)
 
 
-def _array(values: Sequence[Value]) -> NDArray[Any]:
-    found = np.empty(len(values), dtype=object)
-    found[:] = values
-    return found
+def piece_sizes(rows: int) -> list[int]:
+    """The numbers of rows that are drawn at a time."""
+    many = max(1, math.ceil(rows / PIECE))
+    return [rows * (at + 1) // many - rows * at // many for at in range(many)]
+
+
+class DrawnCounts:
+    """The counts of drawn rows in the cells of measured marginals."""
+
+    def __init__(self, domain: TableDomain, measured: Iterable[MarginalMeasurement], coarser: Sequence[CodedColumn] = ()) -> None:
+        self._domain, self._measured, self._coarser, self._rows = domain, tuple(measured), coarser, 0.0
+        self._counts: list[Array] = [np.zeros(each.values.size) for each in self._measured]
+
+    def add(self, places: Places, weights: Array | None = None) -> None:
+        """Count more rows, perhaps weighted."""
+        self._rows += float(len(places) if weights is None else weights.sum())
+        names = [*self._domain.columns, *(one.name for one in self._coarser)]
+        rows = with_coarser(self._domain, places, self._coarser)
+        for each, counts in zip(self._measured, self._counts, strict=True):
+            cells = np.ravel_multi_index(tuple(rows[:, names.index(column)] for column in each.columns), np.shape(each.values))
+            counts += np.bincount(cells, weights, minlength=each.values.size)
+
+    def released(self, total: float) -> tuple[ReleasedMarginal, ...]:
+        """The measured marginals, and their distance from these counts, scaled to `total` rows."""
+        scale = total / max(self._rows, 1)
+        return tuple(released(each, float(np.abs(counts * scale - np.asarray(each.values).ravel()).mean()))
+                     for each, counts in zip(self._measured, self._counts, strict=True))
 
 
 def released_marginals(domain: TableDomain, measured: Iterable[MarginalMeasurement], places: Places, total: float,
-                       weights: Array | None = None, coarser: Sequence[CodedColumn] = ()) -> tuple[ReleasedMarginal, ...]:
+                       weights: Array | None = None) -> tuple[ReleasedMarginal, ...]:
     """The measured marginals, and their distance from the drawn rows (perhaps weighted), scaled to `total` rows."""
-    found, whole = [], float(len(places) if weights is None else weights.sum())
-    names, rows = [*domain.columns, *(one.name for one in coarser)], with_coarser(domain, places, coarser)
-    for each in measured:
-        cells = np.ravel_multi_index(tuple(rows[:, names.index(column)] for column in each.columns), np.shape(each.values))
-        counts = np.bincount(cells, weights, minlength=each.values.size)
-        off = np.abs(counts * (total / max(whole, 1)) - np.asarray(each.values).ravel()).mean()
-        found.append(released(each, float(off)))
-    return tuple(found)
+    counts = DrawnCounts(domain, measured)
+    counts.add(places, weights)
+    return counts.released(total)
 
 
 def told_to_who_waits(measuring: Generator[Request, Any, Made], columns: Iterable[CodedColumn]) -> Generator[Request, Any, Made]:

@@ -17,6 +17,7 @@ from dpsql.models.sampling import Places
 from dpsql.questions.question import Combinations, Question
 from dpsql.synthesis.column_forms import ListedColumn, PlannedForm
 from dpsql.synthesis.method import CodedColumn
+from dpsql.synthesis.packed_values import CodedValues, PackedValues, packed_values
 from dpsql.trusted.plan.expr.nodes import Value
 
 
@@ -28,9 +29,12 @@ class FollowingColumn(Frozen):
     of: str
     values: Mapping[Value, Value]
 
-    def drawn(self, given: Sequence[Value]) -> list[Value]:
+    def drawn(self, given: Sequence[Value]) -> PackedValues:
         """Its values in rows with these values of the other column."""
-        return [self.values.get(value) for value in given]
+        packed = packed_values(given)
+        if isinstance(packed, CodedValues):
+            return CodedValues([self.values.get(value) for value in packed.listed], packed.places)
+        return packed_values([self.values.get(value) for value in packed])
 
 
 def following_columns(question: Question, forms: Sequence[PlannedForm]) -> tuple[FollowingColumn, ...]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,6 +58,23 @@ class Parts(Frozen):
 
 Query: TypeAlias = tuple[str, tuple[Parts, ...]]
 """A printed plan: its text, and the tables that are put together of parts."""
+
+
+class ColumnArrays(Frozen, eq=False):
+    """Values of a column of released rows as numbers: places in a list, if there is one; otherwise days or microseconds since
+    1970 for dates and times. `missing` tells which rows have NULL."""
+
+    numbers: NDArray[Any]
+    listed: Sequence[Any] | None = None
+    missing: NDArray[np.bool_] | None = None
+
+
+@runtime_checkable
+class InArrays(Protocol):
+    """A sequence of values that can be read as arrays."""
+
+    @property
+    def arrays(self) -> ColumnArrays: ...
 
 
 class Reader(Protocol):

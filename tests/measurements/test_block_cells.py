@@ -28,6 +28,7 @@ from dpsql.trusted.matrices.blocks import IntegerBlock
 from dpsql.trusted.matrices.matrices import Prefixes, Sum, Unit
 from dpsql.trusted.measurements import block_sums
 from dpsql.trusted.measurements.block_sums import Axis, Blocks
+from dpsql.trusted.measurements.reading import occupied_cells
 from dpsql.trusted.measurements.reading.content import Content
 from dpsql.trusted.measurements.reading.occupied_cells import NOWHERE, Filled, coded, numbered, read
 from dpsql.trusted.measurements.reading.request import Context
@@ -130,6 +131,33 @@ def test_rows_with_other_values_are_taken_for_one_of_the_list(name: str, reader:
         asked = replace(request, axes=(axis,), blocks=(block,))
         (answers,) = asked.release(context(reader), None).answers  # type: ignore[arg-type]
         assert answers == tuple(np.delete(listed, rest).tolist())
+
+
+@pytest.mark.parametrize("rests", [None, (None, 0, None, 1, 2, None), (1, 1, 1, 1, 1, 1)], ids=str)
+@pytest.mark.parametrize("room", [2**62, 100, 1], ids=str)
+def test_codes_are_the_same_if_the_engine_finds_them(rests: tuple[int | None, ...] | None, room: int, reader: DuckReader,
+                                                     monkeypatch: pytest.MonkeyPatch) -> None:
+    """As digits of one number, of several, or with a key for each; with listed values that are met nowhere, and others that are
+    not listed. Numbers with fractions, and days, are read as they are."""
+    names = ("flag", "text", "whole", "value", "real", "day")
+    axes: list[tuple[Any, ...]] = [(True, None, False), ("A", "", "a ", None), (-3, 7, 2**62), (None, 3, -5, 2**40), AXES["real"], AXES["day"]]
+    request = request_over(reader, ("flag", "text", "whole", "real", "day"))
+    request = replace(request, axes=tuple(Axis(column=name, values=axis) for name, axis in zip(names, axes, strict=True)))
+    plain = read(request.cells, axes, context(reader), rests)
+    monkeypatch.setattr(occupied_cells, "FEW_KEYS", 2)
+    monkeypatch.setattr(occupied_cells, "WORDS", room)
+    words = occupied_cells.digits_of(request.cells, axes)
+    assert words == {2**62: [[0, 1, 2, 3]], 100: [[0, 1, 2], [3]], 1: [[0], [1], [2], [3]]}[room]
+    found = read(request.cells, axes, context(reader), rests)
+    assert found.sizes == plain.sizes and found.total == plain.total
+
+    def cells(filled: Filled) -> Counter[tuple[int, ...]]:
+        counts: Counter[tuple[int, ...]] = Counter()
+        for *at, number in zip(*(codes.tolist() for codes in filled.codes), filled.sums.tolist(), strict=True):
+            counts[tuple(at)] += number
+        return counts
+
+    assert cells(found) == cells(plain) and sum(cells(plain).values()) > 1
 
 
 def test_every_kind_of_value_has_its_place(reader: DuckReader) -> None:

@@ -31,6 +31,8 @@ MADE = (
     "SELECT a.sex, COUNT(*) FROM people a JOIN (SELECT DISTINCT sex FROM people_syn) b ON a.sex = b.sex GROUP BY a.sex",
     "VALIDATE SELECT sex, COUNT(*) FROM people GROUP BY sex AGAINST people_syn WITHIN 5 PERCENT OR 10",
     "CREATE SYNTHETIC TABLE people_syn AS SELECT sex FROM people",
+    "CREATE SYNTHETIC TABLE ages_syn AS SELECT CAST(age AS DECIMAL(5, 1)) AS old, person_id FROM people OPTIONS (made_up = 'person_id')",
+    "SELECT SUM(old), MAX(old), COUNT(DISTINCT person_id) FROM ages_syn", "SELECT old FROM ages_syn ORDER BY old LIMIT 2",
     "CREATE ONLINE MODEL online AS SELECT sex, age // 10 AS decade FROM people",
     "SELECT sex, COUNT(*) FROM online GROUP BY sex", "SELECT COUNT(*) FROM online WHERE decade > 3", "SHOW TABLES",
     "SELECT sex, COUNT(*) FROM online GROUP BY sex",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -23,11 +24,11 @@ def known(kind: Type, low: float = -math.inf, high: float = math.inf, **more: An
     return Facts(type=kind, declared=Interval(low, high), **more)
 
 
-def counted(form: BinnedColumn, values: list[Any]) -> list[int | None]:
+def counted(form: BinnedColumn, values: Sequence[Any]) -> list[int | None]:
     """The bin in which DuckDB counts each value."""
     key = form.key(exp.column("x")).sql("duckdb")
     rows = duckdb.sql(f"SELECT i, {key} FROM (SELECT unnest(range({len(values)})) AS i, unnest(?::{form.type.value}[]) AS x) ORDER BY i",
-                      params=[values]).fetchall()
+                      params=[list(values)]).fetchall()
     return [place for _, place in rows]
 
 

@@ -10,8 +10,6 @@ import pandas as pd
 import pytest
 
 import dpsql
-from dpsql.answers.simulation import Simulation
-from dpsql.synthesis.row_rules import drawn_again
 from dpsql.trusted.kernel.ledger import Ledger
 
 COUNT, ZIPS, STATES = 8000, 60, 6
@@ -146,12 +144,3 @@ def test_a_workload_may_name_a_dependent_column(connection: dpsql.Connection) ->
     told = str(connection.explain(f"CREATE SYNTHETIC TABLE w AS SELECT zip, state, hours FROM people OPTIONS ({PRICE}, "
                                   "workload = 'SELECT state, COUNT(*) FROM w WHERE hours > 20 GROUP BY state')"))
     assert "one determines the other" in told
-
-
-def test_rows_are_drawn_again_until_they_obey() -> None:
-    draws = np.random.default_rng(0)
-    found, copied = drawn_again(lambda count: [draws.integers(0, 10, count)], lambda drawn: drawn[0] < 3, 1000, Simulation(1))
-    assert copied == 0 and set(found[0].tolist()) == {0, 1, 2} and np.bincount(found[0]).min() > 250
-    rare = iter([np.array([1, 0, 0, 0])])
-    found, copied = drawn_again(lambda count: [next(rare, np.zeros(count, dtype=int))[:count]], lambda drawn: drawn[0] == 1, 4, Simulation(1))
-    assert copied == 3 and found[0].tolist() == [1, 1, 1, 1]

@@ -24,7 +24,7 @@ from dpsql.sql.text.literals import ParameterValue
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.spelling import closest, for_a_text, one_of
 from dpsql.sql.text.statement import PARAMETER
-from dpsql.trusted.declarations.tables import Table
+from dpsql.trusted.declarations.tables import Column, Table
 from dpsql.trusted.plan.certificate import stability
 from dpsql.trusted.plan.expr.facts import Facts
 from dpsql.trusted.plan.expr.nodes import Expr, Value
@@ -48,9 +48,14 @@ class Origin(Frozen):
 
 def declared_bins(catalog: Catalog, origin: Origin | None) -> tuple[float, ...] | None:
     """The cut points that the policy declares for a column, if it does."""
-    table = catalog.table(origin.table) if origin is not None else None
-    column = table.columns.get(origin.column) if table is not None and origin is not None else None
+    column = column_of(catalog, origin)
     return column.bins if column is not None else None
+
+
+def column_of(catalog: Catalog, origin: Origin | None) -> Column | None:
+    """The declared column that an origin is, if it is one."""
+    table = catalog.table(origin.table) if origin is not None else None
+    return table.columns.get(origin.column) if table is not None and origin is not None else None
 
 
 def owner_column(table: Table, place: int) -> str:

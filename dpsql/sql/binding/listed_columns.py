@@ -9,22 +9,33 @@ from sqlglot import exp
 from dpsql.catalog.model import Catalog
 from dpsql.frozen import Frozen
 from dpsql.sql.binding.bind import checked
-from dpsql.sql.binding.binding_context import BindingContext, Names, PublicTables, declared_bins
+from dpsql.sql.binding.binding_context import BindingContext, Names, PublicTables, column_of
 from dpsql.sql.binding.domains import Scratch
 from dpsql.sql.binding.sources import bind_from
 from dpsql.sql.text.literals import ParameterValue
 from dpsql.sql.text.statement import Query
+from dpsql.trusted.declarations.tables import Column
 from dpsql.trusted.plan.expr.facts import Facts
 
 ROWS = "the rows"  # the alias of the query, in statements over its rows
 
 
 class RowColumn(Frozen):
-    """A column of a query's rows: its name, what is known of it, and the cut points of its bins if the policy declares some."""
+    """A column of a query's rows: its name, what is known of it, and, if it is a column of a table, its declaration."""
 
     name: str
     facts: Facts
-    bins: tuple[float, ...] | None
+    declared: Column | None = None
+
+    @property
+    def bins(self) -> tuple[float, ...] | None:
+        """The cut points of its bins, if the policy declares some."""
+        return None if self.declared is None else self.declared.bins
+
+    @property
+    def sql_type(self) -> str:
+        """Its type in the database, if it is a column of a table."""
+        return "" if self.declared is None else self.declared.sql_type
 
 
 def over_rows(tree: exp.Expr, *items: exp.Expr) -> exp.Select:
@@ -38,7 +49,7 @@ def listed_columns(query: Query, catalog: Catalog, public: PublicTables, scratch
     """The columns of a query's rows. Raises SqlError or Unsupported, located."""
     def listed(tree: exp.Expr, context: BindingContext) -> list[RowColumn]:
         scope = bind_from(over_rows(tree), context, Names())
-        return [RowColumn(name=name, facts=field.facts, bins=declared_bins(catalog, scope.origins.get(field.id)))
+        return [RowColumn(name=name, facts=field.facts, declared=column_of(catalog, scope.origins.get(field.id)))
                 for _, name, field in scope.columns()]
 
     return checked(query, catalog, public, scratch, parameters, listed)

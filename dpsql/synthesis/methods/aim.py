@@ -94,10 +94,10 @@ class AdaptiveMarginals(AbstractFrozen, Method):
         alone = task
         task = replace(task, table=with_levels(task.table, {one: network.marginal((one,)) for one in task.table.domain.columns}))
         possible = candidates(task, self.cells)
-        share = self._enough(task, possible, network.total, share)
-        if blurred(network, columns, noise) or share > 1 - spent:
+        needed = self._enough(task, possible, network.total, share, 1 - spent)
+        if blurred(network, task.table, columns, noise) or needed is None:
             return (yield from Independent().again(replace(alone, price=price.part(1 - spent)), found[len(task.known):]))
-        table, merged = task.table.levels, task.table.impossible
+        table, merged, share = task.table.levels, task.table.impossible, needed
         domain = table.domain
         network = fit(domain, found, impossible=merged)
         weight = max(each.weight for each in possible)
@@ -119,17 +119,20 @@ class AdaptiveMarginals(AbstractFrozen, Method):
                 share *= 2 if price.epsilon is not None else 4
         return Measured(marginals=tuple(found[len(task.known):]), model=network, coarser=task.table.coarser)
 
-    def _enough(self, task: SynthesisTask, possible: Sequence[Candidate], total: float, share: Fraction) -> Fraction:
+    def _enough(self, task: SynthesisTask, possible: Sequence[Candidate], total: float, share: Fraction, left: Fraction) -> (
+            Fraction | None):
         """The share of the price that a round needs: this one, or doubled until a choice tells candidates apart and noise leaves
-        something to be learned of one of them."""
+        something to be learned of one of them, up to all that is left; None if that is too little."""
         dependent, weight = [each for each in possible if len(each.columns) > 1], max(each.weight for each in possible)
-        while share < 1:
+        while True:
+            share = min(share, left)
             noise = mean_size(noise_for(task.table, task.price.part((1 - CHOOSING[-1]) * share)))
             certain = choice_scale(task.table, weight, task.price.part(CHOOSING[-1] * share)) <= CERTAIN * weight * total
             if certain and any(audible(task.table.levels.domain, each, noise, total) for each in dependent):
-                break
+                return share
+            if share == left:
+                return None
             share *= 2
-        return share
 
     def _tried(self, table: CodedTable, possible: Sequence[Candidate], network: MarkovNetwork, taken: Sequence[Columns],
                noise: float, room: float, choosing: Cost) -> list[Candidate]:

@@ -36,7 +36,7 @@ from dpsql.workload.factors import Array
 LEAST_VARIANCE = 1e-9  # of noise so small that its variance is 0 in floats
 FINE = 10  # expected counts are rounded to multiples of this part of the noise at most
 HOPELESS = 20  # a candidate whose score is lower by so many scales is never drawn
-MOST_BLURRED = 0.09  # of all rows: where noise moves more of them in single columns, the price is too low for anything else
+MOST_BLURRED = 0.2  # of all rows: where noise moves more of them in single columns, the price is too low for anything else
 MOST_NOISE = 0.25  # of all rows, that noise may move to other cells of a marginal
 MOST_CANDIDATES = 50_000  # larger marginals are left out where there would be more
 MOST_WEIGHT = 1000  # of a candidate
@@ -171,8 +171,7 @@ def _axes(table: CodedTable) -> tuple[Axis, ...]:
 
 
 def _places(table: CodedTable, columns: Columns) -> tuple[int, ...]:
-    by_name = {column.name: place for place, column in enumerate(table.columns)}
-    return tuple(by_name[name] for name in columns)
+    return tuple(table.place[name] for name in columns)
 
 
 def choice_scale(table: CodedTable, weight: int | Fraction, price: Cost) -> float:
@@ -181,11 +180,18 @@ def choice_scale(table: CodedTable, weight: int | Fraction, price: Cost) -> floa
     return scale_of(Fraction(2 * table.rows * weight) / epsilon)
 
 
-def blurred(model: TableModel, columns: Sequence[str], noise: float) -> bool:
+def blurred(model: TableModel, table: CodedTable, columns: Sequence[str], noise: float) -> bool:
     """Whether noise of this mean size in each count of these columns would move more than the fraction `MOST_BLURRED` of all rows
-    to other values, on average over all columns. A count smaller than the noise is off by about its own size, as no count is
-    negative in a model."""
-    moved = sum(float(np.minimum(model.marginal((column,)), noise).sum()) for column in columns)
+    to other values, on average over all columns, each in its coarsest version. A count smaller than the noise is off by about its
+    own size, as no count is negative in a model."""
+    versions, moved = _versions(table), 0.0
+    groups = {each.name: each.merged for each in table.coarser}
+    for column in columns:
+        counts = model.marginal((column,))
+        together = np.ones(len(counts))
+        for version in versions[column][1:]:
+            counts, together = (np.bincount(groups[version], weights) for weights in (counts, together))
+        moved += float(np.minimum(counts, noise * np.sqrt(together)).sum())
     return moved > 2 * MOST_BLURRED * model.total * len(model.domain.columns)
 
 

@@ -66,9 +66,10 @@ class SpanningTree(Method):
         singles = yield from Independent().measure(replace(task, price=price.part(THIRD)))
         found, each = list(singles.marginals), price.part(THIRD / len(singles.marginals))
         columns = [column for one in found for column in one.columns]
-        if blurred(singles.model, columns, mean_size(noise_for(table, each))):
+        leveled = with_levels(table, {one: singles.model.marginal((one,)) for one in table.domain.columns})
+        if blurred(singles.model, leveled, columns, mean_size(noise_for(table, each))):
             return (yield from Independent().again(replace(task, price=price.part(2 * THIRD)), found))
-        task = replace(task, table=with_levels(table, {one: singles.model.marginal((one,)) for one in table.domain.columns}))
+        task = replace(task, table=leveled)
         table, merged, possible = task.table.levels, task.table.impossible, pairs(task)
         edges = len(_links(task, possible))
         tree, choices = yield from self._tree(task, possible, fit(table.domain, [*task.known, *found], impossible=merged), edges)

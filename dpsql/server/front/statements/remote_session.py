@@ -14,6 +14,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from dpsql.backends.scratch import DuckScratch
+from dpsql.catalog.schema import carried_as
 from dpsql.engine.session import Session
 from dpsql.errors import Error
 from dpsql.ledgers.ledger_reports import Entry, KeptAnswer, ReportingLedger, SharedAnswer
@@ -240,13 +241,20 @@ class RemoteKernel:
 
     def hold(self, name: str, identity: str, columns: Mapping[str, tuple[str, Sequence[Any]]]) -> None:
         """Store released rows in the vault, which identifies them by their contents."""
-        self._channel.ask(HOLD, name, tuple((column, kind, tuple(values)) for column, (kind, values) in columns.items()))
+        self._channel.ask(HOLD, name, tuple(
+            (column, _carried(kind), tuple(values)) for column, (kind, values) in columns.items()))
 
     def public_rows(self, relation: Node) -> list[tuple[Any, ...]]:
         return self._channel.ask(PUBLIC_ROWS, relation)
 
     def fanout(self, relation: Node, columns: tuple[str, ...]) -> int:
         return self._channel.ask(FANOUT, relation, tuple(columns))
+
+
+def _carried(kind: str) -> str:
+    """The type in which the vault takes values of a type of SQL."""
+    carried = carried_as(kind)
+    return kind if carried is None else carried[0].value
 
 
 def _stepped(step: Callable[[], Any], encode: Callable[[Any], str], *, begun: bool = False) -> tuple[tuple[Any, ...], Any]:
