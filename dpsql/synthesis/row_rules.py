@@ -73,7 +73,7 @@ class RowRules(Frozen, eq=False):
             if math.prod(shape) <= MOST_CELLS:
                 table: Array = np.reshape(self._looked_at(rule, own), shape)
                 before = found.get(rule.columns, np.zeros(shape))
-                found[rule.columns] = np.maximum(table, before)
+                found[rule.columns] = np.asarray(np.maximum(table, before))
         try:
             fit(domain_of(coded), (), total=1.0, impossible=found)
         except ValueError:

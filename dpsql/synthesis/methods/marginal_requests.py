@@ -190,7 +190,8 @@ def blurred(model: TableModel, table: CodedTable, columns: Sequence[str], noise:
         counts = model.marginal((column,))
         together = np.ones(len(counts))
         for version in versions[column][1:]:
-            counts, together = (np.bincount(groups[version], weights) for weights in (counts, together))
+            counts, together = (np.asarray(np.bincount(groups[version], weights), dtype=np.float64) for weights in (
+                counts, together))
         moved += float(np.minimum(counts, noise * np.sqrt(together)).sum())
     return moved > 2 * MOST_BLURRED * model.total * len(model.domain.columns)
 
