@@ -371,7 +371,8 @@ class Connection:
                   names, of tables that hang together by foreign keys: the same as CREATE SYNTHETIC TABLES
         name      under which later statements may ask the table, exactly and for free
         workload  what the table should be good at: 'all 3-way', or statements about it
-        options   epsilon, delta, rho, method, score, fit, rows, bins, max_rows, made_up
+        options   epsilon, delta, rho, method, score, fit, rows, bins, max_rows, rules, made_up, candidates;
+                  and accept, a text or a list of texts
 
         `.df()` gives the rows, `.write(path)` writes them to a CSV or Parquet file, `.report(path)` a page about them. Several
         tables are the `tables` of the result. Raises a located error if anything is wrong; nothing is charged then.
@@ -382,6 +383,8 @@ class Connection:
 
         if workload is not None:
             options["workload"] = workload if isinstance(workload, str) else ";\n".join(map(_text, workload))
+        if isinstance(accept := options.get("accept"), list | tuple):
+            options["accept"] = ";\n".join(map(_text, accept))
         given = _options(options)
         with self._used() as session:
             if not isinstance(query, Mapping):

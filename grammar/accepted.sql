@@ -66,6 +66,8 @@ EXPLAIN PRIVACY CREATE SYNTHETIC TABLE made_next AS SELECT sex FROM people OPTIO
 EXPLAIN PRIVACY CREATE SYNTHETIC TABLE made_of_counts AS SELECT sex FROM people OPTIONS (method = 'mwem', queries = 'single');
 CREATE SYNTHETIC TABLE made_of_nodes AS SELECT sex, age FROM people OPTIONS (method = 'privbayes', score = 'mutual information', fit = 'conditionals');
 CREATE SYNTHETIC TABLE made_for_pairs AS SELECT sex, age FROM people OPTIONS (workload = 'all 1-way, all 2-way; SELECT sex, AVG(age) FROM made_for_pairs GROUP BY sex');
+CREATE SYNTHETIC TABLE made_until_close AS SELECT sex, age, income FROM people WHERE age > 10 OPTIONS (epsilon = 1, method = 'mst', candidates = 3,
+    accept = '(SELECT sex, COUNT(*) FROM made_until_close GROUP BY sex) WITHIN 50 PERCENT OR 90; SELECT AVG(age) FROM made_until_close m WHERE m.income > 0 WITHIN 40');
 
 -- # synthesize_tables
 

@@ -1374,6 +1374,12 @@ CREATE SYNTHETIC TABLE made AS SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon
 -- OptionError option: score is an option of the method privbayes alone
 CREATE SYNTHETIC TABLE made AS SELECT sex FROM people OPTIONS (method = 'mst', score = 'r')
 
+-- OptionError option: candidates are compared by criteria, and there are none
+CREATE SYNTHETIC TABLE made AS SELECT sex FROM people OPTIONS (candidates = 3)
+
+-- OptionError option: rows cannot be left out because they equal a real one
+CREATE SYNTHETIC TABLE made AS SELECT sex FROM people OPTIONS (no_copies = 1)
+
 -- SqlError accuracy: this statement cannot have an accuracy
 CREATE SYNTHETIC TABLE made AS SELECT sex FROM people ERROR WITHIN 3
 

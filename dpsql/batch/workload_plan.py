@@ -134,11 +134,15 @@ class Batch(Frozen):
     def expected(self) -> list[dict[str, Array]]:
         """The standard errors of every statement's aggregates over its cells, before anything is spent; NaN where they depend on
         the data."""
+        return [{name: estimate.deviations for name, estimate in found.items()} for found in self.foreseen()]
+
+    def foreseen(self) -> list[dict[str, Estimate]]:
+        """The aggregates of every statement over its cells, before anything is spent: only their errors mean something."""
         told = []
         for group, plan, price in self.shares:
             empty, variances = np.zeros(group.workload.rows), plan.variances(price)
             told.append(Told(values=empty, variances=empty + math.nan if variances is None else variances))
-        return [{name: estimate.deviations for name, estimate in found.items()} for found in self._aggregates(told)]
+        return self._aggregates(told)
 
     def _aggregates(self, told: Sequence[Told]) -> list[dict[str, Estimate]]:
         """The aggregates of every statement by their names, from the answers to the groups."""

@@ -27,6 +27,9 @@ def add(commands: Commands) -> None:
     made.add_argument("--made-up", metavar="TEXT", help="columns that are made up and cost nothing: 'id', or for texts "
                       "'code LIKE [A-Z]{2}-[0-9]{4}'")
     made.add_argument("--max-rows", type=int, metavar="NUMBER", help="the most rows of each entity that are used")
+    made.add_argument("--accept", metavar="TEXT", help="draw until these criteria hold, such as 'SELECT COUNT(*) FROM people_syn "
+                      "WITHIN 5 PERCENT'; semicolons between several")
+    made.add_argument("--candidates", type=int, metavar="NUMBER", help="for --accept: how many tables are drawn at most (8)")
     made.add_argument("--to", metavar="FILE", help="write the rows to a new CSV or Parquet file")
     made.add_argument("--report", metavar="FILE", help="write a page to a new HTML file: what was measured, and how close the "
                       "rows are to it, with charts")
@@ -39,7 +42,7 @@ def add(commands: Commands) -> None:
 def _synthesize(options: argparse.Namespace) -> None:
     from dpsql.answers.new_files import free_file
 
-    own = ("method", "score", "fit", "workload", "rows", "bins", "made_up", "max_rows")
+    own = ("method", "score", "fit", "workload", "rows", "bins", "made_up", "max_rows", "accept", "candidates")
     given = {name: value for name in own if (value := getattr(options, name)) is not None}
     target = None if options.to is None else free_file(options.to, "people_syn.csv", ".csv", ".parquet")
     page = None if options.report is None else free_file(options.report, "people_syn.html", ".html")

@@ -13,9 +13,10 @@ from sqlglot import exp
 
 from dpsql.answers.described_columns import OF_SYNTHETIC_TABLE, DescribedColumn, columns_of
 from dpsql.batch.counted_keys import CountedKeys, counted_keys, recording_counts
-from dpsql.batch.records import Record, encoded
+from dpsql.batch.records import Record, encoded, recording
 from dpsql.catalog.model import Catalog
 from dpsql.catalog.name_faults import fault_of
+from dpsql.engine.acceptance_criteria import SHARE, Criteria, MeasuredAnswers, bound_criteria
 from dpsql.engine.accounts import left_in_budget
 from dpsql.engine.charging import Charged, ChargeRequest, located
 from dpsql.engine.kept_measurements import KnownMarginals, known_marginals, policy_of_records
@@ -29,7 +30,7 @@ from dpsql.errors import OptionError, ProgrammingError, SqlError, Unsupported
 from dpsql.frozen import replace
 from dpsql.models.table_domain import most_numbers
 from dpsql.planning.bounded_view import limited_view
-from dpsql.planning.choose import budgets_by_account, price_charged
+from dpsql.planning.choose import budgets_by_account
 from dpsql.planning.explain import Explanation, Step, steps
 from dpsql.planning.left_out import ownerless, rows_kept, undeclared
 from dpsql.planning.options import Options
@@ -42,6 +43,7 @@ from dpsql.sql.text.literals import ParameterValue
 from dpsql.sql.text.parse import parse
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.statement import Option, Query, Synthesize
+from dpsql.synthesis.acceptance import REFUSED, RefusedTable, refused_of_json
 from dpsql.synthesis.column_forms import (
     MOST_VALUES,
     BinnedColumn,
@@ -60,6 +62,7 @@ from dpsql.synthesis.method_choice import chosen, in_best_account
 from dpsql.synthesis.methods.all_methods import METHODS, methods_for
 from dpsql.synthesis.named_workload import read_workload
 from dpsql.synthesis.synthetic_table import SyntheticTable, declared, of_json
+from dpsql.synthesis.table_draw import TableDraw
 from dpsql.synthesis.table_options import SynthesisTerms, read_terms
 from dpsql.synthesis.table_plan import TablePlan
 from dpsql.synthesis.valid_combinations import following_columns
@@ -69,6 +72,7 @@ from dpsql.trusted.kernel.marks import ONLINE
 from dpsql.trusted.measurements.reading.request import Request
 from dpsql.trusted.plan.certificate import stabilities, stability
 from dpsql.trusted.plan.node import Node, Stability
+from dpsql.trusted.stopping import go_on
 from dpsql.types import Span
 
 LONGEST = 100  # letters of a step of the plan that EXPLAIN shows: the bins of columns are long expressions
@@ -113,11 +117,16 @@ def synthesis(statement: Synthesize, session: Session, parameters: Parameters = 
         table = replace(table, columns=tuple(map(coded_column, question.keys, forms)))
         public = None if terms.public is None else public_places(
             terms.public, with_synthetic_tables(session), tuple(map(not_learned, forms)), table.columns)
-        task = SynthesisTask(table=table, price=accounts[-1], workload=workload, known=known.marginals, public=public,
+        share = 1 - SHARE if terms.acceptance is not None else Fraction(1)
+        task = SynthesisTask(table=table, price=accounts[-1].part(share), workload=workload, known=known.marginals, public=public,
                              single=terms.single)
         choice = chosen(task, terms.method, methods_for(terms))
-        task = in_best_account(task, choice.method, accounts)
+        task = in_best_account(task, choice.method, [account.part(share) for account in accounts])
         check_method(choice.method, [task], statement.options, statement.span)
+        allotted = next(account for account in accounts if (account.epsilon is None) == (task.price.epsilon is None))
+        criteria = None if terms.acceptance is None else bound_criteria(
+            terms.acceptance, statement.name, statement.query, all_forms, terms.options, allotted.part(SHARE), session,
+            given_values(statement.query, parameters))
         notes = tuple(f"{column.form.name} is determined by {column.of}, according to a public table" for column in following)
         uncut = [at for at, form in enumerate(forms) if isinstance(form, UncutColumn)]
         plan = TablePlan(name=statement.name, task=task, forms=forms, choice=choice, terms=terms, statement=statement.text,
@@ -130,7 +139,8 @@ def synthesis(statement: Synthesize, session: Session, parameters: Parameters = 
             raise OptionError(f"at most {plan.most_rows:,} rows of these columns can be drawn", span=place, subject="rows",
                               try_=f"rows = {plan.most_rows}, or fewer columns")
         made = SynthesisStatement(plan=plan, question=replace(question, view=view), counted=counted, text=statement.text,
-                                  session=session, span=statement.span, charges=known.charges)
+                                  session=session, span=statement.span, charges=known.charges, allotted=allotted,
+                                  criteria=criteria)
         check_name(statement.name, made, statement.span)
         return made
 
@@ -204,11 +214,7 @@ def check_method(method: Method, tasks: Sequence[SynthesisTask], options: Sequen
 
 def row_columns(query: Query, session: Session, parameters: Parameters) -> list[RowColumn]:
     """The columns of the rows that a query returns. Raises a located error."""
-    return listed_columns(query, session.catalog, session.kernel, session.scratch, _named(parameters, query))
-
-
-def _named(parameters: Parameters, query: Query) -> Mapping[str, ParameterValue]:
-    return {} if not query.parameters and not parameters else named(parameters, query)
+    return listed_columns(query, session.catalog, session.kernel, session.scratch, given_values(query, parameters))
 
 
 def coded_question(query: Query, session: Session, bins: int | None, parameters: Parameters,
@@ -243,13 +249,18 @@ def _question(query: Query, session: Session, bins: int | None, parameters: Para
     forms = tuple(settled(form_of(column.name, column.facts, bins, span_of(item), column.bins, column.sql_type or cast_to(item)))
                   for column, item in read)
     kinds = None if columns is None else {column.name: column.sql_type for column, _ in read}
-    return question_by(query, forms, [item for _, item in read], session, _named(parameters, query), kinds), forms
+    return question_by(query, forms, [item for _, item in read], session, given_values(query, parameters), kinds), forms
 
 
 def cast_to(item: exp.Expr) -> str:
     """The type to which an item of a query is cast; "" if it is none."""
     cast = item.unalias() if isinstance(item, exp.Alias) else item
     return cast.to.sql(dialect="duckdb").upper() if isinstance(cast, exp.Cast) else ""
+
+
+def given_values(query: Query, parameters: Parameters) -> Mapping[str, ParameterValue]:
+    """The values of a query's parameters, by name."""
+    return {} if not query.parameters and not parameters else named(parameters, query)
 
 
 def question_by(query: Query, forms: Sequence[PlannedForm], items: Sequence[exp.Expr], session: Session,
@@ -307,58 +318,90 @@ def shortened(view: Node, session: Session) -> tuple[Step, ...]:
                  for step in steps(view, stabilities(view, session.kernel), 0, session.catalog.entity.name))
 
 
-class SynthesisStatement(Charged[SyntheticTable]):
-    """The statement: what it will do, and the table, new or as it was made before. `counted` are the columns whose counts are
-    kept for later statements, and `charges` those of other accounts whose counts are reused."""
+class SynthesisStatement(Charged[SyntheticTable | RefusedTable]):
+    """The statement: what it will do, and the table, new or as it was made before.
+
+    counted   the columns whose counts are kept for later statements
+    allotted  what the statement costs
+    criteria  when a drawn table is accepted; None: always
+    charges   those of other accounts whose counts are reused
+    """
 
     plan: TablePlan
     question: Question
     counted: CountedKeys | None
+    allotted: Cost
+    criteria: Criteria | None = None
     span: Span | None = None
     charges: tuple[int, ...] = ()
 
     @property
     def identity(self) -> str:
-        plan = self.plan
+        plan, criteria = self.plan, self.criteria
         public = () if plan.task.public is None else (hashlib.sha256(plan.task.public.tobytes()).hexdigest(),)
-        terms = replace(plan.terms, workload=None, public=None, made_up=None, rules=None)
+        terms = replace(plan.terms, workload=None, public=None, made_up=None, rules=None, acceptance=None)
         return digest(self.session.policy, "synthetic", plan.name, self.question, terms, plan.task.workload,
-                      plan.choice.method.name, plan.forms, *public, *plan.made_up, *plan.rules, *plan.dependent)
+                      plan.choice.method.name, plan.forms, *public, *plan.made_up, *plan.rules, *plan.dependent,
+                      *(() if criteria is None else criteria.identity))
 
     @property
     def columns(self) -> tuple[DescribedColumn, ...]:
         return columns_of(OF_SYNTHETIC_TABLE)
 
     def explanation(self) -> Explanation:
-        plan, session = self.plan, self.session
+        plan, session, criteria = self.plan, self.session, self.criteria
         view, domain, entity = plan.task.table.view, plan.task.table.domain, session.catalog.entity.name
         return Explanation(
-            entity=entity, steps=shortened(view, session), rewrites=(), stages=(),
-            measurements=plan.measurements, expected=plan.expected,
+            entity=entity, steps=shortened(view, session), rewrites=(), stages=(), measurements=plan.measurements,
+            expected=(*plan.expected, *(() if criteria is None else criteria.expected)),
             groups=f"{len(domain.columns)} columns of {domain.cells(domain.columns):,} combinations of listed values",
-            cost=str(price_charged(plan.terms.options.price, plan.task.price)),
-            left=tuple(left_in_budget(session)), notes=(*plan.notes, *plan.used))
+            cost=plan.price, left=tuple(left_in_budget(session)),
+            notes=(*plan.notes, *plan.used, *(() if criteria is None else (criteria.note,))))
 
     def answer(self) -> SyntheticTable:
         with located(self.text), named_once(self.plan.name, self, self.span):
             made = self.stored_or_paid()
+            if isinstance(made, RefusedTable):
+                raise made.error
             keep_again(self.plan.name, self.stored_form or "", self.session, self.text)
             return made
 
-    def read(self, stored: str) -> SyntheticTable:
-        return of_json(stored)
+    def read(self, stored: str) -> SyntheticTable | RefusedTable:
+        return refused_of_json(stored) if stored.startswith(REFUSED) else of_json(stored)
 
     def bill(self) -> ChargeRequest:
-        return ChargeRequest(steps=self._steps(), cost=self.plan.task.price, options=self.plan.terms.options,
-                             views=(self.plan.task.table.view,))
+        return ChargeRequest(steps=self._steps(), cost=self.allotted, options=self.plan.terms.options,
+                             views=(self.plan.task.table.view, *(() if self.criteria is None else self.criteria.views)))
 
-    def _steps(self) -> Generator[Request, Any, SyntheticTable]:
-        """The steps of the plan. The table keeps what was measured."""
+    def _steps(self) -> Generator[Request, Any, SyntheticTable | RefusedTable]:
+        """Measure the model and the criteria, and draw the table. The table keeps what was measured."""
         found: list[Record] = []
-        steps = self.plan.steps(self.identity, self.session.scratch)
-        made = yield from steps if self.counted is None else recording_counts(steps, self.counted, found)
+        asked = None if self.criteria is None else recording(self.criteria.measured(), found)
+        steps = self.plan.modelled(self.session.scratch)
+        draw = yield from steps if self.counted is None else recording_counts(steps, self.counted, found)
+        known: MeasuredAnswers = () if asked is None else (yield from asked)
         policy = policy_of_records(self.session)
-        return replace(made, records=tuple(encoded([replace(record, policy=policy) for record in found])))
+        records = tuple(encoded([replace(record, policy=policy) for record in found]))
+        if self.criteria is not None:
+            return replace(self._first_accepted(self.criteria, draw, known), records=records)
+        return replace(self.plan.drawn(draw, self.identity), records=records)
+
+    def _first_accepted(self, criteria: Criteria, draw: TableDraw, known: MeasuredAnswers) -> SyntheticTable | RefusedTable:
+        """The first candidate that is accepted; or, if none is, how close the closest one came. Everything here is public."""
+        plan, scratch, closest = self.plan, self.session.scratch, None
+        draws = plan.draws(self.identity)
+        for made in range(1, criteria.candidates + 1):
+            go_on()
+            rows, copied = draw.drawn(plan.rows_of(draw), draws)
+            chosen = criteria.weighted(draw.columns(rows.values), known, draws, scratch) if made > 1 else None
+            rows = rows if chosen is None else draw.redrawn(rows, chosen, draws)
+            found = criteria.judged(draw.columns(rows.values), known, scratch, made=made, weighted=chosen is not None)
+            if found.holds:
+                return replace(plan.drawn_at_once(draw, rows, self.identity, copied), acceptance=found)
+            if closest is None or found.shortfall < closest.shortfall:
+                closest = found
+        assert closest is not None
+        return RefusedTable(name=plan.name, price=plan.price, closest=replace(closest, made=criteria.candidates))
 
     def uses(self) -> tuple[int, ...]:
         return self.charges

@@ -81,6 +81,9 @@ def linked_synthesis(statement: SynthesizeTables, session: Session, parameters: 
             place = next(option.span for option in statement.options if option.name == "workload")
             raise OptionError("a workload is for a single table", span=place, subject="workload",
                               try_="no workload: all columns are then measured, alone, in pairs, and from row to row")
+        if terms.acceptance is not None:
+            raise OptionError("criteria of acceptance are for a single table", span=terms.acceptance.option.span,
+                              subject="accept", try_="the statement without accept, and VALIDATE with the new tables")
         tables = linked_tables(statement, terms, session)
         asked = list(_views(tables, session))
         shares = [FIRST, *[(1 - FIRST) / (len(asked) - 1)] * (len(asked) - 1)] if len(asked) > 1 else [Fraction(1)]

@@ -11,6 +11,7 @@ import numpy as np
 
 from dpsql.frozen import Frozen, field
 from dpsql.models.noisy_marginals import MarginalMeasurement
+from dpsql.synthesis.acceptance import Acceptance
 from dpsql.synthesis.counted_values import CountedValues
 from dpsql.synthesis.packed_numbers import packed_numbers, packed_rows, unpacked_numbers, unpacked_rows
 from dpsql.synthesis.packed_values import CodedValues, NumberValues, PackedValues, PatternValues, packed_values
@@ -97,6 +98,7 @@ class KeptTable(Frozen):
     key        columns that tell its rows apart, where it was made together with other tables
     parent     the table among these on which it hangs
     coarser    coarser versions of columns, that marginals of several columns are of
+    acceptance  how it was compared with criteria; None if there were none
     records    the measurements as JSON values, which later statements may reuse; see `batch.records`
     stored     that it was made before, so that it costs nothing now
     """
@@ -113,6 +115,7 @@ class KeptTable(Frozen):
     key: tuple[str, ...] = ()
     parent: ForeignKey | None = None
     coarser: tuple[CoarserColumn, ...] = ()
+    acceptance: Acceptance | None = None
     records: tuple[object, ...] = field(default=(), repr=False, compare=False)
     stored: bool = field(default=False, compare=False)
 

@@ -71,7 +71,7 @@ class RowRules(Frozen, eq=False):
             own = [known[name] for name in rule.columns]
             shape = [len(column.values) for _, column in own]
             if math.prod(shape) <= MOST_CELLS:
-                table: Array = np.reshape(self._looked_at(rule, own), shape)
+                table = np.reshape(self._looked_at(rule, own), shape)
                 before = found.get(rule.columns, np.zeros(shape))
                 found[rule.columns] = np.asarray(np.maximum(table, before))
         try:
@@ -89,8 +89,8 @@ class RowRules(Frozen, eq=False):
         values = {column.name: (form.type, form.values(column.values, places[:, at], uniform[:, at]))
                   for at, (form, column) in enumerate(own)}
         one = RowRules(rules=(rule,), evaluator=self.evaluator)
-        never: Array = (~one.obeyed(values)).reshape(len(cells), looks).all(axis=1).astype(np.float64)
-        return never
+        never = (~one.obeyed(values)).reshape(len(cells), looks).all(axis=1)
+        return np.asarray(never, dtype=np.float64)
 
 
 def names_of(rules: Iterable[RowRule]) -> str:

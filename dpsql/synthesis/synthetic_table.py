@@ -13,6 +13,7 @@ from dpsql.answers.described_columns import OF_SYNTHETIC_TABLE
 from dpsql.answers.listing import Listing
 from dpsql.answers.new_files import new_file, save
 from dpsql.frozen import asdict
+from dpsql.synthesis.acceptance import acceptance_of
 from dpsql.synthesis.packed_values import CodedValues, NumberValues, packed_values
 from dpsql.synthesis.released_table import CoarserColumn, KeptTable, ReleasedMarginal, SyntheticColumn, packed, unpacked
 from dpsql.trusted.declarations.tables import Column, Domain, ForeignKey, Table
@@ -81,7 +82,9 @@ class SyntheticTable(KeptTable):
                 "statement": self.statement, "notes": self.notes,
                 "columns": [{"name": column.name, "type": column.kind} for column in self.columns],
                 "marginals": [{"columns": each.columns, "cells": each.cells, "error": each.error, "off": each.off}
-                              for each in self.marginals], "trust": dict(trust(TableComparison(self)))}
+                              for each in self.marginals],
+                "acceptance": None if self.acceptance is None else self.acceptance.as_dict(),
+                "trust": dict(trust(TableComparison(self)))}
 
     def as_json(self) -> str:
         """The stored form."""
@@ -89,6 +92,8 @@ class SyntheticTable(KeptTable):
                 "notes": self.notes, "statement": self.statement, "marginals": [asdict(each) for each in self.marginals]}
         told |= {"key": self.key, "parent": None if self.parent is None else asdict(self.parent)}
         told["coarser"] = [asdict(one) for one in self.coarser]
+        if self.acceptance is not None:
+            told["acceptance"] = self.acceptance.as_dict()
         return json.dumps({**told, "known": self.known, "columns": [packed(column) for column in self.columns],
                            "measured": self.records})
 
@@ -107,6 +112,8 @@ class SyntheticTable(KeptTable):
                      for name, each in zip(names, self.marginals, strict=True)]
             lines += ["", "measured, with the error of each count", *shown[:new]]
             lines += ["measured by earlier statements", *shown[new:]] if self.known else []
+        if self.acceptance is not None:
+            lines += ["", self.acceptance.first_line, *(f"  {line}" for line in self.acceptance.lines())]
         lines += ["", "what it can be used for"]
         for of, told in trust(TableComparison(self)):
             lines += textwrap.wrap(f"{of}: {told}".replace(" %", "\u00a0%"), 110, initial_indent="  ", subsequent_indent="    ",
@@ -120,7 +127,7 @@ def of_json(stored: str) -> SyntheticTable:
     return SyntheticTable(
         name=told["synthetic table"], method=told["method"], price=told["price"], total=told["total"],
         columns=tuple(map(unpacked, told["columns"])), notes=tuple(told["notes"]), statement=told["statement"],
-        known=told["known"], records=tuple(told["measured"]), stored=True,
+        known=told["known"], records=tuple(told["measured"]), stored=True, acceptance=acceptance_of(told.get("acceptance")),
         marginals=tuple(ReleasedMarginal(**{**each, "columns": tuple(each["columns"]), "shape": tuple(each["shape"])})
                         for each in told["marginals"]),
         coarser=tuple(CoarserColumn(name=one["name"], of=one["of"], merged=tuple(one["merged"]))

@@ -36,7 +36,7 @@ from dpsql.synthesis.packed_values import joined
 from dpsql.synthesis.released_table import CoarserColumn, ReleasedMarginal, SyntheticColumn, released
 from dpsql.synthesis.row_rules import Evaluator, RowRule, RowRules
 from dpsql.synthesis.synthetic_table import SyntheticTable
-from dpsql.synthesis.table_draw import TableDraw, Values
+from dpsql.synthesis.table_draw import DrawnRows, TableDraw, Values
 from dpsql.synthesis.table_options import MOST_ROWS, SynthesisTerms
 from dpsql.synthesis.valid_combinations import FollowingColumn
 from dpsql.trusted.measurements.farthest_count import FarthestCount
@@ -68,6 +68,11 @@ class TablePlan(Frozen):
     made_up: tuple[MadeUpColumn, ...] = ()
     combinations: tuple[Combinations, ...] = ()
     notes: tuple[str, ...] = ()
+
+    @property
+    def price(self) -> str:
+        """The price of the statement, of which the task may have only a part."""
+        return str(price_charged(self.terms.options.price, self.task.price))
 
     @property
     def measurements(self) -> tuple[Measurement, ...]:
@@ -106,7 +111,10 @@ class TablePlan(Frozen):
     def steps(self, identity: str, evaluator: Evaluator | None = None) -> Generator[Request, Any, SyntheticTable]:
         """Measure marginals, fit a model to them, and draw the table. The draws are public: they are determined by the identity
         of the statement."""
-        draw = yield from self.modelled(evaluator)
+        return self.drawn((yield from self.modelled(evaluator)), identity)
+
+    def drawn(self, draw: TableDraw, identity: str) -> SyntheticTable:
+        """The table, drawn piece by piece."""
         rows, draws, compared = self.rows_of(draw), self.draws(identity), self.compared(draw)
         parts, done, copied = list[Values](), 0, 0
         for number in piece_sizes(rows):
@@ -117,6 +125,12 @@ class TablePlan(Frozen):
             done, copied = done + number, copied + more
         values = {name: joined([part[name] for part in parts]) for name in parts[0]}
         return self.table(draw, values, compared, identity, draw.notes(rows, copied))
+
+    def drawn_at_once(self, draw: TableDraw, rows: DrawnRows, identity: str, copied: int) -> SyntheticTable:
+        """The table of these rows."""
+        compared = self.compared(draw)
+        compared.add(rows.places)
+        return self.table(draw, rows.values, compared, identity, draw.notes(rows.size, copied))
 
     def modelled(self, evaluator: Evaluator | None) -> Generator[Request, Any, TableDraw]:
         """Measure marginals, and fit a model to them."""
@@ -153,7 +167,7 @@ class TablePlan(Frozen):
         """The table of drawn rows with these values."""
         measured = draw.measured
         return SyntheticTable(
-            name=self.name, method=self.choice.method.name, price=str(price_charged(self.terms.options.price, self.task.price)),
+            name=self.name, method=self.choice.method.name, price=self.price,
             total=measured.model.total, columns=self._with_made_up(draw.columns(values), identity),
             coarser=tuple(CoarserColumn(name=one.name, of=one.of, merged=one.merged) for one in measured.coarser),
             marginals=compared.released(measured.model.total), known=len(self.task.known), statement=self.statement,

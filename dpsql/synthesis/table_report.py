@@ -16,6 +16,7 @@ import numpy as np
 
 from dpsql.answers.html_page import document, facts, figures, fragment, heading, paragraph
 from dpsql.models.table_domain import Columns
+from dpsql.synthesis.acceptance import Acceptance
 from dpsql.synthesis.released_table import KeptTable, SyntheticColumn
 from dpsql.synthesis.table_comparison import MarginalComparison, TableComparison
 from dpsql.synthesis.table_trust import share, trust
@@ -45,6 +46,9 @@ def _parts(table: KeptTable) -> Iterator[str]:
     yield from _facts(table)
     sentences = (f"<li><b>{html.escape(of)}:</b> {html.escape(told)}</li>" for of, told in trust(compared))
     yield f"<h2>What it can be trusted for</h2><ul>{''.join(sentences)}</ul>"
+    if table.acceptance is not None:
+        yield "<h2>Criteria of acceptance</h2>"
+        yield from _criteria(table.acceptance)
     if compared.columns:
         yield "<h2>Column by column</h2>"
         yield _legend()
@@ -63,6 +67,15 @@ def _facts(table: KeptTable) -> Iterator[str]:
     yield facts([("private rows, estimated", f"{table.total:,.0f}"), ("method", table.method), ("cost", table.price),
                  ("statement", table.statement)])
     yield from (paragraph(note, "dim") for note in table.notes)
+
+
+def _criteria(found: Acceptance) -> Iterator[str]:
+    yield paragraph(f"{found.first_line[0].upper()}{found.first_line[1:]}. The private answers were measured once, with "
+                    "noise. A criterion holds if the table's answer is within the tolerance of every number in the 95 % "
+                    "interval.", "dim")
+    yield figures(("criterion", "group", "this table", "private rows, 95 %", "tolerance", "holds"), (
+        (one.query, answer.group, *answer.figures, "yes" if answer.holds else "no")
+        for one in found.criteria for answer in one.answers))
 
 
 # -- column by column

@@ -93,7 +93,7 @@ def located(query: Query) -> Iterator[None]:
 def _bound(query: Query, side: Side, parameters: Mapping[str, ParameterValue]) -> tuple[Question, Node, Stability]:
     """The question, its limited view, and how an entity moves its rows."""
     question = bind(query, side.catalog, side.public, side.scratch, parameters)
-    _check_shape(question, query)
+    check_shape(question, query)
     view, known = limited_view(question, side.options, side.public, span_of(query.tree))
     if known.public:
         raise Unsupported("this query reads public tables only: there is nothing private to compare with", code="validate",
@@ -153,7 +153,7 @@ def _written(query: Query) -> str:
     return text
 
 
-def _check_shape(question: Question, query: Query) -> None:
+def check_shape(question: Question, query: Query) -> None:
     """One aggregate, with or without the declared keys that it is grouped by."""
     if question.scalars:
         raise Unsupported("a subquery whose value would have to be released first is not answered in VALIDATE", code="validate",

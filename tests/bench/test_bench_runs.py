@@ -27,6 +27,13 @@ def test_speed(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.long
+def test_candidates() -> None:
+    lines = printed("candidates.py", "--runs", 1, "--method", "independent")
+    assert [line[0] for line in lines[3:]] == ["weighted", "drawn again", "one", "models", "Liu and Talwar"]
+
+
+@pytest.mark.slow
+@pytest.mark.long
 def test_small_statements(tmp_path: Path) -> None:
     lines = printed("small_statements.py", "--rows", 1000, "--runs", 1, "--only", "count", "--data", tmp_path)
     assert lines[0] == ["1000 rows: CPU milliseconds, median of 1"]

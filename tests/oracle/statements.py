@@ -472,6 +472,9 @@ class Writer:
         """A synthetic table, which is then asked, and meets private rows."""
         name, options = self.made(), [f"method = '{self.draw.choice([*METHODS])}'"] if self.chance(0.8) else []
         options += [f"rows = {self.draw.choice([1, 20, 300])}"] if self.chance(0.6) else []
+        if self.chance(0.3):
+            width = self.draw.choice(["5 PERCENT OR 40", "2000", "80 PERCENT"])
+            options += [f"candidates = {self.draw.choice([1, 3])}", f"accept = 'SELECT COUNT(*) FROM {name} WITHIN {width}'"]
         made, shown = self.made_of(f"CREATE SYNTHETIC TABLE {name}", options)
         other = self.table(self.draw.choice(["people", "visits"]), self.fresh("t"))
         column, alike = self.draw.choice(shown), self.fresh("t")

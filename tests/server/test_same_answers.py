@@ -33,6 +33,8 @@ MADE = (
     "CREATE SYNTHETIC TABLE people_syn AS SELECT sex FROM people",
     "CREATE SYNTHETIC TABLE ages_syn AS SELECT CAST(age AS DECIMAL(5, 1)) AS old, person_id FROM people OPTIONS (made_up = 'person_id')",
     "SELECT SUM(old), MAX(old), COUNT(DISTINCT person_id) FROM ages_syn", "SELECT old FROM ages_syn ORDER BY old LIMIT 2",
+    "CREATE SYNTHETIC TABLE close_syn AS SELECT sex, age FROM people OPTIONS (accept = 'SELECT COUNT(*) FROM close_syn WHERE sex = ''f'' WITHIN 9000')",
+    "CREATE SYNTHETIC TABLE far_syn AS SELECT sex, age FROM people OPTIONS (candidates = 2, accept = 'SELECT SUM(age) FROM far_syn WITHIN 0.1 PERCENT')",
     "CREATE ONLINE MODEL online AS SELECT sex, age // 10 AS decade FROM people",
     "SELECT sex, COUNT(*) FROM online GROUP BY sex", "SELECT COUNT(*) FROM online WHERE decade > 3", "SHOW TABLES",
     "SELECT sex, COUNT(*) FROM online GROUP BY sex",

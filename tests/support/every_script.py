@@ -65,6 +65,8 @@ PLAIN = (
     "OPTIONS (epsilon = 1, method = 'independent', rows = 50)",
     "CREATE SYNTHETIC TABLE made_for_pairs AS SELECT sex, age // 10 AS decade FROM people "
     "OPTIONS (workload = 'all 1-way, all 2-way; SELECT sex, COUNT(*) FROM made_for_pairs GROUP BY sex')",
+    "CREATE SYNTHETIC TABLE made_until_close AS SELECT sex, income FROM people OPTIONS (epsilon = 3, method = 'independent', rows = 50, candidates = 2, "
+    "accept = '(SELECT sex, COUNT(*) FROM made_until_close GROUP BY sex) WITHIN 9000; SELECT AVG(income) FROM made_until_close WITHIN 1000000')",
 )
 NAMED = (
     *(f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (bound = '{bound.name}'{''.join(f', {need} = 20' for need in bound.needs)}) {what}"

@@ -27,7 +27,7 @@ from dpsql.sql.text.places import CLOSING, nodes_of, place
 from dpsql.sql.text.statement import PARAMETER, CheckedQuery, Describe, Explain, Explained, Query, Show, Statement
 from dpsql.sql.text.synthesis_clause import read_drop, read_synthesis
 from dpsql.sql.text.tokens import place_of, shown, tokens_of
-from dpsql.sql.text.validate_clause import read_check, read_validation
+from dpsql.sql.text.validate_clause import read_check, read_criterion, read_validation
 from dpsql.types import Span
 
 _FOLLOWS = {"WHERE": "a condition, such as age > 18", "HAVING": "a condition, such as COUNT(*) > 100",
@@ -62,6 +62,18 @@ def parse_check(text: str) -> CheckedQuery:
             raise SqlError("give only the query here, and tables and tolerance as other arguments", code="validate",
                            span=place_of(tokens[0]), try_="SELECT ..., or (SELECT ...) WITHIN 5 PERCENT")
         return read_check(tokens, lambda part, last: _query(text, part, last))
+    except (SqlError, Unsupported) as fault:
+        fault.located(text)
+        raise
+
+
+def parse_criterion(text: str) -> CheckedQuery:
+    """A criterion of acceptance: SELECT ... WITHIN 5 PERCENT. Raises SqlError or Unsupported, located in it."""
+    try:
+        tokens = tokens_of(text)
+        if not tokens:
+            raise SqlError("there is no query", code="empty", span=Span(0, len(text)), try_=_EXAMPLE)
+        return read_criterion(tokens, lambda part, last: _query(text, part, last))
     except (SqlError, Unsupported) as fault:
         fault.located(text)
         raise

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from itertools import pairwise
 
 from sqlglot.tokenizer_core import Token, TokenType
 
@@ -20,6 +21,7 @@ from dpsql.sql.text.tokens import place_of, shown
 from dpsql.types import Span
 
 FORM = "VALIDATE SELECT ... AGAINST <synthetic table> WITHIN 5 PERCENT"
+CRITERION = "SELECT ... WITHIN 5 PERCENT"
 ReadQuery = Callable[[list[Token], Token], Query]
 
 
@@ -34,6 +36,19 @@ def read_check(tokens: Sequence[Token], query: ReadQuery) -> CheckedQuery:
     if len(found) != 1:
         raise SqlError("one query is expected here", code="validate", span=place_of(tokens[0]), try_="a semicolon after each")
     return found[0]
+
+
+def read_criterion(tokens: Sequence[Token], query: ReadQuery) -> CheckedQuery:
+    """A query with its tolerance, and perhaps in brackets: SELECT ... WITHIN 5 PERCENT."""
+    depth, end = 0, len(tokens)
+    for i, (token, after) in enumerate(pairwise(tokens)):
+        depth += (token.token_type in OPENING) - (token.token_type in CLOSING)
+        of_tolerance = token.token_type is TokenType.VAR and token.text.upper() == "WITHIN" and after.text.upper() != "GROUP"
+        end = i if depth == 0 and of_tolerance else end
+    if end == len(tokens):
+        raise SqlError("WITHIN is expected here", code="validate", span=place_of(tokens[-1]), try_=f"{CRITERION}, or WITHIN 200")
+    reader = _ValidationReader(list(tokens), query)
+    return CheckedQuery(query=read_check(tokens[:end], query).query, width=reader.last_width(end))
 
 
 class _ValidationReader:
@@ -57,6 +72,14 @@ class _ValidationReader:
             raise self._wrong(f"{shown(self._tokens[self._at])} is not expected here", FORM)
         return Validate(checks=tuple(CheckedQuery(query=check.query, width=check.width or width) for check in checks),
                         standing=standing, options=options, text=text)
+
+    def last_width(self, at: int) -> Width:
+        """The tolerance that starts here and ends the text."""
+        self._at = at
+        width = self._width()
+        if self._at < len(self._tokens):
+            raise self._wrong(f"{shown(self._tokens[self._at])} is not expected here", CRITERION)
+        return width
 
     # -- queries
 
