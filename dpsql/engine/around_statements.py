@@ -13,6 +13,7 @@ from dpsql.engine.charging import Charged, ChargeRequest, located
 from dpsql.engine.parameters import Parameters, named
 from dpsql.engine.session import Session
 from dpsql.engine.single import compiled
+from dpsql.engine.synthetic_notes import notes_on_public_parts, synthetic_notes
 from dpsql.errors import OptionError
 from dpsql.frozen import Frozen, replace
 from dpsql.mechanisms.all_mechanisms import NAMES
@@ -117,6 +118,8 @@ class AroundStatement(Charged[Answer]):
         if any(isinstance(node, GroupsOfReleased | Window) for node in bottom_up(self.around.rows.node)) and any(
                 key.domain is not None for table in self.around.tables.values() for key in table.question.keys):
             notes.append("the released rows include declared groups without rows, with numbers near 0")
+        notes += notes_on_public_parts(self.program, self.session)
+        notes += synthetic_notes(self.around.rows.node, self.session)
         return tuple(dict.fromkeys(notes))
 
     def answer(self) -> Answer:
@@ -163,9 +166,9 @@ class AroundPublic(Frozen):
         node, session = self.around.rows.node, self.session
         return Explanation(entity=session.catalog.entity.name, rewrites=(), stages=(), measurements=(), expected=(), left=(),
                            steps=tuple(steps(node, stabilities(node, session.kernel), 0, session.catalog.entity.name)),
-                           groups=ROWS, cost="nothing: only public tables are read")
+                           groups=ROWS, cost="nothing: only public tables are read", notes=synthetic_notes(node, session))
 
     def answer(self) -> Answer:
         with located(self.text):
-            return composed(self.around, {}, self.session.kernel, confidence=float(self.options.confidence), price="", notes=(),
-                            seed=0)
+            return composed(self.around, {}, self.session.kernel, confidence=float(self.options.confidence), price="",
+                            notes=synthetic_notes(self.around.rows.node, self.session), seed=0)

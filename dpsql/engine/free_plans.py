@@ -11,7 +11,8 @@ from dpsql.answers.listing import Listing, Tabular
 from dpsql.engine.charging import compose_answer, located
 from dpsql.engine.plan import Plan
 from dpsql.engine.session import Session
-from dpsql.frozen import Frozen
+from dpsql.engine.synthetic_notes import synthetic_notes
+from dpsql.frozen import Frozen, replace
 from dpsql.planning.options import Options
 from dpsql.planning.public import exact
 from dpsql.planning.script import Released
@@ -40,12 +41,17 @@ class Public(Frozen):
         from dpsql.planning.explain import explained_public
 
         with located(self.text):
-            return explained_public(self.question, self.view, self.session.kernel, entity=self.session.catalog.entity.name)
+            told = explained_public(self.question, self.view, self.session.kernel, entity=self.session.catalog.entity.name)
+            return replace(told, notes=self._notes())
 
     def answer(self) -> Answer:
         with located(self.text):
             cells, aggregates = exact(self.question, self.view, self.session.kernel)
-            return compose_answer(self.question, self.options, Released(cells=cells, aggregates=aggregates), self.session)
+            released = Released(cells=cells, aggregates=aggregates, notes=self._notes())
+            return compose_answer(self.question, self.options, released, self.session)
+
+    def _notes(self) -> tuple[str, ...]:
+        return synthetic_notes(self.view, self.session, self.question)
 
 
 ALL_DECLARED = "these are all groups that the policy declares, with rows or without; COUNT(*) tells how many rows each has"

@@ -11,6 +11,7 @@ from dpsql.engine.accounts import left_in_budget
 from dpsql.engine.charging import Charged, ChargeRequest, compose_answer, located, with_minimum_frequency
 from dpsql.engine.parameters import Parameters, named
 from dpsql.engine.session import Session
+from dpsql.engine.synthetic_notes import notes_on_public_parts
 from dpsql.frozen import replace
 from dpsql.mechanisms.all_mechanisms import NAMES
 from dpsql.mechanisms.select.undeclared_keys import RULES
@@ -98,7 +99,9 @@ class SingleStatement(Charged[Answer]):
 
     @cached_property
     def _notes(self) -> tuple[str, ...]:
-        return left_out(self.program, self.session.catalog, self.session.kernel)
+        program, session = self.program, self.session
+        notes = left_out(program, session.catalog, session.kernel)
+        return (*notes, *notes_on_public_parts(program, session)) if session.released else notes
 
     def answer(self) -> Answer:
         with located(self.text):

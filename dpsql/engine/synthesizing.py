@@ -23,7 +23,7 @@ from dpsql.engine.kept_measurements import KnownMarginals, known_marginals, poli
 from dpsql.engine.kept_tables import content_of, keep_again, standing
 from dpsql.engine.parameters import Parameters, named
 from dpsql.engine.public_support import public_places
-from dpsql.engine.session import Session
+from dpsql.engine.session import HeldTable, Session
 from dpsql.engine.stored_models import models
 from dpsql.engine.table_rules import TableRules, check_rules, read_rules
 from dpsql.errors import OptionError, ProgrammingError, SqlError, Unsupported
@@ -57,6 +57,7 @@ from dpsql.synthesis.column_forms import (
 from dpsql.synthesis.dependent_columns import DependentColumn, without_dependent
 from dpsql.synthesis.learned_bins import coded_in_bins
 from dpsql.synthesis.made_up_columns import instead_of, made_up_columns, unknown_because
+from dpsql.synthesis.measured_counts import measured_counts
 from dpsql.synthesis.method import CodedColumn, CodedTable, Method, SynthesisTask, domain_of
 from dpsql.synthesis.method_choice import chosen, in_best_account
 from dpsql.synthesis.methods.all_methods import METHODS, methods_for
@@ -440,11 +441,13 @@ def with_synthetic_tables(session: Session) -> Session:
 def _held(name: str, stored: str, session: Session) -> Table:
     """The declaration of a stored table, whose rows the session's reader holds. It is read once."""
     content = content_of(stored)
-    if session.released.get(name, ("",))[0] != content:
+    held = session.released.get(name)
+    if held is None or held.content != content:
         table = of_json(stored)
         session.kernel.hold(table.name, content, {column.name: (column.kind, column.values) for column in table.columns})
-        session.released[name] = content, declared(table, content)
-    return session.released[name][1]
+        held = HeldTable(content=content, table=declared(table, content), counts=measured_counts(table))
+        session.released[name] = held
+    return held.table
 
 
 def made_before(name: str, session: Session) -> SyntheticTable:

@@ -63,6 +63,12 @@ def _numbers_of(values: Sequence[Value]) -> tuple[NDArray[np.float64], NDArray[n
     return values.numbers / unit + start, none
 
 
+def numbers_of(values: Sequence[Value]) -> NDArray[np.float64]:
+    """The positions of numbers, dates or times on the axis of edges; NaN for NULL."""
+    numbers, missing = _numbers_of(values)
+    return np.where(missing, np.nan, numbers)
+
+
 def number_of(value: Value) -> float:
     """The position of a number, date or time on the axis of edges."""
     if isinstance(value, dt.datetime):

@@ -125,6 +125,11 @@ class KeptTable(Frozen):
         return self.price
 
     @property
+    def keys(self) -> frozenset[str]:
+        """The columns that join it with tables made together with it."""
+        return frozenset([*self.key, *(() if self.parent is None else self.parent.columns)])
+
+    @property
     def rows(self) -> int:
         """The number of rows."""
         return len(self.columns[0].values)

@@ -7,8 +7,8 @@ with inverse variances as weights.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from itertools import combinations, product
+from collections.abc import Collection, Mapping
+from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,9 +17,11 @@ from dpsql.frozen import Frozen
 from dpsql.models.noisy_marginals import MarginalMeasurement, combined
 from dpsql.models.table_domain import Columns, TableDomain
 from dpsql.synthesis.counted_values import CountedValues
-from dpsql.synthesis.released_table import KeptTable
+from dpsql.synthesis.released_table import KeptTable, ReleasedMarginal
 from dpsql.trusted.cached import cached_property
 from dpsql.workload.factors import Array
+
+Z = 1.96  # standard errors from the middle to the end of a 95 % interval
 
 
 class MarginalComparison(Frozen):
@@ -30,6 +32,12 @@ class MarginalComparison(Frozen):
     error: float
     drawn: Array
     total: float
+
+    def by(self, columns: Columns) -> MarginalComparison:
+        """The counts of some of its columns: counts are summed, and their variances add up."""
+        measured, drawn = _summed(self.measured, self.columns, columns), _summed(self.drawn, self.columns, columns)
+        return MarginalComparison(columns=columns, measured=measured, drawn=drawn, total=self.total,
+                                  error=self.error * math.sqrt(self.measured.size / measured.size))
 
     @property
     def distance(self) -> float:
@@ -64,12 +72,22 @@ class TableComparison(Frozen, kw_only=False):
         return {pair: self._finest(pair) for pair in combinations(self.counted, 2)}
 
     def _finest(self, pair: Columns) -> MarginalComparison | None:
-        versions = sorted(product(*(self._versions[name] for name in pair)), reverse=True,
-                          key=lambda version: math.prod(self._sizes[name] for name in version))
-        return next((found for version in versions if (found := self.marginal(version)) is not None), None)
+        cells = {version: math.prod(self.sizes[name] for name in version) for version in self._counted_pairs.get(pair, ())}
+        return self.marginal(max(cells, key=lambda version: cells[version])) if cells else None
 
     @cached_property
-    def _versions(self) -> Mapping[str, Columns]:
+    def _counted_pairs(self) -> Mapping[Columns, Collection[Columns]]:
+        """For each pair that was counted together, the versions in which it was."""
+        order, found = [*self.counted], dict[Columns, dict[Columns, None]]()
+        of = {version: order.index(name) for name, own in self.versions.items() for version in own}
+        for each in self.table.marginals:
+            known = sorted((version for version in each.columns if version in of), key=lambda version: of[version])
+            for one, two in combinations(known, 2):
+                found.setdefault((order[of[one]], order[of[two]]), {})[one, two] = None
+        return found
+
+    @cached_property
+    def versions(self) -> Mapping[str, Columns]:
         """The names of each column and of its coarser versions."""
         of: dict[str, str] = {name: name for name in self.counted}
         for one in self.table.coarser:
@@ -77,13 +95,14 @@ class TableComparison(Frozen, kw_only=False):
         return {name: tuple(version for version, column in of.items() if column == name) for name in self.counted}
 
     @cached_property
-    def _sizes(self) -> Mapping[str, int]:
+    def sizes(self) -> Mapping[str, int]:
+        """The number of entries of each column and coarser version."""
         return {**{name: counted.size for name, counted in self.counted.items()},
                 **{one.name: one.size for one in self.table.coarser}}
 
     def marginal(self, columns: Columns) -> MarginalComparison | None:
         """The counts of these columns, or coarser versions, if they follow from the marginals; None otherwise."""
-        domain = TableDomain(columns, tuple(self._sizes[name] for name in columns))
+        domain = TableDomain(columns, tuple(self.sizes[name] for name in columns))
         told = [summed(each.measurement, columns) for each in self.table.marginals if set(columns) <= set(each.columns)]
         if not told:
             return None
@@ -91,14 +110,28 @@ class TableComparison(Frozen, kw_only=False):
         return MarginalComparison(columns=columns, measured=np.asarray(found.values), error=math.sqrt(found.variance),
                                   drawn=self._drawn(columns, domain), total=self.table.total)
 
+    def of(self, each: ReleasedMarginal) -> MarginalComparison:
+        """A measured marginal, whose columns all are those of the table, or coarser versions."""
+        return MarginalComparison(columns=each.columns, measured=np.asarray(each.measurement.values), error=each.error,
+                                  drawn=self._drawn(each.columns, TableDomain(each.columns, each.shape)), total=self.table.total)
+
+    def drawn(self, columns: Columns) -> Array:
+        """The rows of the table with each combination of values of these columns, or coarser versions, scaled."""
+        return self._drawn(columns, TableDomain(columns, tuple(self.sizes[name] for name in columns)))
+
+    def coarsest(self, name: str) -> str:
+        """The coarsest version of a column."""
+        return min(self.versions[name], key=lambda version: self.sizes[version])
+
     def _drawn(self, columns: Columns, domain: TableDomain) -> Array:
         shape = domain.shape(columns)
-        cells = np.ravel_multi_index(tuple(self._places[name] for name in columns), shape)
+        cells = np.ravel_multi_index(tuple(self.places[name] for name in columns), shape)
         counts = np.bincount(cells, minlength=math.prod(shape)).reshape(shape)
         return np.multiply(counts, self.table.total / self.table.rows, dtype=np.float64)
 
     @cached_property
-    def _places(self) -> Mapping[str, NDArray[np.int64]]:
+    def places(self) -> Mapping[str, NDArray[np.int64]]:
+        """For each column and coarser version, the index of each row's entry."""
         found = {column.name: column.counted.places(column.values) for column in self.table.columns if column.counted is not None}
         for one in self.table.coarser:
             found[one.name] = np.array(one.merged, dtype=np.int64)[found[one.of]]
@@ -107,8 +140,21 @@ class TableComparison(Frozen, kw_only=False):
 
 def summed(measured: MarginalMeasurement, columns: Columns) -> MarginalMeasurement:
     """The marginal of some of its columns, in their order: counts are summed, and their variances add up."""
-    others = tuple(at for at, name in enumerate(measured.columns) if name not in columns)
-    left = [name for name in measured.columns if name in columns]
-    values: Array = np.asarray(measured.values).sum(axis=others)
-    return MarginalMeasurement(columns=columns, values=values.transpose([left.index(name) for name in columns]),
-                               variance=measured.variance * (measured.values.size / values.size))
+    values = _summed(np.asarray(measured.values), measured.columns, columns)
+    return MarginalMeasurement(columns=columns, values=values, variance=measured.variance * (measured.values.size / values.size))
+
+
+def _summed(values: Array, names: Columns, columns: Columns) -> Array:
+    """An array with an axis for each name, summed to one with an axis for each of these columns."""
+    others = tuple(at for at, name in enumerate(names) if name not in columns)
+    left = [name for name in names if name in columns]
+    found: Array = np.asarray(values.sum(axis=others)).transpose([left.index(name) for name in columns])
+    return found
+
+
+def means_by_entry(numbers: Array, places: NDArray[np.int64], size: int) -> Array:
+    """The mean of the rows of each entry; NaN where there is none."""
+    there = ~np.isnan(numbers)
+    sums, counts = (np.bincount(places[there], weights, minlength=size) for weights in (numbers[there], None))
+    found: Array = np.divide(sums, counts, out=np.full(size, math.nan), where=counts > 0)
+    return found

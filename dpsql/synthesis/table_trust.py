@@ -27,8 +27,8 @@ def trust(compared: TableComparison) -> Iterator[tuple[str, str]]:
         yield "Three and more", ("counts of three columns or more that were measured are in the list of what was measured; "
                                  "others follow from the model only.")
     yield from _of_cells(table)
-    yield "Any question", (f"VALIDATE SELECT ... AGAINST {table.name} WITHIN 5 PERCENT decides in private, for a price, whether "
-                           "the answer of this table is near the private one.")
+    yield "Any question", (f"VALIDATE SELECT ... AGAINST {table.name} WITHIN 5 PERCENT decides, for a price, whether the "
+                           "answer of this table is close to the private one.")
 
 
 def of_noise(found: MarginalComparison) -> str:
@@ -64,12 +64,13 @@ def _of_cells(table: KeptTable) -> Iterator[tuple[str, str]]:
     binned = [column for column in table.columns if column.counted is not None and column.counted.edges]
     if binned:
         widths = ", ".join(f"{_width(column)} in {column.name}" for column in binned)
-        yield "Inside a bin", (f"values are spread evenly over each bin, so ranges, medians and averages can be wrong by up "
-                               f"to the width of a bin, even without noise: {widths}.")
+        yield "Inside a bin", ("values were counted roughly or not at all, so ranges, medians and averages can be wrong by up to "
+                               f"the width of a bin, even without noise. The widest bins: {widths}.")
 
 
 def _width(column: SyntheticColumn) -> str:
     """The width of the widest bin."""
     edges = column.counted.edges if column.counted is not None else ()
     widest = max(high - low for low, high in itertools.pairwise(edges))
-    return f"{widest:,.4g}{' days' if column.type.temporal else ''}"
+    width = f"{widest:,.0f}" if widest >= 1000 else f"{widest:,.4g}"
+    return f"{width}{' days' if column.type.temporal else ''}"

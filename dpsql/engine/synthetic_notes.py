@@ -1,0 +1,69 @@
+"""Notes on answers from synthetic tables: how far they may be off, from what the query reads and what was released."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from dpsql.engine.session import Session
+from dpsql.planning.columns_read import PlanColumns
+from dpsql.planning.program import Program
+from dpsql.questions.question import Question
+from dpsql.trusted.plan.node import Node, bottom_up
+from dpsql.trusted.plan.operators.filter import Filter
+from dpsql.trusted.plan.operators.project import Project
+from dpsql.trusted.plan.operators.scan import Scan
+
+if TYPE_CHECKING:
+    from dpsql.synthesis.answer_errors import ColumnsRead
+    from dpsql.synthesis.measured_counts import MeasuredCounts
+
+TOGETHER = "how rows of several synthetic tables belong together follows from their models only"
+
+
+def synthetic_notes(view: Node, session: Session, question: Question | None = None) -> tuple[str, ...]:
+    """A note for each synthetic table that a view reads, in the order of the query; `question` is what is asked of the view."""
+    tables = dict(_tables_read(view, session))
+    if not tables:
+        return ()
+    from dpsql.synthesis.answer_errors import about_answer, about_rows, how_to_be_sure  # loaded only where there is such a table
+
+    if question is not None and not question.aggregates:
+        return tuple(map(about_rows, tables.values()))
+    notes = [about_answer(counts, _read(name, view, question)) for name, counts in tables.items()]
+    return (*notes, *((TOGETHER,) if len(tables) > 1 else ()), how_to_be_sure([*tables.values()]))
+
+
+def notes_on_public_parts(program: Program, session: Session) -> tuple[str, ...]:
+    """The notes on the parts of a program that read no private rows."""
+    parts = [part for part in (*(below for _, below in program.first), program) if part.known.public]
+    return tuple(dict.fromkeys(note for part in parts for note in synthetic_notes(part.view, session, part.question)))
+
+
+def _tables_read(view: Node, session: Session) -> Iterator[tuple[str, MeasuredCounts]]:
+    if not session.released:
+        return
+    for scan in (node for node in bottom_up(view) if isinstance(node, Scan)):
+        held = session.released.get(scan.table.name.lower())
+        if held is not None and held.content == scan.table.content:
+            yield scan.table.name, held.counts
+
+
+def _read(table: str, view: Node, question: Question | None) -> ColumnsRead:
+    """What a view and the question about it read of a table."""
+    from dpsql.synthesis.answer_errors import ColumnsRead
+
+    plan = PlanColumns(view)
+    if question is None or not all(isinstance(node, Scan | Filter | Project) for node in bottom_up(view)):
+        # aggregates of groups, or of joined rows, are not those of the table's rows
+        read = question.read if question is not None else [field.id for field in view.fields]
+        return ColumnsRead(counted=plan.sources([*read, *plan.conditions], table), fixed=plan.passed(plan.compared, table))
+    keys = [key.column for key in question.keys]
+    values = {column for call in question.aggregates if not call.aggregate.counts for column in call.columns}
+    not_averaged = {column for call in question.aggregates if call.function != "avg" for column in call.columns}
+    counted = plan.sources([*keys, *question.read.difference(values), *plan.conditions], table)
+    others = plan.sources(values, table) - counted
+    return ColumnsRead(
+        counted=counted, fixed=plan.passed([*keys, *plan.compared], table), values=others,
+        means=(plan.passed(values, table) & others) - plan.sources(not_averaged, table),
+        rows=not others or any(call.aggregate.counts for call in question.aggregates))

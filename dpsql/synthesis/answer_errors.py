@@ -1,0 +1,106 @@
+"""How far an answer from a synthetic table may be off, in words: as far as the released counts tell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from dpsql.frozen import Frozen
+from dpsql.synthesis.measured_counts import MeasuredCounts
+from dpsql.synthesis.table_comparison import Z
+
+MOST_NAMED = 4  # sets of columns in a sentence
+
+
+class ColumnsRead(Frozen):
+    """What a query reads of a table.
+
+    counted  the columns by which rows are grouped, chosen or joined
+    fixed    those of them of which each count has one value
+    values   other columns, of which aggregates are taken
+    means    those of them of which only averages are
+    rows     whether rows are counted
+    """
+
+    counted: frozenset[str] = frozenset()
+    fixed: frozenset[str] = frozenset()
+    values: frozenset[str] = frozenset()
+    means: frozenset[str] = frozenset()
+    rows: bool = True
+
+
+def about_answer(table: MeasuredCounts, read: ColumnsRead) -> str:
+    """How far an answer is off that reads these columns."""
+    return "; ".join([f"{table.name} is a synthetic table", *_of_counts(table, read), *_of_values(table, read), *_of_size(table)])
+
+
+def how_to_be_sure(tables: Sequence[MeasuredCounts]) -> str:
+    """The statement that decides whether an answer is close to the private one."""
+    statement = f"VALIDATE SELECT ... AGAINST {tables[0].name} WITHIN 5 PERCENT" if len(tables) == 1 else "VALIDATE"
+    return f"{statement} decides, for a price, whether an answer is close to the private one"
+
+
+def about_rows(table: MeasuredCounts) -> str:
+    """What rows are that are shown one by one."""
+    return f"{table.name} is a synthetic table: its rows belong to no real person"
+
+
+def _of_counts(table: MeasuredCounts, read: ColumnsRead) -> Iterator[str]:
+    columns = _in_order(table, read.counted)
+    found = table.by(columns)
+    if found is not None and not read.rows:
+        return
+    if found is not None:
+        margin = Z * table.error(found, read.counted - read.fixed)
+        off = f"off by up to about {margin:,.0f} of {table.rows:,} rows (95 %)"
+        versions = [table.text(version) for version in found.columns]
+        told = f"counts by {_listed(versions)} were measured, each is {off}" if columns else f"the number of rows is {off}"
+        yield f"{told}{_if_in_bins(table, found.columns)}"
+    elif not table.marginals:
+        yield "how far its answers are off is not known"
+    elif len(columns) == 1:
+        yield f"{columns[0]} was not counted and follows from the model only, so this answer may be off by any amount"
+    else:
+        only = [_listed([*part]) for part in table.parts(columns)]
+        told = f" (only {'; '.join(only[:MOST_NAMED])}{'; ...' if len(only) > MOST_NAMED else ''})" if only else ""
+        yield (f"{_listed(columns)} were not counted together{told}: how they depend on each other follows from the model only, "
+               "so this answer may be off by any amount")
+
+
+def _of_values(table: MeasuredCounts, read: ColumnsRead) -> Iterator[str]:
+    """About averages, and the like whose errors no count tells."""
+    columns, values = _in_order(table, read.counted), _in_order(table, read.values)
+    apart = [value for value in values if table.by([*columns, value]) is None]
+    means = {value: found for value in values if value in read.means and value not in apart
+             and (found := table.error_of_mean(value, columns, read.counted - read.fixed)) is not None}
+    for value, found in means.items():
+        over, margin = f" over {found.rows:,} rows" if columns else "", found.margin
+        yield (f"the average of {value}{over} is off by up to about {margin:{',.0f' if margin >= 10 else '.2g'}} (95 %)"
+               f"{_if_in_bins(table, found.columns)}")
+    if together := [value for value in values if value not in apart and value not in means]:
+        yield f"how far aggregates of {_listed(together)} are off is not known"
+    if apart and table.by(columns) is not None:
+        named = _listed(apart)
+        what = f"how {named} {_depends(apart)} on {_listed(columns)}" if columns else f"the distribution of {named}"
+        yield f"{what} follows from the model only, so aggregates of {named} may be off by any amount"
+
+
+def _if_in_bins(table: MeasuredCounts, versions: Sequence[str]) -> str:
+    return ", if values within a bin are spread as in this table" if any(map(table.in_bins, versions)) else ""
+
+
+def _of_size(table: MeasuredCounts) -> Iterator[str]:
+    if abs(table.rows - table.total) > 1:
+        yield f"the private rows number about {table.total:,.0f}"
+
+
+def _in_order(table: MeasuredCounts, columns: frozenset[str]) -> list[str]:
+    return [column for column in table.columns if column in columns]
+
+
+def _depends(names: Sequence[str]) -> str:
+    return "depends" if len(names) == 1 else "depend"
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Names as a sentence has them."""
+    return " and ".join(names) if len(names) < 3 else f"{', '.join(names[:-1])} and {names[-1]}"
