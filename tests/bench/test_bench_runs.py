@@ -163,10 +163,12 @@ def test_synthetic(tmp_path: Path) -> None:
     duckdb.sql("SELECT i % 3 AS a, i % 2 AS b, i % 6 AS c, i % 5 AS d FROM range(3000) AS t(i)").write_parquet(str(tmp_path / "adult_coded14.parquet"))
     (tmp_path / "adult_coded14.domain.json").write_text('{"a": 3, "b": 2, "c": 6, "d": 5}')
     for price in (("--epsilons", 4), ("--epsilons", "3/2", "--pure")):
-        lines = printed("synthetic.py", "--tables", tmp_path, "--runs", 1, "--methods", "aim,independent", *price)
-        found = {line[0]: [float(error) for error in line[2].split(" / ")] for line in lines[3:5]}
-        assert set(found) == {"aim", "independent"} and max(found["aim"]) < 0.05 < found["independent"][1]
-    assert lines[-1] == ["acs: acs_ma2018.parquet is not in the folder"]
+        lines = printed("synthetic.py", "--tables", tmp_path, "--no-packages", "--only", "adult,acs", "--runs", 1, "--methods", "auto,independent", *price)
+        assert lines[1] == ["1-way", "2-way", "3-way", "CPU s", "MB"]
+        found = {line[0]: [float(error) for error in line[1:4]] for line in lines[3:7]}
+        assert max(found["auto"]) < 0.05 < found["independent"][1] and set(found) > {"real rows drawn again", "independent columns, exact"}
+        assert ["acs: acs_ma2019.parquet is not in the folder"] in lines
+        assert [line[:2] for line in lines if line[0] == "2-way"] == [["2-way", "1"]], "it is compared with the other method"
 
 
 @pytest.mark.slow
