@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from sqlglot import exp
 
 from dpsql.engine.session import Session
-from dpsql.engine.synthesizing import coded_question
+from dpsql.engine.synthesizing import check_owner, coded_question
 from dpsql.errors import SqlError, Unsupported
 from dpsql.frozen import Frozen, replace
 from dpsql.sql.binding.listed_columns import listed_columns
@@ -17,6 +17,7 @@ from dpsql.synthesis.column_forms import MOST_NUMBERS, Form, ListedColumn
 from dpsql.synthesis.linked_views import LinkedTable, LinkedTables, LowerTable
 from dpsql.synthesis.table_options import SynthesisTerms
 from dpsql.trusted.declarations.tables import ForeignKey, Table
+from dpsql.trusted.plan.certificate import stability
 from dpsql.trusted.plan.expr.nodes import Value
 
 PLAIN = "SELECT columns FROM one private table, and WHERE"
@@ -97,7 +98,28 @@ def _plain(asked: Synthesize, session: Session) -> AskedTable:
     plain = tree.copy()
     plain.set("expressions", [placed(exp.alias_(item.unalias().copy(), name, quoted=True), span_of(item))
                               for name, item in zip(names, items, strict=True)])
+    _look_up(plain, base, stored, session)
     return AskedTable(asked=asked, query=replace(asked.query, tree=plain), base=base, names=tuple(names), stored=stored)
+
+
+def _look_up(tree: exp.Select, base: Table, stored: Mapping[str, str], session: Session) -> None:
+    """Read columns that name rows of public tables from these, whose rows list their values."""
+    for number, key in enumerate(base.foreign_keys):
+        column, other = key.columns[0], session.catalog.table(key.table)
+        if len(key.columns) > 1 or other is None or not other.public or stored.get(column) is None or (
+                base.columns[column].domain is not None):
+            continue
+        source, alias = exp.to_identifier(tree.args["from_"].this.alias_or_name, quoted=True), f"public {number}"
+        for each in tree.walk(prune=lambda part: part is not tree and isinstance(part, exp.Query)):
+            if isinstance(each, exp.Column) and not each.table:
+                each.set("table", source.copy())
+        there = exp.column(exp.to_identifier(key.references[0], quoted=True), table=exp.to_identifier(alias, quoted=True))
+        mine = exp.column(exp.to_identifier(column, quoted=True), table=source.copy())
+        tree.join(exp.alias_(exp.to_table(other.name), alias, table=True, quoted=True), copy=False,
+                  on=exp.EQ(this=mine, expression=there), join_type="LEFT" if base.columns[column].nullable else "INNER")
+        for item in tree.selects:
+            if item.alias == stored[column]:
+                item.set("this", placed(there.copy(), span_of(item)))
 
 
 def _written_out(item: exp.Expr, base: Table) -> list[exp.Expr]:
@@ -112,11 +134,13 @@ def _link(one: AskedTable, plain: Sequence[AskedTable]) -> tuple[int, ForeignKey
     """The table among the others on which this one hangs, and by which key. Raises Unsupported if these are several."""
     found = [(at, key) for key in one.base.foreign_keys for at, other in enumerate(plain)
              if other.base.name.lower() == key.table.lower()]
-    if len(found) > 1 or any(len(key.columns) > 1 for _, key in found):
-        raise Unsupported(f"{one.base.name} refers to other tables here by several columns", code="synthesis",
-                          span=one.asked.span, subject=one.base.name,
-                          try_="tables with one foreign key each, on one column")
-    return found[0] if found else None
+    chosen = [(at, key) for at, key in found if set(key.columns) <= one.stored.keys()] if len(found) > 1 else found
+    if len(chosen) > 1 or any(len(key.columns) > 1 for _, key in chosen):
+        columns = dict.fromkeys(column for _, key in chosen for column in key.columns)
+        raise Unsupported(f"{one.asked.name} refers to other tables here by {' and '.join(columns)}, and its rows can be drawn "
+                          "below one row only", code="synthesis", span=one.asked.span, subject=one.base.name,
+                          try_="only one of these columns, and it must be a foreign key by itself")
+    return (chosen or found)[0] if found else None
 
 
 def _table(at: int, one: AskedTable, references: Sequence[str], links: Sequence[str], terms: SynthesisTerms,
@@ -131,9 +155,19 @@ def _table(at: int, one: AskedTable, references: Sequence[str], links: Sequence[
     alone = one.query.tree.copy()
     alone.set("expressions", [item for item in alone.selects if item.alias in own])
     question, forms = coded_question(replace(one.query, tree=alone), session, terms.bins, ())
+    check_owner(stability(question.view, session.kernel), span_of(one.query.tree))
     table = LinkedTable(at=at, base=one.base.name, name=one.asked.name, query=one.query, names=one.names, own=own, forms=forms,
                         key=key)
     return table, {form.name: (form, key.values) for key, form in zip(question.keys, forms, strict=True)}
+
+
+def _step(base: Table, foreign: ForeignKey, stored: Mapping[str, str]) -> tuple[str | None, tuple[str, ...]]:
+    """The selected column, if any, that alone tells rows of one parent apart; and the columns in whose order they follow."""
+    order = tuple(column for column in base.key if column not in foreign.columns)
+    if any(column not in base.columns for column in order):
+        return None, ()
+    apart = set(base.key) == {*foreign.columns, *order} and len(order) == 1
+    return stored.get(order[0]) if apart else None, order
 
 
 def _lower(at: int, one: AskedTable, link: tuple[int, ForeignKey], references: Mapping[int, Sequence[str]],
@@ -147,20 +181,14 @@ def _lower(at: int, one: AskedTable, link: tuple[int, ForeignKey], references: M
         raise Unsupported(f"there is no limit on the rows of {one.base.name} of one {session.catalog.entity.name}",
                           code="no-limit", span=one.asked.span, subject=one.base.name,
                           try_="max_rows = 10 among the OPTIONS, or rows_per_entity in the policy")
+    step, order = _step(one.base, foreign, one.stored)
+    if step is not None and isinstance(listed[step][0], ListedColumn):
+        most = min(most, sum(value is not None for value in listed[step][1]))
     if most > MOST_NUMBERS:
         raise Unsupported(f"there may be {most} rows of {one.asked.name} for one of {above.asked.name}, and "
                           f"the maximum is {MOST_NUMBERS}", code="too-large", span=one.asked.span, subject=one.base.name,
                           try_=f"max_rows = {MOST_NUMBERS} among the OPTIONS")
-    order = tuple(column for column in one.base.key if column not in foreign.columns)
-    order = order if all(column in one.base.columns for column in order) else ()
-    apart = set(one.base.key) == {*foreign.columns, *order} and len(order) == 1
-    step = one.stored.get(order[0]) if apart else None
-    if step is not None and isinstance(listed[step][0], ListedColumn):
-        most = min(most, sum(value is not None for value in listed[step][1]))
-    else:
-        step = None
     return LowerTable(at=at, base=table.base, name=table.name, query=table.query, names=table.names, own=table.own,
-                      forms=table.forms,
-                      key=table.key,
+                      forms=table.forms, key=table.key,
                       parent=parent, link=name, reference=above.stored[foreign.references[0]], order=order, step=step, most=most,
                       nullable=frozenset(own for own, (_, values) in listed.items() if None in values))

@@ -20,6 +20,7 @@ from dpsql.engine.session import Session
 from dpsql.engine.synthesizing import (
     check_method,
     check_name,
+    coded_column,
     limited_rows,
     named_once,
     question_by,
@@ -37,10 +38,12 @@ from dpsql.questions.identity import digest
 from dpsql.questions.question import Question
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.statement import Option, SynthesizeTables
+from dpsql.synthesis.first_rows import without_rows
 from dpsql.synthesis.linked_draws import steps
-from dpsql.synthesis.linked_plan import LinkedPlan, LinkedView
+from dpsql.synthesis.linked_plan import LinkedPlan
 from dpsql.synthesis.linked_views import LinkedTable, LinkedTables
-from dpsql.synthesis.method import CodedColumn, CodedTable, SynthesisTask, marginals_of
+from dpsql.synthesis.measured_views import LinkedView
+from dpsql.synthesis.method import CodedTable, SynthesisTask, marginals_of
 from dpsql.synthesis.method_choice import chosen
 from dpsql.synthesis.methods.all_methods import methods_for
 from dpsql.synthesis.released_database import ReleasedDatabase, database_of_json, stored_parts
@@ -49,7 +52,7 @@ from dpsql.synthesis.table_options import MOST_LINKED_ROWS, SynthesisTerms
 from dpsql.trusted.accounting.cost import Cost
 from dpsql.types import Span
 
-FIRST = Fraction(3, 5)  # of the price, for the view that all tables begin with; the others share the rest
+FIRST = Fraction(2, 5)  # of the price, for the view that all tables begin with; the others share the rest
 
 
 def linked_statement_of(queries: Mapping[str, str], options: Sequence[Option]) -> SynthesizeTables:
@@ -124,15 +127,15 @@ class AskedView(Frozen):
 
 
 def _views(tables: LinkedTables, session: Session) -> Iterator[AskedView]:
-    """The views of all tables. One later row of each entity is enough: if all were used, noise would grow with the largest number
-    of rows, and the counts only with the mean one."""
+    """The views of all tables. One row of each entity is enough: if all were used, noise would grow with the largest number of
+    rows, and the counts only with the mean one."""
     top = tables.top
     base = session.catalog.table(top.base)
     yield AskedView(kind="rows", table=top, tree=tables.rows(), drawn=tables.drawn(top), rows=None if base is None else base.rows)
     for table in tables.lower:
         drawn = tables.drawn(table)
         if table.parent != top.at:
-            yield AskedView(kind="first", table=table, tree=tables.first(table), drawn=drawn, rows=None)
+            yield AskedView(kind="first", table=table, tree=tables.first(table), drawn=drawn, rows=1)
         if table.most > 1:
             yield AskedView(kind="later", table=table, tree=tables.later(table), drawn=drawn, rows=1)
 
@@ -147,10 +150,11 @@ def _measured(tables: LinkedTables, asked: AskedView, terms: SynthesisTerms, pri
     if asked.rows is not None:
         options = replace(options, max_rows=asked.rows)
     view, known = limited_rows(question, session, options, place)
-    table = CodedTable(view=view, rows=known.rows or 0, columns=tuple(
-        CodedColumn(column=key.column, name=form.name, values=key.values)
-        for key, form in zip(question.keys, forms, strict=True)))
-    task = SynthesisTask(table=table, price=price, workload=_workload(asked, table.domain))
+    table = CodedTable(view=view, rows=known.rows or 0, columns=tuple(map(coded_column, question.keys, forms)))
+    if asked.kind == "rows":
+        table = replace(table, excluded=without_rows(tables, table))
+    given = frozenset() if asked.kind == "rows" else frozenset(table.domain.columns) - {*asked.drawn}
+    task = SynthesisTask(table=table, price=price, workload=_workload(asked, table.domain), given=given)
     return replace(question, view=view), LinkedView(task=task, forms=forms)
 
 

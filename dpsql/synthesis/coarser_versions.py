@@ -27,10 +27,10 @@ LEVELS = 16, 8, 4  # parts of the coarser versions, at most
 
 
 def with_levels(table: CodedTable, counts: Mapping[str, Array]) -> CodedTable:
-    """The table with coarser versions of its ordered columns; `counts` has those of the values of each, and is empty where they
-    are not known yet and values are taken to be equally frequent."""
-    found, parts = list[CodedColumn](), list[Parts]()
-    for column in (column for column in table.columns if column.ordered):
+    """The table with coarser versions of its ordered columns, for those that have none yet; `counts` has those of the values of
+    each, and is empty where they are not known yet and values are taken to be equally frequent."""
+    found, parts, settled = list[CodedColumn](), list[Parts](), {column.of for column in table.coarser}
+    for column in (column for column in table.columns if column.ordered and column.name not in settled):
         order = _in_order(column)
         groups, of = np.arange(len(order), dtype=np.int64), column
         for most in (most for most in LEVELS if most < len(order)):
@@ -47,9 +47,9 @@ def with_levels(table: CodedTable, counts: Mapping[str, Array]) -> CodedTable:
             of = made
     if not found:
         return table
-    view, columns = with_parts(table.view, parts)
-    return replace(table, leveled=view, coarser=tuple(
-        replace(one, column=column) for one, column in zip(found, columns, strict=True)))
+    view, columns = with_parts(table.leveled or table.view, parts)
+    return replace(table, leveled=view, coarser=(*table.coarser, *(
+        replace(one, column=column) for one, column in zip(found, columns, strict=True))))
 
 
 def _in_order(column: CodedColumn) -> list[int]:

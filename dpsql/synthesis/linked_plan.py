@@ -1,7 +1,12 @@
 """The plan of several tables that hang together: the views that are measured, one after the other, for shares of one price.
 
 What is learned of the parents' columns in the first view is known in the views of later rows, and is not paid for again: where
-each entity has one row in both, these rows are the same entities, but for those that have one row below, or none.
+each entity has one row in both, these rows are the same entities, but for those that have one row below, or none. Columns of the
+parent and of the row before have the same coarser versions in all views, so that a value and the one before it can be counted
+together at a resolution that noise leaves.
+
+A model of later rows is fitted twice. Marginals are chosen as if the columns of the row before were not known, or the choice
+would neglect how later rows depend on the parent. Then their dependence on each other is taken from the first view.
 """
 
 from __future__ import annotations
@@ -9,45 +14,17 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping
 from typing import Any
 
-import numpy as np
-
 from dpsql.frozen import Frozen, replace
-from dpsql.models.noisy_marginals import MarginalMeasurement
-from dpsql.models.sampling import Places
 from dpsql.planning.explain import Measurement
-from dpsql.synthesis.column_forms import Form
-from dpsql.synthesis.linked_views import LinkedTables, LowerTable
-from dpsql.synthesis.method import CodedTable, Measured, Measuring, SynthesisTask
+from dpsql.synthesis.linked_views import LinkedTable, LinkedTables
+from dpsql.synthesis.measured_views import FittedView, LinkedView, known_of_parents, known_of_rows_before, with_bins_above
 from dpsql.synthesis.method_choice import MethodChoice
 from dpsql.synthesis.methods.stages import measurement
 from dpsql.synthesis.table_options import SynthesisTerms
 from dpsql.synthesis.table_plan import told_to_who_waits
 from dpsql.trusted.accounting.cost import Cost
 from dpsql.trusted.measurements.reading.request import Request
-from dpsql.trusted.plan.expr.nodes import Value
 from dpsql.trusted.plan.node import Node
-from dpsql.workload.domain import has_room
-
-
-class LinkedView(Frozen):
-    """A view that is measured, and the forms of its columns."""
-
-    task: SynthesisTask
-    forms: tuple[Form, ...]
-
-    @property
-    def table(self) -> CodedTable:
-        return self.task.table
-
-    def values(self, column: str) -> tuple[Value, ...]:
-        """The listed values of a column."""
-        return next(each.values for each in self.table.columns if each.name == column)
-
-    def moved(self, column: str, other: LinkedView, name: str) -> Places:
-        """For each listed value of a column, its index among those of a column of another view, which includes all values of the
-        rows."""
-        at = {value: place for place, value in enumerate(other.values(name))}
-        return np.array([at.get(value, 0) for value in self.values(column)], dtype=np.int64)
 
 
 class LinkedPlan(Frozen):
@@ -67,10 +44,6 @@ class LinkedPlan(Frozen):
     price: Cost
     statement: str
     notes: tuple[str, ...] = ()
-
-    def first_of(self, table: LowerTable) -> LinkedView:
-        """The view that contains the first rows of a table."""
-        return self.first.get(table.at, self.whole)
 
     @property
     def views(self) -> tuple[tuple[str, LinkedView], ...]:
@@ -97,59 +70,35 @@ class LinkedPlan(Frozen):
 
     def measure(self) -> Generator[Request, Any, LinkedModels]:
         """Measure the views one by one, and fit a model to each."""
-        whole = yield from self._measured(self.whole.task)
-        first, later = {}, {}
+        whole = yield from self._measured(self.whole)
+        models = LinkedModels(whole=whole, first={}, later={})
         for table in self.tables.lower:
             if table.at in self.first:
-                first[table.at] = yield from self._measured(self.first[table.at].task)
+                view = with_bins_above(table, self.first[table.at], models.first_of(self.tables.by_place[table.parent]))
+                models = replace(models, first={**models.first, table.at: (yield from self._measured(view))})
             if table.at in self.later:
-                known = self.known(table, whole)
-                given = frozenset(column for each in known for column in each.columns)
-                task = replace(self.later[table.at].task, known=known, given=given)
-                later[table.at] = yield from self._measured(task)
-        return LinkedModels(whole=whole, first=first, later=later)
+                view = with_bins_above(table, self.later[table.at], models.first_of(table))
+                view = replace(view, task=replace(view.task, known=known_of_parents(table, self.tables, whole, view)))
+                found = yield from self._measured(view)
+                found = found.fitted_to(known_of_rows_before(table, self.tables, models.first_of(table), found))
+                models = replace(models, later={**models.later, table.at: found})
+        return models
 
-    def _measured(self, task: SynthesisTask) -> Measuring:
-        return told_to_who_waits(self.choice.method.measure(task), task.table.columns)
-
-    def known(self, table: LowerTable, whole: Measured) -> tuple[MarginalMeasurement, ...]:
-        """What the counts of the first view reveal about the columns that are given in the view of a table's later rows:
-        counts of the parents with several rows, and of the first of these rows, which are nearly those of the rows before
-        later ones. This does not hold for the column that rises from row to row, of which nothing is used. Counts that would
-        be too many are not used either.
-
-        Without them, two columns of the row before that tell the same would count twice.
-        """
-        later = self.later[table.at]
-        if table.parent != self.tables.top.at or not self.whole.table.rows == later.table.rows == 1:
-            return ()
-        several = np.array([number or 0 for number in self.whole.values(table.rows)], dtype=np.int64) >= 2
-        names = {column: column for column in (*map(self.tables.top.column, self.tables.top.own), table.rows)}
-        names |= {table.column(own): table.before(own) for own in table.own if own != table.step}
-        found = []
-        for each in whole.marginals:
-            if names.keys() >= set(each.columns):
-                columns = (*(column for column in each.columns if column != table.rows), table.rows)
-                if not has_room(*whole.model.domain.shape(columns)):
-                    continue
-                counts = whole.model.marginal(columns) * several
-                if table.rows not in each.columns:
-                    counts, columns = counts.sum(axis=-1), columns[:-1]
-                moved = tuple(names[column] for column in columns)
-                values = np.zeros(later.table.domain.shape(moved))
-                places = (self.whole.moved(old, later, new) for old, new in zip(columns, moved, strict=True))
-                np.add.at(values, np.ix_(*places), counts)
-                found.append(MarginalMeasurement(columns=moved, values=values, variance=each.variance))
-        return tuple(found)
+    def _measured(self, view: LinkedView) -> Generator[Request, Any, FittedView]:
+        """Measure a view, and fit a model to all of its counts."""
+        measured = yield from told_to_who_waits(self.choice.method.measure(view.task), view.table.columns)
+        table = replace(view.table, coarser=measured.coarser)
+        found = FittedView(task=replace(view.task, table=table), forms=view.forms, measured=measured)
+        return found.fitted_to()
 
 
 class LinkedModels(Frozen):
     """What was measured, and the models, of the views of a plan."""
 
-    whole: Measured
-    first: Mapping[int, Measured]
-    later: Mapping[int, Measured]
+    whole: FittedView
+    first: Mapping[int, FittedView]
+    later: Mapping[int, FittedView]
 
-    def first_of(self, table: LowerTable) -> Measured:
-        """The model that contains the first rows of a table."""
+    def first_of(self, table: LinkedTable) -> FittedView:
+        """The view that contains the first rows of a table."""
         return self.first.get(table.at, self.whole)

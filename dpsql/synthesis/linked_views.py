@@ -9,8 +9,9 @@ first   of each table further below, the same of its parent's rows, as far as th
 later   of each table but the top one, a row for each row but the first of each parent: the parent's columns, how many rows there
         are, the columns of the row before, and its own
 
-So an entity adds one row to the first of these, however many rows it has below. How rows of one parent resemble each other is
-learned from the last: a chain from row to row. A row stands in all of them with the numbers of rows that hang on it.
+So an entity adds one row to the first of these, however many rows it has below; of the others, one of its rows is counted. How
+rows of one parent resemble each other is learned from the last: a chain from row to row. A row stands in all of them with the
+numbers of rows that hang on it.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class LowerTable(LinkedTable):
     parent     the place of the parent in the statement
     link       the column that names the parent's row, by the parent's column `reference`
     order      the columns of its private table in whose order rows of one parent follow each other; none: that of `own`
-    step       the one of `own` that tells rows of one parent apart; None if several columns do, or none
+    step       the one of `own` that tells rows of one parent apart, and rises from row to row; None if there is no such one
     most       how many rows of one parent there are at most
     nullable   those of `own` that may be NULL
     """
@@ -68,6 +69,11 @@ class LowerTable(LinkedTable):
     step: str | None
     most: int
     nullable: frozenset[str]
+
+    @property
+    def distinct(self) -> bool:
+        """Whether the step is another listed value in each row of one parent, and not a value in a bin."""
+        return self.step is not None and isinstance(self.forms[self.own.index(self.step)], ListedColumn)
 
     @property
     def rows(self) -> str:

@@ -67,15 +67,15 @@ class CodedColumn(Frozen):
 
 class CodedTable(Frozen):
     """The private rows, of which an entity has at most `rows`, as combinations of listed values of columns. Some columns may have
-    coarser versions, each after the one that it merges; these are columns of `leveled`, the same rows. `ruled_out` has 1 for
-    combinations of values that no row can have, and 0 for others of the same columns."""
+    coarser versions, each after the one that it merges; these are columns of `leveled`, the same rows. `excluded` has marginals
+    that are 1 for combinations of values which no row can have, as is known in public, and 0 elsewhere."""
 
     view: Node
     columns: tuple[CodedColumn, ...]
     rows: int
     coarser: tuple[CodedColumn, ...] = ()
     leveled: Node | None = None
-    ruled_out: Mapping[Columns, Array] = field(default_factory=dict)
+    excluded: Mapping[Columns, Array] = field(default_factory=dict, compare=False)
 
     @cached_property
     def levels(self) -> CodedTable:
@@ -85,9 +85,15 @@ class CodedTable(Frozen):
 
     @cached_property
     def impossible(self) -> Mapping[Columns, Array]:
-        """The combinations that are ruled out, and for each coarser version and what it merges: 0 where a value is merged into
-        another one, otherwise 1."""
-        found = {**self.ruled_out}
+        """What is excluded, in the coarsest versions from which it follows; and for each coarser version and what it merges: 0
+        where a value is merged into another one, otherwise 1."""
+        found: dict[Columns, Array] = {}
+        for columns, table in self.excluded.items():
+            names = list(columns)
+            for each in self.coarser:
+                if each.of in names and (merged := _merged(table, names.index(each.of), each)) is not None:
+                    names, table = [each.name if name == each.of else name for name in names], merged
+            found[tuple(names)] = table
         for each in self.coarser:
             table = np.ones((len(each.merged), len(each.values)))
             table[np.arange(len(each.merged)), each.merged] = 0
@@ -122,6 +128,13 @@ class CodedTable(Frozen):
 def domain_of(columns: Sequence[CodedColumn]) -> TableDomain:
     """The names of columns, and the number of values of each."""
     return TableDomain(columns=tuple(each.name for each in columns), sizes=tuple(len(each.values) for each in columns))
+
+
+def _merged(table: Array, axis: int, column: CodedColumn) -> Array | None:
+    """The table with the values along an axis merged, if the same follows from it; otherwise None."""
+    places = np.array(column.merged, dtype=np.int64)
+    found = np.take(table, np.unique(places, return_index=True)[1], axis)
+    return found if np.array_equal(np.take(found, places, axis), table) else None
 
 
 def with_coarser(domain: TableDomain, places: Places, coarser: Iterable[CodedColumn]) -> Places:

@@ -142,7 +142,7 @@ class TablePlan(Frozen):
         following = yield from determined(self.task, self.dependent)
         cut = yield from learned(self.task, self.forms)
         rules = RowRules(rules=self.rules, evaluator=evaluator)
-        table = replace(cut.table, ruled_out=rules.ruled_out(cut.forms, cut.table.columns))
+        table = replace(cut.table, excluded=rules.ruled_out(cut.forms, cut.table.columns))
         measured = yield from self.choice.method.measure(replace(self.task, table=table, price=price.part(1 - spent - cut.spent)))
         nulls = doubtful_nulls(cut.table, (*measured.marginals, *self.task.known))
         return TableDraw(cut=cut, measured=measured, following=(*self.following, *following), combinations=self.combinations,
@@ -212,9 +212,9 @@ class DrawnCounts:
 
 
 def released_marginals(domain: TableDomain, measured: Iterable[MarginalMeasurement], places: Places, total: float,
-                       weights: Array | None = None) -> tuple[ReleasedMarginal, ...]:
+                       weights: Array | None = None, coarser: Sequence[CodedColumn] = ()) -> tuple[ReleasedMarginal, ...]:
     """The measured marginals, and their distance from the drawn rows (perhaps weighted), scaled to `total` rows."""
-    counts = DrawnCounts(domain, measured)
+    counts = DrawnCounts(domain, measured, coarser)
     counts.add(places, weights)
     return counts.released(total)
 

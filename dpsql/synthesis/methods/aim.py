@@ -53,6 +53,7 @@ from dpsql.synthesis.methods.marginal_requests import (
     hopeful,
     mean_size,
     noise_for,
+    told_of,
     unknown_columns,
 )
 from dpsql.synthesis.methods.stages import error_stage, singles_stage, size_stage
@@ -89,7 +90,7 @@ class AdaptiveMarginals(AbstractFrozen, Method):
         for column in columns:
             found.append((yield from counted(task.table, (column,), price.part(SINGLE * share))))
             spent += SINGLE * share
-        network = fit(task.table.domain, found, impossible=task.table.impossible)
+        network = fit(task.table.domain, told_of(task.table.domain, found), impossible=task.table.excluded)
         noise = mean_size(noise_for(task.table, price.part(SINGLE * share)))
         alone = task
         task = replace(task, table=with_levels(task.table, {one: network.marginal((one,)) for one in task.table.domain.columns}))

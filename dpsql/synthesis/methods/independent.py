@@ -9,7 +9,7 @@ from dpsql.frozen import replace
 from dpsql.models.mirror_descent import fit
 from dpsql.models.noisy_marginals import MarginalMeasurement
 from dpsql.synthesis.method import Measured, Measuring, Method, SynthesisTask
-from dpsql.synthesis.methods.marginal_requests import counted, unknown_columns
+from dpsql.synthesis.methods.marginal_requests import counted, told_of, unknown_columns
 from dpsql.synthesis.methods.stages import singles_stage, size_stage
 
 
@@ -29,14 +29,15 @@ class Independent(Method):
             found.append((yield from counted(task.table, (column,), task.price.part(Fraction(1, len(columns))))))
         known = [each for each in task.known if len(each.columns) == 1]
         return Measured(marginals=tuple(found), model=fit(
-            task.table.domain, [*known, *found], impossible=task.table.impossible))
+            task.table.domain, [*known, *found], impossible=task.table.excluded))
 
     def again(self, task: SynthesisTask, found: Sequence[MarginalMeasurement]) -> Measuring:
         """Measure all columns for the price of the task, after the marginals `found` by a method whose price is too low to
         continue."""
         more = (yield from self.measure(replace(task, known=(*task.known, *found)))).marginals
+        domain = task.table.domain
         return Measured(marginals=(*found, *more), model=fit(
-            task.table.domain, [*task.known, *found, *more], impossible=task.table.impossible))
+            domain, told_of(domain, [*task.known, *found, *more]), impossible=task.table.excluded))
 
     def _columns(self, task: SynthesisTask) -> list[str]:
         return unknown_columns(task, task.price.part(Fraction(1, len(task.columns)))) or list(task.columns)

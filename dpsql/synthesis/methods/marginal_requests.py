@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from itertools import combinations
 from typing import Any
@@ -124,9 +124,14 @@ def unknown_columns(task: SynthesisTask, each: Cost) -> list[str]:
     domain, variance = task.table.domain, noise_for(task.table, each).variance
     precisions = dict.fromkeys(domain.columns, 0.0)
     for known in task.known:
-        for column in known.columns:
+        for column in precisions.keys() & set(known.columns):
             precisions[column] += domain.cells([column]) / (known.variance * known.values.size)
     return [column for column in task.columns if precisions[column] * variance < 1]
+
+
+def told_of(domain: TableDomain, marginals: Iterable[MarginalMeasurement]) -> list[MarginalMeasurement]:
+    """The marginals over columns of this domain, without those over coarser versions of columns that it lacks."""
+    return [each for each in marginals if set(each.columns) <= set(domain.columns)]
 
 
 def farthest(table: CodedTable, candidates: Sequence[tuple[Candidate, Array]], noise: float, price: Cost) -> Generator[

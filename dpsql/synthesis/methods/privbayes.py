@@ -101,7 +101,7 @@ class PrivBayes(AbstractFrozen, Method):
                singles: TableModel) -> TableModel:
         domain = task.table.domain
         if self.fit == "network":
-            return fit(domain, [*task.known, *found], impossible=task.table.impossible)
+            return fit(domain, [*task.known, *found], impossible=task.table.excluded)
         measured = {frozenset(each.columns): each for each in found}
         counts = []
         for column, parents in network:
