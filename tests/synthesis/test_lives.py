@@ -135,7 +135,7 @@ def test_rows_of_one_person_follow_each_other_as_they_do(drawn: tuple[pd.DataFra
     _, visits = drawn
     after = visits.groupby("person")[["cost", "kind"]].shift(-1)
     pairs = after.cost.notna()
-    assert np.corrcoef(visits.cost[pairs], after.cost[pairs])[0, 1] > 0.45
+    assert np.corrcoef(visits.cost[pairs], after.cost[pairs])[0, 1] > 0.35
     assert (visits.kind[pairs] == after.kind[pairs]).mean() == pytest.approx(0.88, abs=0.06)
 
 
