@@ -23,10 +23,12 @@ def add(commands: Commands) -> None:
     made.add_argument("--rows", type=int, metavar="NUMBER", help="how many rows to draw (default: about as many as the private "
                                                                  "table has)")
     made.add_argument("--bins", type=int, metavar="NUMBER", help="into how many bins the range of a number is cut (default: the "
-                      "bins of the policy, or 32)")
+                      "bins of the policy, or bins that follow the rows)")
     made.add_argument("--made-up", metavar="TEXT", help="columns that are made up and cost nothing: 'id', or for texts "
                       "'code LIKE [A-Z]{2}-[0-9]{4}'")
     made.add_argument("--max-rows", type=int, metavar="NUMBER", help="the most rows of each entity that are used")
+    made.add_argument("--rules", metavar="TEXT", help="what holds in every row, such as 'income = 0 OR hours > 0'; semicolons "
+                      "between several")
     made.add_argument("--accept", metavar="TEXT", help="draw until these criteria hold, such as 'SELECT COUNT(*) FROM people_syn "
                       "WITHIN 5 PERCENT'; semicolons between several")
     made.add_argument("--candidates", type=int, metavar="NUMBER", help="for --accept: how many tables are drawn at most (8)")
@@ -42,7 +44,7 @@ def add(commands: Commands) -> None:
 def _synthesize(options: argparse.Namespace) -> None:
     from dpsql.answers.new_files import free_file
 
-    own = ("method", "score", "fit", "workload", "rows", "bins", "made_up", "max_rows", "accept", "candidates")
+    own = ("method", "score", "fit", "workload", "rows", "bins", "made_up", "max_rows", "rules", "accept", "candidates")
     given = {name: value for name in own if (value := getattr(options, name)) is not None}
     target = None if options.to is None else free_file(options.to, "people_syn.csv", ".csv", ".parquet")
     page = None if options.report is None else free_file(options.report, "people_syn.html", ".html")

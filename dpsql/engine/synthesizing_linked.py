@@ -73,20 +73,7 @@ def linked_synthesis(statement: SynthesizeTables, session: Session, parameters: 
         if parameters or any(asked.query.parameters for asked in statement.tables):
             raise Unsupported("a statement for several synthetic tables cannot have parameters", code="parameters",
                               span=statement.span, try_="the values themselves")
-        if terms.made_up is not None:
-            raise OptionError("made_up is for a single table", span=terms.made_up.span, subject="made_up",
-                              try_="the keys alone, which are new numbers without it")
-        if terms.rows is not None and terms.rows > MOST_LINKED_ROWS:
-            place = next(option.span for option in statement.options if option.name == "rows")
-            raise OptionError(f"at most {MOST_LINKED_ROWS:,} rows of linked tables can be drawn", span=place, subject="rows",
-                              try_=f"rows = {MOST_LINKED_ROWS}")
-        if terms.workload is not None:
-            place = next(option.span for option in statement.options if option.name == "workload")
-            raise OptionError("a workload is for a single table", span=place, subject="workload",
-                              try_="no workload: all columns are then measured, alone, in pairs, and from row to row")
-        if terms.acceptance is not None:
-            raise OptionError("criteria of acceptance are for a single table", span=terms.acceptance.option.span,
-                              subject="accept", try_="the statement without accept, and VALIDATE with the new tables")
+        _check_single(terms, statement.options)
         tables = linked_tables(statement, terms, session)
         asked = list(_views(tables, session))
         shares = [FIRST, *[(1 - FIRST) / (len(asked) - 1)] * (len(asked) - 1)] if len(asked) > 1 else [Fraction(1)]
@@ -95,7 +82,9 @@ def linked_synthesis(statement: SynthesizeTables, session: Session, parameters: 
         whole = views["rows", tables.top.at]
         choice = chosen(whole.task, terms.method, methods_for(terms))
         check_method(choice.method, [view.task for view in views.values()], statement.options, statement.span)
-        notes = (note for question, _ in found for note in rows_left_out(question, question.view, session))
+        notes = [note for question, _ in found for note in rows_left_out(question, question.view, session)]
+        notes += [f"the rules of {name} do not apply to linked tables" for name in session.catalog.rules if name.lower() in {
+            table.name.lower() for asked in statement.tables for table in asked.query.tree.find_all(exp.Table)}]
         plan = LinkedPlan(
             tables=tables, choice=choice, terms=terms, price=allotted, statement=statement.text, whole=whole,
             first={at: view for (kind, at), view in views.items() if kind == "first"},
@@ -105,6 +94,26 @@ def linked_synthesis(statement: SynthesizeTables, session: Session, parameters: 
         for name, span in made.spans:
             check_name(name, made, span, part_named(name))
         return made
+
+
+def _check_single(terms: SynthesisTerms, options: Sequence[Option]) -> None:
+    """Raises OptionError, located, for options that several tables cannot have."""
+    place = {option.name: option.span for option in options}
+    if terms.made_up is not None:
+        raise OptionError("made_up is for a single table", span=terms.made_up.span, subject="made_up",
+                          try_="the keys alone, which are new numbers without it")
+    if terms.rules is not None:
+        raise OptionError("rules are for a single table", span=terms.rules.span, subject="rules",
+                          try_="the statement without rules, or CREATE SYNTHETIC TABLE for one of the tables")
+    if terms.rows is not None and terms.rows > MOST_LINKED_ROWS:
+        raise OptionError(f"at most {MOST_LINKED_ROWS:,} rows of linked tables can be drawn", span=place["rows"], subject="rows",
+                          try_=f"rows = {MOST_LINKED_ROWS}")
+    if terms.workload is not None:
+        raise OptionError("a workload is for a single table", span=place["workload"], subject="workload",
+                          try_="no workload: all columns are then measured, alone, in pairs, and from row to row")
+    if terms.acceptance is not None:
+        raise OptionError("criteria of acceptance are for a single table", span=terms.acceptance.option.span,
+                          subject="accept", try_="the statement without accept, and VALIDATE with the new tables")
 
 
 def part_named(name: str) -> Callable[[str], str]:

@@ -16,15 +16,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.frozen import Frozen
+from dpsql.models.junction_tree import model_cells
 from dpsql.models.mirror_descent import fit
-from dpsql.models.table_domain import Columns
+from dpsql.models.table_domain import Columns, TableDomain
 from dpsql.synthesis.column_forms import Form
 from dpsql.synthesis.method import CodedColumn, domain_of
 from dpsql.trusted.plan.expr.nodes import Expr, Value
 from dpsql.types import Type
 from dpsql.workload.factors import Array
 
-MOST_CELLS = 2**14  # of combinations that are looked at for a rule
+MOST_CELLS, MOST_MODEL = 2**14, 2**20  # combinations that are looked at for a rule; cells of a model of all rules
 LOOKS = 0.0, 0.01, 0.25, 0.5, 0.75, 0.99  # places within a bin at which a rule is looked at
 Mask = NDArray[np.bool_]
 
@@ -62,7 +63,7 @@ class RowRules(Frozen, eq=False):
     def ruled_out(self, forms: Sequence[Form], coded: Sequence[CodedColumn]) -> Mapping[Columns, Array]:
         """For each rule about one or two columns: 1 for the combinations of their entries that no row can have, else 0. A bin is
         looked at in some places only, so a combination may be left out that a rare value could have. Nothing is ruled out if
-        nothing would be left."""
+        nothing would be left, or if a model of all rules would be too large."""
         found: dict[Columns, Array] = {}
         if not self.rules:
             return found
@@ -74,11 +75,7 @@ class RowRules(Frozen, eq=False):
                 table = np.reshape(self._looked_at(rule, own), shape)
                 before = found.get(rule.columns, np.zeros(shape))
                 found[rule.columns] = np.asarray(np.maximum(table, before))
-        try:
-            fit(domain_of(coded), (), total=1.0, impossible=found)
-        except ValueError:
-            return {}
-        return found
+        return found if _consistent(domain_of(coded), found) else {}
 
     def _looked_at(self, rule: RowRule, own: Sequence[tuple[Form, CodedColumn]]) -> Array:
         """1 for each combination of entries that breaks a rule wherever it is looked at, else 0."""
@@ -91,6 +88,17 @@ class RowRules(Frozen, eq=False):
         one = RowRules(rules=(rule,), evaluator=self.evaluator)
         never = (~one.obeyed(values)).reshape(len(cells), looks).all(axis=1)
         return np.asarray(never, dtype=np.float64)
+
+
+def _consistent(domain: TableDomain, excluded: Mapping[Columns, Array]) -> bool:
+    """Whether a model of moderate size has combinations of values that are not excluded."""
+    if model_cells(domain, excluded) > MOST_MODEL:
+        return False
+    try:
+        fit(domain, (), total=1.0, impossible=excluded)
+    except ValueError:
+        return False
+    return True
 
 
 def names_of(rules: Iterable[RowRule]) -> str:

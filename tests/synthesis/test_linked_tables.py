@@ -289,6 +289,7 @@ MISTAKES = {
     f"CREATE SYNTHETIC TABLES {OWNERS}, v AS SELECT owner, yeer FROM visits": "there is no column yeer",
     f"CREATE SYNTHETIC TABLES {OWNERS}, v AS SELECT owner, owner + 1 AS next FROM visits": "the values of next are not known",
     f"CREATE SYNTHETIC TABLES {OWNERS}, {VISITS} OPTIONS (rho = 1, workload = 'all 2-way')": "a workload is for a single table",
+    f"CREATE SYNTHETIC TABLES {OWNERS}, {VISITS} OPTIONS (rho = 1, rules = 'age > 3')": "rules are for a single table",
     f"CREATE SYNTHETIC TABLES {OWNERS}, v AS SELECT owner, year FROM visits WHERE year > ?": "cannot have parameters",
     f"CREATE SYNTHETIC TABLES {OWNERS}, {VISITS} OPTIONS (rho = 1, max_rows = 0)": "max_rows",
     f"CREATE SYNTHETIC TABLES {OWNERS}, {VISITS} OPTIONS (rho = 900)": "left",

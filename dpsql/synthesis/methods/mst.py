@@ -20,6 +20,7 @@ from functools import reduce
 from typing import Any
 
 from dpsql.frozen import replace
+from dpsql.models.junction_tree import model_cells
 from dpsql.models.mirror_descent import fit
 from dpsql.models.table_domain import Columns
 from dpsql.models.table_model import TableModel
@@ -44,6 +45,7 @@ from dpsql.workload.factors import Array
 
 THIRD = Fraction(1, 3)
 MOST_CELLS = 2**17  # of a pair; columns that only larger pairs link stay independent
+MOST_MODEL = 2**22  # cells of a model in which rules link columns, too
 
 
 class SpanningTree(Method):
@@ -92,7 +94,7 @@ class SpanningTree(Method):
         expected: dict[Candidate, Array] = {}
         tree: list[Columns] = []
         choices = 0
-        while left := [one for one in possible if part[one.columns[0]] != part[one.columns[1]]]:
+        while left := [one for one in possible if part[one.columns[0]] != part[one.columns[1]] and _has_room(task, tree, one)]:
             tried = hopeful(table.domain, left, noise, model.total, scale)
             expected |= {one: model.marginal(one.columns) for one in tried if one not in expected}
             chosen = yield from farthest(table, [(one, expected[one]) for one in tried], noise, each)
@@ -115,6 +117,13 @@ class SpanningTree(Method):
             return *singles, f"counts of the pair of columns: {error}", size
         return (*singles, f"the {edges} pairs of columns, linked as a tree, that are farthest from independence",
                 f"counts of these pairs: {error}", size)
+
+
+def _has_room(task: SynthesisTask, tree: Sequence[Columns], pair: Candidate) -> bool:
+    """Whether a model with one more pair stays small. Pairs of a tree always do, unless combinations of values are excluded,
+    which link columns, too."""
+    table = task.table
+    return not table.excluded or model_cells(table.levels.domain, [*table.impossible, *tree, pair.columns]) <= MOST_MODEL
 
 
 def pairs(task: SynthesisTask) -> list[Candidate]:
