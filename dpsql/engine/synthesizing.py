@@ -55,7 +55,7 @@ from dpsql.synthesis.column_forms import (
     not_learned,
 )
 from dpsql.synthesis.dependent_columns import DependentColumn, without_dependent
-from dpsql.synthesis.learned_bins import coded_in_bins
+from dpsql.synthesis.learned_bins import coded_in_bins, parts_of
 from dpsql.synthesis.made_up_columns import instead_of, made_up_columns, unknown_because
 from dpsql.synthesis.measured_counts import measured_counts
 from dpsql.synthesis.method import CodedColumn, CodedTable, Method, SynthesisTask, domain_of
@@ -122,14 +122,14 @@ def synthesis(statement: Synthesize, session: Session, parameters: Parameters = 
         task = SynthesisTask(table=table, price=accounts[-1].part(share), workload=workload, known=known.marginals, public=public,
                              single=terms.single)
         choice = chosen(task, terms.method, methods_for(terms))
-        task = in_best_account(task, choice.method, [account.part(share) for account in accounts])
+        uncut = [at for at, form in enumerate(forms) if isinstance(form, UncutColumn)]
+        task = in_best_account(task, choice.method, [account.part(share) for account in accounts], parts_of(len(uncut)))
         check_method(choice.method, [task], statement.options, statement.span)
         allotted = next(account for account in accounts if (account.epsilon is None) == (task.price.epsilon is None))
         criteria = None if terms.acceptance is None else bound_criteria(
             terms.acceptance, statement.name, statement.query, all_forms, terms.options, allotted.part(SHARE), session,
             given_values(statement.query, parameters))
         notes = tuple(f"{column.form.name} is determined by {column.of}, according to a public table" for column in following)
-        uncut = [at for at, form in enumerate(forms) if isinstance(form, UncutColumn)]
         plan = TablePlan(name=statement.name, task=task, forms=forms, choice=choice, terms=terms, statement=statement.text,
                          following=following, dependent=dependent, rules=rules.conditions, made_up=made_up,
                          combinations=question.combinations,

@@ -50,23 +50,46 @@ SURE = 2.5  # standard errors: smaller counts of cells beside larger ones are ta
 FEWEST = 4  # bins: where noise allows no more, nothing is learned
 
 
+class Family(Frozen):
+    """Cells, from the first to the last, that are the parts of one: its noisy count, and the variance of that."""
+
+    first: int
+    last: int
+    count: float
+    variance: float
+
+
 class Cells(Frozen, eq=False):
-    """The first number of each cell of a column, in order, the end of the last one, and the noisy count of each with its
-    variance, which is infinite where nothing is known."""
+    """The first number of each cell of a column, in order, the end of the last one, and the noisy count of each.
+
+    variances  of the counts; infinite where nothing is known
+    shares     of each cell in the variance of a sum of many: less than its own where the count of a larger cell is known
+    families   of cells that were not counted yet
+    """
 
     starts: tuple[float, ...]
     end: float
     counts: Array
     variances: Array
+    shares: Array
+    families: tuple[Family, ...] = ()
 
     @property
     def ends(self) -> tuple[float, ...]:
         return (*self.starts[1:], self.end)
 
     def counted_again(self, counts: Array, variance: float) -> Cells:
-        """The cells with more counts, each combined with the one before."""
+        """The cells with more counts, each combined with the one before, and those of a family with that of the whole: by least
+        squares, which moves all parts by the same amount."""
         weights = 1 / (1 + self.variances / variance)  # of the counts before
-        return replace(self, counts=weights * self.counts + (1 - weights) * counts, variances=(1 - weights) * variance)
+        found, variances = weights * self.counts + (1 - weights) * counts, (1 - weights) * variance
+        shares = np.minimum(self.shares, variances)
+        for one in self.families:
+            own, size = slice(one.first, one.last + 1), one.last + 1 - one.first
+            of_sum = size * variance / (size * variance + one.variance)
+            found[own] += (one.count - found[own].sum()) * of_sum / size
+            shares[own] = one.variance * of_sum / size
+        return replace(self, counts=found, variances=variances, shares=shares, families=())
 
 
 class LearnedTable(Frozen):
@@ -107,6 +130,11 @@ def learning_stage(task: SynthesisTask, names: Sequence[str]) -> str:
             f"{LEARNING.denominator}th of the price; standard error of the first ones {error:.3g}")
 
 
+def parts_of(uncut: int) -> int:
+    """Into about how many equal parts the price is divided where bins of so many columns are learned."""
+    return math.ceil(uncut / (FIRST * LEARNING))
+
+
 def coded_in_bins(column: str, name: str, bins: int, *, nullable: bool) -> CodedColumn:
     """A column whose values are the numbers of bins."""
     return CodedColumn(column=column, name=name, ordered=True, values=(*range(bins), *((None,) if nullable else ())))
@@ -136,22 +164,26 @@ def _told(cells: Cells) -> bool:
 
 def uncounted(starts: Sequence[float], end: float) -> Cells:
     """Cells that were not counted yet."""
-    return Cells(starts=tuple(starts), end=end, counts=np.zeros(len(starts)), variances=np.full(len(starts), np.inf))
+    unknown = np.full(len(starts), np.inf)
+    return Cells(starts=tuple(starts), end=end, counts=np.zeros(len(starts)), variances=unknown, shares=unknown)
 
 
 def cut_again(form: UncutColumn, cells: Cells, enough: float) -> Cells:
     """Cells with more rows than `enough` in parts, whose counts are not known; before the first of them and after the last, cells
     are put together, the wider the farther away they are, as long as they have no more rows."""
-    found = list[tuple[float, float, float]]()
+    found, families = list[tuple[float, float, float, float]](), list[Family]()
     for first, last in _runs(cells, enough):
+        own, count = slice(first, last + 1), float(cells.counts[first:last + 1].sum())
         parts = _parts(form, cells.starts[first], cells.ends[last]) if cells.counts[first] > enough else []
         if len(parts) > 1:
-            found += ((part, 0.0, math.inf) for part in parts)
+            families.append(Family(first=len(found), last=len(found) + len(parts) - 1, count=count,
+                                   variance=float(cells.variances[first])))
+            found += ((part, 0.0, math.inf, math.inf) for part in parts)
         else:
-            own = slice(first, last + 1)
-            found.append((cells.starts[first], float(cells.counts[own].sum()), float(cells.variances[own].sum())))
-    starts, counts, variances = zip(*found, strict=True)
-    return Cells(starts=starts, end=cells.end, counts=np.array(counts), variances=np.array(variances))
+            found.append((cells.starts[first], count, float(cells.variances[own].sum()), float(cells.shares[own].sum())))
+    starts, counts, variances, shares = zip(*found, strict=True)
+    return Cells(starts=starts, end=cells.end, counts=np.array(counts), variances=np.array(variances), shares=np.array(shares),
+                 families=tuple(families))
 
 
 def _runs(cells: Cells, enough: float) -> Iterator[tuple[int, int]]:
@@ -215,10 +247,12 @@ def _middle(counts: Array) -> int:
 
 def _seen(cells: Cells) -> NDArray[np.bool_]:
     """Which cells are not beyond the last ones, at both ends, where more rows are than noise explains."""
-    found = np.ones(len(cells.starts), dtype=bool)
+    found, certain = np.ones(len(cells.starts), dtype=bool), cells.counts > SEEN * np.sqrt(cells.variances)
     for way in (slice(None), slice(None, None, -1)):
-        dark = np.flatnonzero(np.cumsum(cells.counts[way]) <= TRIM * np.sqrt(np.cumsum(cells.variances[way])))
-        found[way][:dark[-1] + 1 if len(dark) else 0] = False
+        dark = np.cumsum(cells.counts[way]) <= TRIM * np.sqrt(np.cumsum(cells.shares[way]))
+        tail = np.cumsum(certain[way]) == 0
+        last = np.flatnonzero(dark & tail)
+        found[way][:last[-1] + 1 if len(last) else 0] = False
     return found
 
 

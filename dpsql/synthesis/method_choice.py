@@ -21,12 +21,14 @@ SLOW = f"with more than {MANY_COLUMNS} columns it takes minutes"
 BY_NAME = "used only if named: no public fact suggests that it is more accurate here"
 
 
-def in_best_account(task: SynthesisTask, method: Method, accounts: Sequence[Cost]) -> SynthesisTask:
+def in_best_account(task: SynthesisTask, method: Method, accounts: Sequence[Cost], parts: int = 1) -> SynthesisTask:
     """The task with the price in the account that gives the least noise. Laplace noise, for a pure epsilon, grows with the number
-    of measurements; Gaussian noise grows with its square root, but starts higher."""
-    parts = method.parts(task)
-    if parts is None:
+    of measurements; Gaussian noise grows with its square root, but starts higher. `parts`: into so many equal parts the price is
+    divided at least."""
+    own = method.parts(task)
+    if own is None:
         return replace(task, price=accounts[-1])
+    parts = max(parts, own)
     return replace(task, price=min(accounts, key=lambda given: noise_for(task.table, given.part(Fraction(1, parts))).variance))
 
 
