@@ -2,7 +2,7 @@
 
     pytest -m fast -n 2         one instance of most test functions: three minutes, while you write
     pytest -n 2                 what the README runs: 10 to 13 minutes, before you hand in; all but the tier `long`
-    pytest -m long -n 2         the rest; with `--share 1/10 --turn N` a tenth of it in turn, as `.ci/run` does day by day
+    pytest -m long -n 2         the rest; with `--share 1/14 --turn N` a part of it in turn, as `.ci/run` does day by day
 
 Noise is drawn by the operating system and is never the same again, so what is asserted of it fails by chance now and then, in one of
 thousands of tests. So a test whose assertion failed is run a second time (`--reruns` in pyproject.toml), and fails if that fails too;
