@@ -79,7 +79,6 @@ from dpsql.trusted.plan.expr.nodes import Case, Expr, Literal, Value, all_of, wh
 from dpsql.trusted.plan.node import Node
 from dpsql.types import Span
 from dpsql.validation.prepare import check_shape
-from dpsql.workload.factors import Array
 
 SHARE = Fraction(1, 5)  # of the price, for the answers to the criteria
 CONFIDENCE = 0.95
@@ -102,7 +101,7 @@ class Criterion(Frozen):
     keys: tuple[Expr, ...]
     value: Expr
 
-    def possible(self, numbers: Sequence[Array]) -> list[Array]:
+    def possible(self, numbers: Sequence[NDArray[np.float64]]) -> list[NDArray[np.float64]]:
         """Numbers of private rows are not negative."""
         return [np.maximum(each, 0) if self.kind is Kind.COUNT else each for each in numbers]
 
@@ -205,7 +204,7 @@ class CriterionRows(Frozen, eq=False):
     none, and the number that is added up there; 1 where rows are counted."""
 
     cells: NDArray[np.int64]
-    values: Array
+    values: NDArray[np.float64]
     groups: int
 
     @classmethod

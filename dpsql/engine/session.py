@@ -35,7 +35,7 @@ class AwaitedStore(Protocol):
     def close(self) -> None: ...
 
 
-class HeldTable(Frozen):
+class StandingTable(Frozen):
     """A synthetic table whose rows the session's reader holds: what identifies the rows, its declaration, and its counts."""
 
     content: str
@@ -60,7 +60,7 @@ class Session(Frozen):
     awaited: AwaitedStore | None = field(default=None, compare=False)
     online: dict[str, JointHistogram] = field(default_factory=dict, compare=False)  # online models, by what they know
     interrupted: Event = field(default_factory=Event, compare=False)  # whether the statement that is asked is to stop
-    released: dict[str, HeldTable] = field(default_factory=dict, compare=False)  # synthetic tables, by name in lower case
+    released: dict[str, StandingTable] = field(default_factory=dict, compare=False)  # synthetic tables, by name in lower case
     planned: dict[str, tuple[str, Any]] = field(default_factory=dict, compare=False)  # see `answering`
 
     @cached_property

@@ -23,7 +23,7 @@ from dpsql.engine.kept_measurements import KnownMarginals, known_marginals, poli
 from dpsql.engine.kept_tables import content_of, keep_again, standing
 from dpsql.engine.parameters import Parameters, named
 from dpsql.engine.public_support import public_places
-from dpsql.engine.session import HeldTable, Session
+from dpsql.engine.session import Session, StandingTable
 from dpsql.engine.stored_models import models
 from dpsql.engine.table_rules import TableRules, check_rules, read_rules
 from dpsql.errors import OptionError, ProgrammingError, SqlError, Unsupported
@@ -105,7 +105,8 @@ def synthesis(statement: Synthesize, session: Session, parameters: Parameters = 
         dependent = dependent_columns(rules, question, all_forms, [column.form.name for column in following])
         left_out = {*(one.at for one in following), *(one.at for one in dependent)}
         question, forms = _without(left_out, question, all_forms)
-        forms = tuple(not_learned(form) if form.name in {one.of for one in dependent} else form for form in forms)
+        forms = tuple(listed_form(form, key) if form.name in {one.of for one in dependent} else form
+                      for form, key in zip(forms, question.keys, strict=True))
         view, stable = limited_rows(question, session, terms.options, span_of(statement.query.tree))
         table = CodedTable(view=view, rows=stable.rows or 0, columns=tuple(map(coded_column, question.keys, forms)))
         named_columns = (*table.columns, *(one.coded for one in dependent)) if terms.workload is not None else table.columns
@@ -153,17 +154,24 @@ def dependent_columns(rules: TableRules, question: Question, forms: Sequence[Pla
     at, found = {form.name: number for number, form in enumerate(forms)}, dict[str, DependentColumn]()
     for one in rules.dependencies:
         for name in (one.determines, one.column):
-            form = not_learned(forms[at[name]])
-            if not isinstance(form, ListedColumn):
+            if not isinstance(listed_form(forms[at[name]], question.keys[at[name]]), ListedColumn):
                 raise Unsupported(f"{one.determines} DETERMINES {one.column}: the values of {name} are not listed", code="rule",
                                   subject=name, try_=f"values = [...] for {name} in the policy, or a condition as the rule")
         free = one.column not in (*known, *found, *(other.of for other in found.values()))
         if free and one.determines not in (*known, *found) and one.determines != one.column:
-            form, key = not_learned(forms[at[one.column]]), question.keys[at[one.column]]
+            key = question.keys[at[one.column]]
+            form = listed_form(forms[at[one.column]], key)
             if isinstance(form, ListedColumn):
                 found[one.column] = DependentColumn(at=at[one.column], form=form, coded=coded_column(key, form),
                                                     of=one.determines)
     return tuple(found.values())
+
+
+def listed_form(form: PlannedForm, key: Key) -> PlannedForm:
+    """An uncut column with its values listed, if they are few enough; others as they are."""
+    if not isinstance(form, UncutColumn) or not 0 < len(key.values) <= MOST_VALUES:
+        return form
+    return ListedColumn(name=form.name, type=form.type, sql_type=form.sql_type)
 
 
 def _listed_where_known(forms: Sequence[PlannedForm], known: KnownMarginals) -> tuple[PlannedForm, ...]:
@@ -232,10 +240,8 @@ def uncut_question(query: Query, session: Session, bins: int | None, parameters:
     """The same, but the keys of columns that nothing says how to cut are their values, from which bins will be learned."""
     question, forms = _question(query, session, bins, parameters, columns, unread, lambda form: form)
     together = {key for one in question.combinations for key in one.keys}
-    return question, tuple(  # what public tables list is listed
-        ListedColumn(name=form.name, type=form.type, sql_type=form.sql_type)
-        if isinstance(form, UncutColumn) and key.column in together and 0 < len(key.values) <= MOST_VALUES else form
-        for form, key in zip(forms, question.keys, strict=True))
+    return question, tuple(listed_form(form, key) if key.column in together else form  # what public tables list is listed
+                           for form, key in zip(forms, question.keys, strict=True))
 
 
 def _question(query: Query, session: Session, bins: int | None, parameters: Parameters, columns: Sequence[RowColumn] | None,
@@ -445,7 +451,7 @@ def _held(name: str, stored: str, session: Session) -> Table:
     if held is None or held.content != content:
         table = of_json(stored)
         session.kernel.hold(table.name, content, {column.name: (column.kind, column.values) for column in table.columns})
-        held = HeldTable(content=content, table=declared(table, content), counts=measured_counts(table))
+        held = StandingTable(content=content, table=declared(table, content), counts=measured_counts(table))
         session.released[name] = held
     return held.table
 

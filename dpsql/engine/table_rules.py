@@ -53,7 +53,7 @@ class TableRules(Frozen):
 def read_rules(option: Option | None, query: Query, session: Session, parameters: Parameters) -> TableRules:
     """The rules for the rows of a query. Raises OptionError, located at the option, or a located error in the text of a rule."""
     values = {} if not query.parameters and not parameters else named(parameters, query)
-    asked = _Rows(query=query, session=session, parameters=values)
+    asked = _QueryRows(query=query, session=session, parameters=values)
     given = [(text, f"rule {number}") for number, text in enumerate([] if option is None else _texts(option), start=1)]
     given += [(text, f"a rule of {table} in the policy") for text, table in asked.of_policy()]
     conditions, dependencies = list[RowRule](), list[Dependency]()
@@ -87,7 +87,7 @@ def _texts(option: Option) -> list[str]:
     return texts
 
 
-class _Rows(Frozen):
+class _QueryRows(Frozen):
     """The rows of a query, and what binds conditions on them."""
 
     query: Query

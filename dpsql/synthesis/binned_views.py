@@ -17,7 +17,7 @@ from dpsql.types import Type
 IN = "_in_"  # in identifiers, between the column and a number
 
 
-class Parts(Frozen):
+class ColumnParts(Frozen):
     """Consecutive parts of a column's range: the first value of each, from low to high. Values below the first are in the first
     part, and NULL and NaN in none."""
 
@@ -25,7 +25,7 @@ class Parts(Frozen):
     starts: tuple[Value, ...]
 
 
-def with_parts(view: Node, parts: Iterable[Parts]) -> tuple[Node, tuple[str, ...]]:
+def with_parts(view: Node, parts: Iterable[ColumnParts]) -> tuple[Node, tuple[str, ...]]:
     """The rows with a column for each of these parts, and the new columns."""
     own = tuple((field.id, field.name, field.ref) for field in view.fields)
     made = tuple((f"{one.column}{IN}{number}", "", _number(view.field(one.column).ref, one.starts))

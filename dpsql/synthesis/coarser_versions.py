@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.frozen import replace
-from dpsql.synthesis.binned_views import Parts, with_parts
+from dpsql.synthesis.binned_views import ColumnParts, with_parts
 from dpsql.synthesis.counted_values import number_of
 from dpsql.synthesis.method import CodedColumn, CodedTable
 from dpsql.trusted.plan.expr.nodes import Value
@@ -29,7 +29,7 @@ LEVELS = 16, 8, 4  # parts of the coarser versions, at most
 def with_levels(table: CodedTable, counts: Mapping[str, Array]) -> CodedTable:
     """The table with coarser versions of its ordered columns, for those that have none yet; `counts` has those of the values of
     each, and is empty where they are not known yet and values are taken to be equally frequent."""
-    found, parts, settled = list[CodedColumn](), list[Parts](), {column.of for column in table.coarser}
+    found, parts, settled = list[CodedColumn](), list[ColumnParts](), {column.of for column in table.coarser}
     for column in (column for column in table.columns if column.ordered and column.name not in settled):
         order = _in_order(column)
         groups, of = np.arange(len(order), dtype=np.int64), column
@@ -43,7 +43,7 @@ def with_levels(table: CodedTable, counts: Mapping[str, Array]) -> CodedTable:
             starts = [order[at] for at in np.flatnonzero(np.diff(groups, prepend=-1))]
             made = _coarser(of, f"{column.name} in {len(starts)} parts", merged)
             found.append(made)
-            parts.append(Parts(column=column.column, starts=tuple(column.values[at] for at in starts)))
+            parts.append(ColumnParts(column=column.column, starts=tuple(column.values[at] for at in starts)))
             of = made
     if not found:
         return table

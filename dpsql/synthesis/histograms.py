@@ -40,7 +40,7 @@ class Bin(Frozen):
     marked: bool = False
 
 
-class Axis(Frozen):
+class NumberAxis(Frozen):
     """The bins of a histogram, the texts at the beginning, the middle and the end of its axis, and its scale in words, which is
     empty if it is that of counts."""
 
@@ -69,7 +69,7 @@ def histogram(column: SyntheticColumn, counted: CountedValues, found: MarginalCo
             f"<div class=ends>{ends}</div></div>{_below(axis, counted, found)}")
 
 
-def _below(axis: Axis, counted: CountedValues, found: MarginalComparison) -> str:
+def _below(axis: NumberAxis, counted: CountedValues, found: MarginalComparison) -> str:
     """What the bars do not show."""
     marked = "; ".join(_told(one.text, one.at, found) for one in axis.bins if one.marked)
     told = f"<p class=dim><span class=single></span>single values, not to scale: {html.escape(marked)}</p>" if marked else ""
@@ -95,15 +95,15 @@ def _bar(one: Bin, found: MarginalComparison, top: float) -> str:
 # -- axes
 
 
-def _axis_by_entry(column: SyntheticColumn, counted: CountedValues) -> Axis:
+def _axis_by_entry(column: SyntheticColumn, counted: CountedValues) -> NumberAxis:
     """Bars of one width."""
     labels, shown = labelled(column), [at for at, value in enumerate(counted.listed) if value is not None]
     wide = 100 / len(shown)
-    return Axis(bins=tuple(Bin(at=at, text=labels[at], start=place * wide, width=wide) for place, at in enumerate(shown)),
+    return NumberAxis(bins=tuple(Bin(at=at, text=labels[at], start=place * wide, width=wide) for place, at in enumerate(shown)),
                 ends=(labels[shown[0]], labels[shown[len(shown) // 2]], labels[shown[-1]]), scale="")
 
 
-def _axis_to_scale(column: SyntheticColumn, counted: CountedValues, found: MarginalComparison) -> Axis:
+def _axis_to_scale(column: SyntheticColumn, counted: CountedValues, found: MarginalComparison) -> NumberAxis:
     """Bars as wide as their bins."""
     edges, numbers = np.array(counted.edges), numbers_of(column.values)
     numbers = numbers[~np.isnan(numbers)]
@@ -121,7 +121,7 @@ def _axis_to_scale(column: SyntheticColumn, counted: CountedValues, found: Margi
             bins.append(Bin(at=at, text=text, start=min(float(places[number]), 100 - width), width=width, marked=marked))
     first, middle, last = (end_text(end, high - low, column.type)
                            for end in (low, (low + high) / 2, high - (column.type in WHOLE)))
-    return Axis(bins=tuple(bins), ends=(first, middle, last), scale="area = rows; each bar is as wide as its bin")
+    return NumberAxis(bins=tuple(bins), ends=(first, middle, last), scale="area = rows; each bar is as wide as its bin")
 
 
 def _is_heavy(number: int, densities: Mapping[int, float]) -> bool:

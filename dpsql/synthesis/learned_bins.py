@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.frozen import Frozen, replace
-from dpsql.synthesis.binned_views import Parts, with_parts
+from dpsql.synthesis.binned_views import ColumnParts, with_parts
 from dpsql.synthesis.coarser_versions import grouped
 from dpsql.synthesis.column_forms import BINS, SLIGHT, BinnedColumn, Form, PlannedForm, UncutColumn
 from dpsql.synthesis.method import CodedColumn, CodedTable, SynthesisTask
@@ -116,7 +116,7 @@ def learned(task: SynthesisTask, forms: Sequence[PlannedForm]) -> Generator[Requ
     if not cut:
         return LearnedTable(table=table, forms=found, spent=spent)
     view, columns = with_parts(table.view, (
-        Parts(column=table.columns[at].column, starts=tuple(map(form.value, form.edges[:-1]))) for at, form in cut.items()))
+        ColumnParts(column=table.columns[at].column, starts=tuple(map(form.value, form.edges[:-1]))) for at, form in cut.items()))
     coded = {at: coded_in_bins(column, form.name, len(form.edges) - 1, nullable=form.nullable)
              for column, (at, form) in zip(columns, cut.items(), strict=True)}
     return LearnedTable(forms=found, spent=spent, table=replace(table, view=view, columns=tuple(
@@ -146,7 +146,8 @@ def _counted_cells(table: CodedTable, column: str, form: UncutColumn, price: Cos
     cells, spent = uncounted(first_starts(form), form.high + (form.whole and form.unit)), Fraction(0)
     for each in (FIRST * part, *((1 - FIRST) * part / (CUTS - 1),) * (CUTS - 1)):
         noise, many = noise_for(table, price.part(each)), len(cells.starts)
-        view, (number,) = with_parts(table.view, [Parts(column=column, starts=tuple(map(form.cut(()).value, cells.starts)))])
+        starts = tuple(map(form.cut(()).value, cells.starts))
+        view, (number,) = with_parts(table.view, [ColumnParts(column=column, starts=starts)])
         release: MeasuredSums = yield NoisySums(plan=GroupedSums(input=view, keys=(number,), summands=(Count(),)),
                                                 cells=tuple((at,) for at in range(many)), noises=(noise,))
         cells, spent = cells.counted_again(np.array(release.totals[0][0], dtype=np.float64), noise.variance), spent + each

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dpsql.frozen import replace
-from dpsql.synthesis.binned_views import Parts, with_parts
+from dpsql.synthesis.binned_views import ColumnParts, with_parts
 from dpsql.synthesis.counted_values import number_of
 from dpsql.synthesis.method import CodedColumn, CodedTable, columns_of_versions
 from dpsql.trusted.plan.expr.nodes import Value
@@ -16,7 +16,7 @@ def with_same_levels(table: CodedTable, other: CodedTable, names: Mapping[str, s
     all values of the columns here are listed, too, but for NULL."""
     here = {column.name: column for column in table.columns}
     known = {column.name: column for column in (*other.columns, *other.coarser)}
-    found, parts = list[CodedColumn](), list[Parts]()
+    found, parts = list[CodedColumn](), list[ColumnParts]()
     base_of = columns_of_versions(other.coarser)
     for name, there in names.items():
         of, numbers = here[name], {value: value for value in known[there].values}
@@ -25,7 +25,7 @@ def with_same_levels(table: CodedTable, other: CodedTable, names: Mapping[str, s
             made = _version(of, name + version.name.removeprefix(there), version, merged)
             numbers = {value: merged[number] for value, number in numbers.items()}
             found.append(made)
-            parts.append(Parts(column=here[name].column, starts=_starts(numbers)))
+            parts.append(ColumnParts(column=here[name].column, starts=_starts(numbers)))
             of = made
     if not found:
         return table

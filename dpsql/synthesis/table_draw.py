@@ -29,7 +29,7 @@ ROUNDS = 50  # of drawing rows again that break rules
 Values: TypeAlias = Mapping[str, PackedValues]
 
 
-class DrawnRows(Frozen, eq=False):
+class DrawnPiece(Frozen, eq=False):
     """Rows as indices into the lists of values of the measured columns, and the values of all columns by their names."""
 
     places: Places
@@ -40,14 +40,14 @@ class DrawnRows(Frozen, eq=False):
         """The number of rows."""
         return len(self.places)
 
-    def taken(self, rows: NDArray[np.int64]) -> DrawnRows:
+    def taken(self, rows: NDArray[np.int64]) -> DrawnPiece:
         """Some of the rows, in an order."""
-        return DrawnRows(places=self.places[rows], values={name: values.taken(rows) for name, values in self.values.items()})
+        return DrawnPiece(places=self.places[rows], values={name: values.taken(rows) for name, values in self.values.items()})
 
 
-def together(parts: Sequence[DrawnRows]) -> DrawnRows:
+def together(parts: Sequence[DrawnPiece]) -> DrawnPiece:
     """The rows of several parts, one after the other."""
-    return DrawnRows(places=np.concatenate([part.places for part in parts]), values={
+    return DrawnPiece(places=np.concatenate([part.places for part in parts]), values={
         name: joined([part.values[name] for part in parts]) for name in parts[0].values})
 
 
@@ -69,7 +69,7 @@ class TableDraw(Frozen, eq=False):
     rules: RowRules
     nulls: DoubtfulNulls
 
-    def drawn(self, rows: int, draws: Simulation) -> tuple[DrawnRows, int]:
+    def drawn(self, rows: int, draws: Simulation) -> tuple[DrawnPiece, int]:
         """So many rows that obey the rules, and the number of those that no draw made: these are copies of others. Where no row
         obeys the rules, all are as drawn, and count as copies."""
         first = self._drawn(rows, draws)
@@ -88,25 +88,25 @@ class TableDraw(Frozen, eq=False):
         copied = np.minimum((draws.random(rows - many) * many).astype(np.int64), many - 1)
         return whole if many == rows else whole.taken(np.append(np.arange(many), copied)), rows - many
 
-    def redrawn(self, drawn: DrawnRows, rows: NDArray[np.int64], draws: Simulation) -> DrawnRows:
+    def redrawn(self, drawn: DrawnPiece, rows: NDArray[np.int64], draws: Simulation) -> DrawnPiece:
         """Some of the rows, perhaps several times, with new values from their bins, if no rule could be broken by these."""
         return drawn.taken(rows) if self.rules.rules else self._with_values(drawn.places[rows], draws)
 
-    def _obeying(self, drawn: DrawnRows) -> DrawnRows:
+    def _obeying(self, drawn: DrawnPiece) -> DrawnPiece:
         types = {column.name: column.type for column in self.columns({})}
         obeyed = self.rules.obeyed({name: (types[name], list(values)) for name, values in drawn.values.items()})
         return drawn if obeyed.all() else drawn.taken(np.flatnonzero(obeyed))
 
-    def _drawn(self, rows: int, draws: Simulation) -> DrawnRows:
+    def _drawn(self, rows: int, draws: Simulation) -> DrawnPiece:
         model, columns = self.measured.model, self.cut.table.columns
         drawn = self.nulls.replaced(model.draw(rows, draws), model, draws)
         order = [model.domain.columns.index(column.name) for column in columns]
         return self._with_values(valid_rows(drawn[:, order], columns, self.combinations, draws), draws)
 
-    def _with_values(self, places: Places, draws: Simulation) -> DrawnRows:
+    def _with_values(self, places: Places, draws: Simulation) -> DrawnPiece:
         values = {form.name: form.values(column.values, places[:, at], draws.random(len(places)))
                   for at, (form, column) in enumerate(zip(self.cut.forms, self.cut.table.columns, strict=True))}
-        return DrawnRows(places=places, values=values | {one.form.name: one.drawn(values[one.of]) for one in self.following})
+        return DrawnPiece(places=places, values=values | {one.form.name: one.drawn(values[one.of]) for one in self.following})
 
     def columns(self, values: Values) -> list[SyntheticColumn]:
         """All columns, in the order of the statement, with their values, if these are given."""

@@ -36,7 +36,7 @@ from dpsql.synthesis.packed_values import joined
 from dpsql.synthesis.released_table import CoarserColumn, ReleasedMarginal, SyntheticColumn, released
 from dpsql.synthesis.row_rules import Evaluator, RowRule, RowRules
 from dpsql.synthesis.synthetic_table import SyntheticTable
-from dpsql.synthesis.table_draw import DrawnRows, TableDraw, Values
+from dpsql.synthesis.table_draw import DrawnPiece, TableDraw, Values
 from dpsql.synthesis.table_options import MOST_ROWS, SynthesisTerms
 from dpsql.synthesis.valid_combinations import FollowingColumn
 from dpsql.trusted.measurements.farthest_count import FarthestCount
@@ -126,7 +126,7 @@ class TablePlan(Frozen):
         values = {name: joined([part[name] for part in parts]) for name in parts[0]}
         return self.table(draw, values, compared, identity, draw.notes(rows, copied))
 
-    def drawn_at_once(self, draw: TableDraw, rows: DrawnRows, identity: str, copied: int) -> SyntheticTable:
+    def drawn_at_once(self, draw: TableDraw, rows: DrawnPiece, identity: str, copied: int) -> SyntheticTable:
         """The table of these rows."""
         compared = self.compared(draw)
         compared.add(rows.places)
