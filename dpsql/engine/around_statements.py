@@ -10,7 +10,7 @@ from dpsql.answers.answer import Answer, of_json, told_withheld
 from dpsql.answers.described_columns import DescribedColumn
 from dpsql.engine.accounts import left_in_budget
 from dpsql.engine.charging import Charged, ChargeRequest, located
-from dpsql.engine.parameters import Parameters, named
+from dpsql.engine.parameters import Parameters, given_values
 from dpsql.engine.session import Session
 from dpsql.engine.single import compiled
 from dpsql.engine.synthetic_notes import notes_on_public_parts, synthetic_notes
@@ -49,7 +49,7 @@ ROWS = "those of the SQL over released rows, which is exact except for the relea
 def around_released(query: Query, session: Session, parameters: Parameters) -> AroundStatement | AroundPublic | None:
     """The plan of a statement that is SQL over released rows; None if it is not. Raises a located error if it is wrong."""
     with located(query.text):
-        values = {} if not query.parameters and not parameters else named(parameters, query)
+        values = given_values(query, parameters)
         around = bind_around(query, session.catalog, session.kernel, session.scratch, values)
         if around is None or not meant(around):
             return None

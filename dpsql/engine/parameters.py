@@ -39,6 +39,11 @@ def named(parameters: Parameters, query: Query) -> dict[str, ParameterValue]:
     return given
 
 
+def given_values(query: Query, parameters: Parameters) -> dict[str, ParameterValue]:
+    """The values of a query's parameters, by name. For a query without any, `parameters` may be anything empty."""
+    return {} if not query.parameters and not parameters else named(parameters, query)
+
+
 def check_parameters(parameters: object) -> None:
     """Raise ProgrammingError if this is neither a sequence nor a mapping of values."""
     if isinstance(parameters, str | bytes) or not isinstance(parameters, Sequence | Mapping):

@@ -21,7 +21,7 @@ from dpsql.engine.accounts import left_in_budget
 from dpsql.engine.charging import Charged, ChargeRequest, located
 from dpsql.engine.kept_measurements import KnownMarginals, known_marginals, policy_of_records
 from dpsql.engine.kept_tables import content_of, keep_again, standing
-from dpsql.engine.parameters import Parameters, named
+from dpsql.engine.parameters import Parameters, given_values
 from dpsql.engine.public_support import public_places
 from dpsql.engine.session import Session, StandingTable
 from dpsql.engine.stored_models import models
@@ -263,11 +263,6 @@ def cast_to(item: exp.Expr) -> str:
     """The type to which an item of a query is cast; "" if it is none."""
     cast = item.unalias() if isinstance(item, exp.Alias) else item
     return cast.to.sql(dialect="duckdb").upper() if isinstance(cast, exp.Cast) else ""
-
-
-def given_values(query: Query, parameters: Parameters) -> Mapping[str, ParameterValue]:
-    """The values of a query's parameters, by name."""
-    return {} if not query.parameters and not parameters else named(parameters, query)
 
 
 def question_by(query: Query, forms: Sequence[PlannedForm], items: Sequence[exp.Expr], session: Session,

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from sqlglot import exp
 
-from dpsql.engine.parameters import Parameters, named
+from dpsql.engine.parameters import Parameters, given_values
 from dpsql.engine.session import Session
 from dpsql.errors import Error, OptionError, SqlError, Unsupported
 from dpsql.frozen import Frozen, replace
@@ -52,7 +52,7 @@ class TableRules(Frozen):
 
 def read_rules(option: Option | None, query: Query, session: Session, parameters: Parameters) -> TableRules:
     """The rules for the rows of a query. Raises OptionError, located at the option, or a located error in the text of a rule."""
-    values = {} if not query.parameters and not parameters else named(parameters, query)
+    values = given_values(query, parameters)
     asked = _QueryRows(query=query, session=session, parameters=values)
     given = [(text, f"rule {number}") for number, text in enumerate([] if option is None else _texts(option), start=1)]
     given += [(text, f"a rule of {table} in the policy") for text, table in asked.of_policy()]

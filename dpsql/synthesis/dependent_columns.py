@@ -52,7 +52,7 @@ def determined(task: SynthesisTask, dependent: Sequence[DependentColumn]) -> Gen
 
 
 def without_dependent(workload: Iterable[Columns], dependent: Sequence[DependentColumn]) -> tuple[Columns, ...]:
-    """The marginals with the columns that determine others in place of these."""
+    """The workload with each dependent column replaced by the column that determines it."""
     of = {one.coded.name: one.of for one in dependent}
     return tuple(tuple(dict.fromkeys(of.get(column, column) for column in columns)) for columns in workload)
 

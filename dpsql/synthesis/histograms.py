@@ -56,7 +56,7 @@ def unequal(column: SyntheticColumn) -> bool:
 
 
 def histogram(column: SyntheticColumn, counted: CountedValues, found: MarginalComparison) -> str:
-    """Bars from left to right, whose areas are rows; NULL and marked bars are told below."""
+    """A bar for each bin, whose area is its number of rows; below, as text, the numbers of NULLs and of rows in marked bins."""
     axis = _axis_to_scale(column, counted, found) if unequal(column) else _axis_by_entry(column, counted)
     to_scale = [one for one in axis.bins if not one.marked] or axis.bins
     top = max(1e-9, *(max(found.drawn[one.at], found.measured[one.at] + Z * found.error) / one.width for one in to_scale))
@@ -100,7 +100,7 @@ def _axis_by_entry(column: SyntheticColumn, counted: CountedValues) -> NumberAxi
     labels, shown = labelled(column), [at for at, value in enumerate(counted.listed) if value is not None]
     wide = 100 / len(shown)
     return NumberAxis(bins=tuple(Bin(at=at, text=labels[at], start=place * wide, width=wide) for place, at in enumerate(shown)),
-                ends=(labels[shown[0]], labels[shown[len(shown) // 2]], labels[shown[-1]]), scale="")
+                      ends=(labels[shown[0]], labels[shown[len(shown) // 2]], labels[shown[-1]]), scale="")
 
 
 def _axis_to_scale(column: SyntheticColumn, counted: CountedValues, found: MarginalComparison) -> NumberAxis:

@@ -10,8 +10,8 @@ later   of each table but the top one, a row for each row but the first of each 
         are, the columns of the row before, and its own
 
 So an entity adds one row to the first of these, however many rows it has below; of the others, one of its rows is counted. How
-rows of one parent resemble each other is learned from the last: a chain from row to row. A row stands in all of them with the
-numbers of rows that hang on it.
+rows of one parent resemble each other is learned from the last: a chain from row to row. In each of them, a row has
+the numbers of rows directly below it as further columns.
 """
 
 from __future__ import annotations

@@ -72,8 +72,8 @@ class MeasuredCounts(Frozen, eq=False):
         """The error of averages of a column by others; None if they were not counted together.
 
         With counts c of the entries of the column, of means m, an average is a = sum(c m) / n, and errors of the counts move it
-        by sum(error (m - a)) / n. That is told for the group where it is largest, if it had as many rows as groups have on
-        average.
+        by sum(error (m - a)) / n. That is told for the group with the largest such error, as if it had the average number
+        of rows of a group.
         """
         found = self.by([*columns, value])
         if found is None or found.columns[-1] not in self.means:

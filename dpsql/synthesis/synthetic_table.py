@@ -163,7 +163,7 @@ def _series(column: SyntheticColumn, pandas: Any) -> Any:
         scale = int(column.sql_type[:-1].split(",")[1])
         return pandas.Series([None if value is None else Decimal(f"{value:.{scale}f}") for value in values], dtype="object")
     if isinstance(values, CodedValues):
-        none = next(value for value in (*values.listed, 0) if value is not None)  # in place of NULL where no row has it
+        none = next(value for value in (*values.listed, 0) if value is not None)  # NULL is listed, but in no row: any value does
         listed = values.listed if values.nullable else [none if value is None else value for value in values.listed]
         return pandas.Series(listed, dtype=kind).take(values.places).reset_index(drop=True)
     if isinstance(values, NumberValues) and values.missing is None and column.type.numeric:

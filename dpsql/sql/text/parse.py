@@ -55,9 +55,7 @@ def parse(text: str) -> Statement:
 def parse_check(text: str) -> CheckedQuery:
     """One query of a suite: SELECT ..., or (SELECT ...) WITHIN 5 PERCENT. Raises SqlError or Unsupported, located in it."""
     try:
-        tokens = tokens_of(text)
-        if not tokens:
-            raise SqlError("there is no query", code="empty", span=Span(0, len(text)), try_=_EXAMPLE)
+        tokens = _tokens_of_query(text)
         if tokens[0].text.upper() == "VALIDATE":
             raise SqlError("give only the query here, and tables and tolerance as other arguments", code="validate",
                            span=place_of(tokens[0]), try_="SELECT ..., or (SELECT ...) WITHIN 5 PERCENT")
@@ -70,13 +68,17 @@ def parse_check(text: str) -> CheckedQuery:
 def parse_criterion(text: str) -> CheckedQuery:
     """A criterion of acceptance: SELECT ... WITHIN 5 PERCENT. Raises SqlError or Unsupported, located in it."""
     try:
-        tokens = tokens_of(text)
-        if not tokens:
-            raise SqlError("there is no query", code="empty", span=Span(0, len(text)), try_=_EXAMPLE)
-        return read_criterion(tokens, lambda part, last: _query(text, part, last))
+        return read_criterion(_tokens_of_query(text), lambda part, last: _query(text, part, last))
     except (SqlError, Unsupported) as fault:
         fault.located(text)
         raise
+
+
+def _tokens_of_query(text: str) -> list[Token]:
+    tokens = tokens_of(text)
+    if not tokens:
+        raise SqlError("there is no query", code="empty", span=Span(0, len(text)), try_=_EXAMPLE)
+    return tokens
 
 
 def _parse(text: str) -> Statement:
