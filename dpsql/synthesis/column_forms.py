@@ -238,9 +238,9 @@ class UncutColumn(Frozen):
         """The values themselves, whose bins are not known yet."""
         return column
 
-    def equally(self) -> BinnedColumn:
-        """The column in as many bins as it may have, of equal width."""
-        return self.cut(_edges(self.low, self.high, self.most, whole=self.whole))
+    def equally(self, bins: int) -> BinnedColumn:
+        """The column in so many bins of equal width, as far as it may have them; two at least."""
+        return self.cut(_edges(self.low, self.high, max(min(bins, self.most), 2), whole=self.whole))
 
     def cut(self, edges: Sequence[float], cells: Sequence[float] = (), shares: Sequence[float] = ()) -> BinnedColumn:
         """The column in these bins."""

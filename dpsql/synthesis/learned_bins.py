@@ -1,18 +1,20 @@
 """Bins of numbers, dates and times that follow the rows: learned from noisy counts, before a method measures the table.
 
-A range is cut into cells of equal width, besides cells of one value for its ends and 0, and their rows are counted with noise.
-Cells with many rows are cut again, up to three times. Neighbouring cells then become bins of about equally many rows, and a
-value that many rows share is a bin by itself. Values are drawn from the cells of a bin by their counts, as far as these are
-not noise. Cells with few rows are put together, more of them the farther they are from the middle of the rows, and are counted
-again: the tails of a distribution are then known in parts, whose noise is small. At both ends of the range, cells where noise
-may be all there is are left empty.
+A range is cut into cells of equal width, besides cells of one value for its ends and 0, and their rows are counted with noise:
+as few cells as the number of all rows, which is counted first, makes worth counting. Cells with many rows are cut again, up to
+three times. Neighbouring cells then become bins of about equally many rows, and a value that many rows share is a bin by itself.
+Values are drawn from the cells of a bin by their counts, as far as these are not noise. Cells with few rows are put together,
+more of them the farther they are from the middle of the rows, and are counted again: the tails of a distribution are then known
+in parts, whose noise is small. At both ends of the range, cells where noise may be all there is are left empty. Where cells are
+few, a smooth curve through their counts says how many rows are in each part of a cell.
 
-All columns have an equal share of a fifth of the price, half of it for the first cells. As soon as the noise of one column is
-too large to tell anything, all columns get bins of equal width, and what is left of the price is for the method. The counts are
-released by the kernel like any others, and what is made of them is post-processing.
+A fiftieth of the price is for the number of rows; all columns have an equal share of another 18 %, half of it for the first
+cells, or most of it where there are too few rows to cut these again. Columns of which noise hides everything get few bins, of
+equal width. The counts are released by the kernel like any others, and what is made of them is post-processing.
 
-Source: the idea of cutting only where there are rows is that of Zhang, Xiao and Xie, PrivTree: A Differentially Private Algorithm
-for Hierarchical Decompositions, SIGMOD 2016, here with a fixed number of cuts, so that each cut has a known price.
+Sources: the idea of cutting only where there are rows is that of Zhang, Xiao and Xie, PrivTree: A Differentially Private Algorithm
+for Hierarchical Decompositions, SIGMOD 2016, here with a fixed number of cuts, so that each cut has a known price; the curve is
+that of Fritsch and Carlson, Monotone Piecewise Cubic Interpolation, SIAM Journal on Numerical Analysis 1980.
 """
 
 from __future__ import annotations
@@ -39,15 +41,21 @@ from dpsql.trusted.plan.operators.summands import Count
 from dpsql.workload.factors import Array
 
 LEARNING = Fraction(1, 5)  # of the price
-FIRST = Fraction(1, 2)  # of a column's part of that, for the first cells
+TOTAL = Fraction(1, 50)  # of the price, as a part of that, for the number of all rows
+FIRST, MOST_OF_IT = Fraction(1, 2), Fraction(4, 5)  # of a column's part of the rest, for the first cells
 CUTS = 3  # of a column, at most
 SINGLES = Fraction(3, 10)  # of the price, which methods spend on counts of single columns, about
-BLUR = 1  # of these counts' standard errors: no bin should have fewer rows
-PARTS = 16  # into which a cell with many rows is cut
+BLUR = 2  # of these counts' standard errors: no bin should have fewer rows
+PARTS = 16  # into which a cell with many rows is cut, at most
+WORTH = 2  # standard errors of a count: cells should have as many rows, on average
+CUT = 3  # standard errors of the counts of cut cells: a cell with fewer rows is not cut
 SEEN = 4  # standard errors of a count: fewer rows may be noise
 TRIM = 1.5  # standard errors
 SURE = 2.5  # standard errors: smaller counts of cells beside larger ones are taken to be noise
-FEWEST = 4  # bins: where noise allows no more, nothing is learned
+FEWEST = 2  # bins
+FEW, SMOOTH = 16, 6  # first cells: fewer are smoothed, each in so many parts
+LEAST_SHARE = 1e-9  # of rows, in a part
+SINGLE_VALUES = 4  # cells: where noise allows fewer, single values are not counted
 
 
 class Family(Frozen):
@@ -102,37 +110,40 @@ class LearnedTable(Frozen):
 
 def learned(task: SynthesisTask, forms: Sequence[PlannedForm]) -> Generator[Request, Any, LearnedTable]:
     """Cut the uncut columns of a table into bins, for a part of its price."""
-    table, spent, cut = task.table, Fraction(0), dict[int, BinnedColumn]()
+    table, cut = task.table, dict[int, BinnedColumn]()
     uncut = {at: form for at, form in enumerate(forms) if isinstance(form, UncutColumn)}
-    error = math.sqrt(noise_for(table, task.price.part(SINGLES / len(task.columns))).variance)
+    known = tuple(form for form in forms if not isinstance(form, UncutColumn))
+    if not uncut:
+        return LearnedTable(table=table, forms=known, spent=Fraction(0))
+    least = BLUR * _error(task, SINGLES / len(task.columns))
+    total, spent = (yield from _total(task)), TOTAL
     for at, form in uncut.items():
-        cells, paid = yield from _counted_cells(table, table.columns[at].column, form, task.price, LEARNING / len(uncut))
-        spent += paid
-        if not _told(cells):
-            cut = {other: each.equally() for other, each in uncut.items()}
-            break
-        cut[at] = binned(form, cells, BLUR * error)
-    found = tuple(cut[at] if isinstance(form, UncutColumn) else form for at, form in enumerate(forms))
-    if not cut:
-        return LearnedTable(table=table, forms=found, spent=spent)
+        rounds = _rounds(task, total, len(uncut))
+        most = math.floor(total / (WORTH * _error(task, rounds[0])))
+        if most < FEWEST:
+            cut[at] = form.equally(math.floor(total / least))
+            continue
+        cells, paid = yield from _counted_cells(task, table.columns[at].column, form, rounds, most)
+        cut[at], spent = binned(form, cells, least, wide=most < FEW), spent + paid
     view, columns = with_parts(table.view, (
         ColumnParts(column=table.columns[at].column, starts=tuple(map(form.value, form.edges[:-1]))) for at, form in cut.items()))
     coded = {at: coded_in_bins(column, form.name, len(form.edges) - 1, nullable=form.nullable)
              for column, (at, form) in zip(columns, cut.items(), strict=True)}
-    return LearnedTable(forms=found, spent=spent, table=replace(table, view=view, columns=tuple(
-        coded.get(at, column) for at, column in enumerate(table.columns))))
+    return LearnedTable(
+        table=replace(table, view=view, columns=tuple(coded.get(at, column) for at, column in enumerate(table.columns))),
+        forms=tuple(cut[at] if isinstance(form, UncutColumn) else form for at, form in enumerate(forms)), spent=spent)
 
 
 def learning_stage(task: SynthesisTask, names: Sequence[str]) -> str:
     """The stage in words, for EXPLAIN."""
-    error = math.sqrt(noise_for(task.table, task.price.part(FIRST * LEARNING / len(names))).variance)
     return (f"bins for {', '.join(names)} that follow the rows: counts of cells, up to {CUTS} times for each, for at most a "
-            f"{LEARNING.denominator}th of the price; standard error of the first ones {error:.3g}")
+            f"{LEARNING.denominator}th of the price; standard error of the first ones "
+            f"{_error(task, FIRST * _share(len(names))):.3g} or less")
 
 
 def parts_of(uncut: int) -> int:
     """Into about how many equal parts the price is divided where bins of so many columns are learned."""
-    return math.ceil(uncut / (FIRST * LEARNING))
+    return math.ceil(1 / (FIRST * _share(uncut)))
 
 
 def coded_in_bins(column: str, name: str, bins: int, *, nullable: bool) -> CodedColumn:
@@ -140,27 +151,50 @@ def coded_in_bins(column: str, name: str, bins: int, *, nullable: bool) -> Coded
     return CodedColumn(column=column, name=name, ordered=True, values=(*range(bins), *((None,) if nullable else ())))
 
 
-def _counted_cells(table: CodedTable, column: str, form: UncutColumn, price: Cost, part: Fraction) -> Generator[
+def _share(uncut: int) -> Fraction:
+    """The part of the price for the cells of each of so many columns."""
+    return (LEARNING - TOTAL) / uncut
+
+
+def _error(task: SynthesisTask, part: Fraction) -> float:
+    """The standard error of counts for this part of the price."""
+    return math.sqrt(noise_for(task.table, task.price.part(part)).variance)
+
+
+def _total(task: SynthesisTask) -> Generator[Request, Any, float]:
+    """The noisy number of all rows."""
+    release: MeasuredSums = yield NoisySums(plan=task.table.plan(()), cells=((),), noises=(
+        noise_for(task.table, task.price.part(TOTAL)),))
+    return float(release.totals[0][0][0])
+
+
+def _rounds(task: SynthesisTask, total: float, uncut: int) -> tuple[Fraction, ...]:
+    """The parts of the price for the first cells of a column and for each time that cells are cut."""
+    share = _share(uncut)
+    later = (1 - FIRST) * share / (CUTS - 1)
+    first = FIRST if total > 2 * SEEN * _error(task, later) else MOST_OF_IT
+    return (first * share, *((1 - first) * share / (CUTS - 1),) * (CUTS - 1))
+
+
+def _counted_cells(task: SynthesisTask, column: str, form: UncutColumn, rounds: Sequence[Fraction], most: int) -> Generator[
         Request, Any, tuple[Cells, Fraction]]:
-    """The cells of a column with their counts, and the part of the price that was spent."""
-    cells, spent = uncounted(first_starts(form), form.high + (form.whole and form.unit)), Fraction(0)
-    for each in (FIRST * part, *((1 - FIRST) * part / (CUTS - 1),) * (CUTS - 1)):
-        noise, many = noise_for(table, price.part(each)), len(cells.starts)
+    """The cells of a column with their counts, at most about so many at first, and the part of the price that was spent."""
+    table, spent = task.table, Fraction(0)
+    cells = uncounted(first_starts(form, most), form.high + (form.whole and form.unit))
+    for number, each in enumerate(rounds, 1):
+        noise, many = noise_for(table, task.price.part(each)), len(cells.starts)
         starts = tuple(map(form.cut(()).value, cells.starts))
-        view, (number,) = with_parts(table.view, [ColumnParts(column=column, starts=starts)])
-        release: MeasuredSums = yield NoisySums(plan=GroupedSums(input=view, keys=(number,), summands=(Count(),)),
+        view, (counted,) = with_parts(table.view, [ColumnParts(column=column, starts=starts)])
+        release: MeasuredSums = yield NoisySums(plan=GroupedSums(input=view, keys=(counted,), summands=(Count(),)),
                                                 cells=tuple((at,) for at in range(many)), noises=(noise,))
         cells, spent = cells.counted_again(np.array(release.totals[0][0], dtype=np.float64), noise.variance), spent + each
-        following = cut_again(form, cells, max(SEEN * math.sqrt(noise.variance), float(cells.counts.sum()) / BINS))
-        if not _told(cells) or spent == part or following.starts == cells.starts:
+        if number == len(rounds):
+            break
+        following = cut_again(form, cells, _error(task, rounds[number]))
+        if following.starts == cells.starts:
             break
         cells = following
     return cells, spent
-
-
-def _told(cells: Cells) -> bool:
-    """Whether counts of cells tell something: a few bins would have more rows than noise makes."""
-    return bool(SEEN * math.sqrt(cells.variances.max()) <= cells.counts.sum() / FEWEST)
 
 
 def uncounted(starts: Sequence[float], end: float) -> Cells:
@@ -169,13 +203,15 @@ def uncounted(starts: Sequence[float], end: float) -> Cells:
     return Cells(starts=tuple(starts), end=end, counts=np.zeros(len(starts)), variances=unknown, shares=unknown)
 
 
-def cut_again(form: UncutColumn, cells: Cells, enough: float) -> Cells:
-    """Cells with more rows than `enough` in parts, whose counts are not known; before the first of them and after the last, cells
-    are put together, the wider the farther away they are, as long as they have no more rows."""
+def cut_again(form: UncutColumn, cells: Cells, error: float) -> Cells:
+    """Cells with many rows in parts, whose counts are not known and will have this standard error; before the first of them and
+    after the last, cells are put together, the wider the farther away they are, as long as they have no more rows."""
+    enough = max(CUT * error, float(cells.counts.sum()) / BINS)
     found, families = list[tuple[float, float, float, float]](), list[Family]()
     for first, last in _runs(cells, enough):
         own, count = slice(first, last + 1), float(cells.counts[first:last + 1].sum())
-        parts = _parts(form, cells.starts[first], cells.ends[last]) if cells.counts[first] > enough else []
+        many = min(PARTS, math.floor(count / (WORTH * error))) if cells.counts[first] > enough else 1
+        parts = _parts(form, cells.starts[first], cells.ends[last], many)
         if len(parts) > 1:
             families.append(Family(first=len(found), last=len(found) + len(parts) - 1, count=count,
                                    variance=float(cells.variances[first])))
@@ -212,32 +248,73 @@ def _tail(starts: Sequence[float], end: float, counts: Array, enough: float) -> 
     return found
 
 
-def first_starts(form: UncutColumn) -> tuple[float, ...]:
-    """Cells of equal width, and cells of the single values at the ends and 0."""
-    found = {form.high, *_parts(form, form.low, form.high + (form.whole and form.unit), form.most)}
+def first_starts(form: UncutColumn, most: int) -> tuple[float, ...]:
+    """Cells of equal width, at most so many, and cells of the single values at the ends and 0."""
+    found = {*_parts(form, form.low, form.high + (form.whole and form.unit), min(most, form.most))}
+    if most < SINGLE_VALUES:
+        return tuple(sorted(found))
+    found.add(form.high)
     for value in (form.low, 0.0):
         if form.low <= value < form.high:
             found |= {value, form.on_grid(value + form.unit)}
     return tuple(sorted(one for one in found if form.low <= one <= form.high))
 
 
-def _parts(form: UncutColumn, start: float, end: float, parts: int = PARTS) -> list[float]:
+def _parts(form: UncutColumn, start: float, end: float, parts: int) -> list[float]:
     """The first numbers of parts of a cell, of equal width: as many as there are units."""
     count = min(parts, max(math.floor((end - start) / form.unit + SLIGHT), 1))
     inner = (form.on_grid(start + (end - start) * place / count) for place in range(1, count))
     return sorted({start, *(cut for cut in inner if start < cut < end)})
 
 
-def binned(form: UncutColumn, cells: Cells, least: float) -> BinnedColumn:
-    """The column in bins of about equally many rows, `least` at least, or of a single value that many rows share."""
+def binned(form: UncutColumn, cells: Cells, least: float, *, wide: bool = False) -> BinnedColumn:
+    """The column in bins of about equally many rows, `least` at least, or of a single value that many rows share; `wide` says
+    that its cells are too wide to draw values evenly from them."""
+    if wide:
+        cells = _without_doubtful_values(form, cells)
     counts, widths = np.where(_seen(cells), cells.counts, 0.0), np.subtract(cells.ends, cells.starts)
-    bins = max(min(form.most, math.floor(max(counts.sum(), 0.0) / least)), FEWEST) if least else form.most
+    bins = max(min(form.most, math.floor(max(counts.sum(), 0.0) / least)), FEWEST)
     groups, errors = grouped(counts, bins), np.sqrt(cells.variances)
     middle, last = groups[_middle(counts)], int(groups[-1])
     shares = [_shares(counts[own], widths[own], errors[own], rising=bool(group < middle), outermost=group in (0, last))
               for group in range(last + 1) for own in [groups == group]]
-    firsts = np.flatnonzero(np.diff(groups, prepend=-1))
-    return form.cut([*(cells.starts[at] for at in firsts), cells.end], cells.starts, np.concatenate(shares).tolist())
+    edges = [*(cells.starts[at] for at in np.flatnonzero(np.diff(groups, prepend=-1))), cells.end]
+    within = np.concatenate(shares)
+    if not wide:
+        return form.cut(edges, cells.starts, within.tolist())
+    sizes = _not_negative(np.bincount(groups, counts)) / np.bincount(groups, within)
+    return form.cut(edges, *smoothed(form, cells, within * sizes[groups]))
+
+
+def smoothed(form: UncutColumn, cells: Cells, counts: Array) -> tuple[list[float], list[float]]:
+    """Parts of the cells, by their first numbers, and how many rows are in each: by a curve of the rows up to each number, smooth
+    but for single values."""
+    from scipy.interpolate import PchipInterpolator  # loaded when used
+
+    wide = np.subtract(cells.ends, cells.starts) > form.unit
+    if not wide.any():
+        return list(cells.starts), np.maximum(counts, LEAST_SHARE).tolist()
+    knots = [*np.array(cells.starts)[wide].tolist(), cells.ends[np.flatnonzero(wide)[-1]]]
+    curve = PchipInterpolator(knots, np.append(0.0, np.cumsum(counts[wide])))
+    starts, shares = list[float](), list[float]()
+    for start, end, count, is_wide in zip(cells.starts, cells.ends, counts.tolist(), wide.tolist(), strict=True):
+        parts = _parts(form, start, end, SMOOTH) if is_wide else [start]
+        starts += parts
+        shares += np.diff(curve([*parts, end])).tolist() if is_wide else [count]
+    return starts, np.maximum(shares, LEAST_SHARE).tolist()
+
+
+def _without_doubtful_values(form: UncutColumn, cells: Cells) -> Cells:
+    """The cells, with those of a single value that noise explains put together with the cell after them, or before the end."""
+    wide = np.subtract(cells.ends, cells.starts) > form.unit
+    doubtful = ~wide & (cells.counts <= SURE * np.sqrt(cells.variances))
+    begins = np.ones(len(wide), dtype=bool)
+    begins[1:] = ~(doubtful[:-1] & wide[1:])
+    begins[-1] &= not (len(wide) > 1 and doubtful[-1] and wide[-2])
+    groups = np.cumsum(begins) - 1
+    counts, variances, shares = (np.bincount(groups, each) for each in (cells.counts, cells.variances, cells.shares))
+    starts = tuple(start for start, is_first in zip(cells.starts, begins.tolist(), strict=True) if is_first)
+    return Cells(starts=starts, end=cells.end, counts=counts, variances=variances, shares=shares)
 
 
 def _middle(counts: Array) -> int:

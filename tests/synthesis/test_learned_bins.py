@@ -143,7 +143,7 @@ def forms() -> list[UncutColumn]:
 @pytest.mark.parametrize("form", forms(), ids=lambda form: f"{form.type.value} {form.low:g} to {form.high:g}, {form.step}")
 def test_cells_and_bins_cover_the_range_in_order(form: UncutColumn) -> None:
     draws = np.random.default_rng(1)
-    starts, end = first_starts(form), form.high + (form.whole and form.unit)
+    starts, end = first_starts(form, 40), form.high + (form.whole and form.unit)
     assert starts[0] == form.low and list(starts) == sorted(set(starts)) and starts[-1] <= form.high <= end
     cells = uncounted(starts, end)
     for _ in range(3):
@@ -169,7 +169,7 @@ def test_cells_and_bins_cover_the_range_in_order(form: UncutColumn) -> None:
 
 def test_the_bounds_and_zero_are_bins_where_many_rows_have_them() -> None:
     form = UncutColumn(name="x", type=Type.DOUBLE, low=-10.0, high=90.0, nullable=False)
-    starts = first_starts(form)
+    starts = first_starts(form, 40)
     counts = np.array([900.0 if start in (-10.0, 0.0, 90.0) else 20.0 for start in starts])
     column = binned(form, uncounted(starts, 90.0).counted_again(counts, 1.0), 5.0)
     for value in (-10.0, 0.0, 90.0):
@@ -179,7 +179,7 @@ def test_the_bounds_and_zero_are_bins_where_many_rows_have_them() -> None:
 
 def test_cells_of_a_tail_are_wider_the_farther_away_they_are() -> None:
     form = UncutColumn(name="x", type=Type.BIGINT, low=0.0, high=10**6, nullable=False, step=Fraction(1))
-    starts = first_starts(form)
+    starts = first_starts(form, 40)
     counts = np.where(np.array(starts) < 10**5, 1000.0, 0.0)
     cells = cut_again(form, uncounted(starts, 10**6 + 1).counted_again(counts, 900.0), 200.0)
     widths = np.subtract(cells.ends, cells.starts)[np.array(cells.starts) >= 125_000]
@@ -190,7 +190,7 @@ def test_cells_of_a_tail_are_wider_the_farther_away_they_are() -> None:
 
 def test_a_tail_ends_where_noise_is_all_there_is() -> None:
     form = UncutColumn(name="x", type=Type.BIGINT, low=0.0, high=10**6, nullable=False, step=Fraction(1))
-    starts = first_starts(form)
+    starts = first_starts(form, 40)
     draws = np.random.default_rng(0)
     counts = np.where(np.array(starts) < 10**5, 1000.0, 0.0) + draws.normal(0, 30, len(starts))
     column = binned(form, uncounted(starts, 10**6 + 1).counted_again(counts, 900.0), 60.0)
