@@ -11,7 +11,6 @@ from dpsql.answers.listing import Listing, Tabular
 from dpsql.engine.charging import compose_answer, located
 from dpsql.engine.plan import Plan
 from dpsql.engine.session import Session
-from dpsql.engine.synthetic_notes import synthetic_notes
 from dpsql.frozen import Frozen, replace
 from dpsql.planning.options import Options
 from dpsql.planning.public import exact
@@ -51,6 +50,10 @@ class Public(Frozen):
             return compose_answer(self.question, self.options, released, self.session)
 
     def _notes(self) -> tuple[str, ...]:
+        if not self.session.released:
+            return ()
+        from dpsql.engine.synthetic_notes import synthetic_notes  # loaded only where there are synthetic tables
+
         return synthetic_notes(self.view, self.session, self.question)
 
 

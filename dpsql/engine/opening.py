@@ -336,6 +336,10 @@ def _books(database: str | Path | None, policy: str | Path | None, budget: str |
 
 def fitted(policy: Policy, budget: str, reader: Reader) -> Catalog:
     """The catalog of a budget. The values of public columns are read, but no private rows."""
+    if any(table.rules for table in policy.tables.values()):
+        from dpsql.engine.table_rules import check_rules_of
+
+        check_rules_of(policy)
     return fit(policy, budget, reader.schema(), public_values(reader))
 
 

@@ -14,8 +14,8 @@ from dpsql.trusted.plan.expr.nodes import Value
 Parameters: TypeAlias = Sequence[Value | Sequence[Value]] | Mapping[str, Value | Sequence[Value]]
 
 
-def named(parameters: Parameters, query: Query) -> dict[str, ParameterValue]:
-    """Values by the names of the parameters in the text. Raises ProgrammingError if they do not match."""
+def given_values(query: Query, parameters: Parameters) -> dict[str, ParameterValue]:
+    """The values of a query's parameters, by name. Raises ProgrammingError if they do not match."""
     check_parameters(parameters)
     wanted = dict.fromkeys(query.parameters)
     if isinstance(parameters, Mapping):
@@ -37,11 +37,6 @@ def named(parameters: Parameters, query: Query) -> dict[str, ParameterValue]:
         raise ProgrammingError(f"{_counted(len(given), 'value')}, and the statement has no parameter ${unused}",
                                code="parameters", try_="a value for each of " + ", ".join(f"${name}" for name in wanted))
     return given
-
-
-def given_values(query: Query, parameters: Parameters) -> dict[str, ParameterValue]:
-    """The values of a query's parameters, by name. For a query without any, `parameters` may be anything empty."""
-    return {} if not query.parameters and not parameters else named(parameters, query)
 
 
 def check_parameters(parameters: object) -> None:
@@ -76,12 +71,12 @@ def shared_out(parameters: Parameters, queries: Sequence[Query]) -> list[dict[st
     if isinstance(parameters, Mapping):
         wanted = dict.fromkeys(name for query in queries for name in query.parameters)
         _by_name(parameters, wanted)
-        return [named({name: parameters[name] for name in dict.fromkeys(query.parameters) if name in parameters}, query)
+        return [given_values(query, {name: parameters[name] for name in dict.fromkeys(query.parameters) if name in parameters})
                 for query in queries]
     found, rest = [], list(parameters)
     for query in queries:
         count = len(dict.fromkeys(query.parameters))
-        found.append(named(rest[:count], query))
+        found.append(given_values(query, rest[:count]))
         rest = rest[count:]
     if rest:
         raise ProgrammingError(f"{_counted(len(rest), 'value')} for no parameter", code="parameters", try_="fewer values")

@@ -25,7 +25,7 @@ from dpsql.engine.parameters import Parameters, given_values
 from dpsql.engine.public_support import public_places
 from dpsql.engine.session import Session, StandingTable
 from dpsql.engine.stored_models import models
-from dpsql.engine.table_rules import TableRules, check_rules, read_rules
+from dpsql.engine.table_rules import Dependency, TableRules, check_rules, read_rules
 from dpsql.errors import OptionError, ProgrammingError, SqlError, Unsupported
 from dpsql.frozen import replace
 from dpsql.models.table_domain import most_numbers
@@ -152,18 +152,22 @@ def dependent_columns(rules: TableRules, question: Question, forms: Sequence[Pla
     """The columns that rules say others determine, without those that are `known` to follow from a public table. Raises
     Unsupported if the values of a column are not listed."""
     at, found = {form.name: number for number, form in enumerate(forms)}, dict[str, DependentColumn]()
+
+    def listed(name: str, rule: Dependency) -> ListedColumn:
+        form = listed_form(forms[at[name]], question.keys[at[name]])
+        if not isinstance(form, ListedColumn):
+            raise Unsupported(f"{rule.determines} DETERMINES {rule.column}: the values of {name} are not listed", code="rule",
+                              subject=name, try_=f"values = [...] for {name} in the policy, or a condition as the rule")
+        return form
+
     for one in rules.dependencies:
-        for name in (one.determines, one.column):
-            if not isinstance(listed_form(forms[at[name]], question.keys[at[name]]), ListedColumn):
-                raise Unsupported(f"{one.determines} DETERMINES {one.column}: the values of {name} are not listed", code="rule",
-                                  subject=name, try_=f"values = [...] for {name} in the policy, or a condition as the rule")
+        listed(one.determines, one)
+        form = listed(one.column, one)
         free = one.column not in (*known, *found, *(other.of for other in found.values()))
         if free and one.determines not in (*known, *found) and one.determines != one.column:
-            key = question.keys[at[one.column]]
-            form = listed_form(forms[at[one.column]], key)
-            if isinstance(form, ListedColumn):
-                found[one.column] = DependentColumn(at=at[one.column], form=form, coded=coded_column(key, form),
-                                                    of=one.determines)
+            place = at[one.column]
+            found[one.column] = DependentColumn(at=place, form=form, coded=coded_column(question.keys[place], form),
+                                                of=one.determines)
     return tuple(found.values())
 
 

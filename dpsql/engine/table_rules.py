@@ -5,15 +5,18 @@ A rule is a condition, or says that one column determines another: 'income = 0 O
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from sqlglot import exp
 
+from dpsql.catalog.model import Policy
+from dpsql.catalog.sections import locate
 from dpsql.engine.parameters import Parameters, given_values
 from dpsql.engine.session import Session
-from dpsql.errors import Error, OptionError, SqlError, Unsupported
+from dpsql.errors import Error, OptionError, PolicyError, SqlError, Unsupported
 from dpsql.frozen import Frozen, replace
 from dpsql.sql.binding.bind import checked
 from dpsql.sql.binding.binding_context import BindingContext, Names, Scope
@@ -55,19 +58,40 @@ def read_rules(option: Option | None, query: Query, session: Session, parameters
     values = given_values(query, parameters)
     asked = _QueryRows(query=query, session=session, parameters=values)
     given = [(text, f"rule {number}") for number, text in enumerate([] if option is None else _texts(option), start=1)]
-    given += [(text, f"a rule of {table} in the policy") for text, table in asked.of_policy()]
+    given += asked.of_policy()
     conditions, dependencies = list[RowRule](), list[Dependency]()
     for text, source in given:
         pair = DETERMINES.fullmatch(text)
-        try:
+        with _told_by(text, source):
             if pair is not None:
                 dependencies.append(Dependency(determines=asked.column(pair[1]), column=asked.column(pair[2])))
             else:
                 conditions.append(asked.rule(text))
-        except Error as fault:
-            fault.source = source if fault.text else fault.source
-            raise fault.located(text, source) from None
     return TableRules(conditions=tuple(dict.fromkeys(conditions)), dependencies=tuple(dict.fromkeys(dependencies)))
+
+
+@contextlib.contextmanager
+def _told_by(text: str, source: str) -> Iterator[None]:
+    """A context in which errors are located in the text of a rule."""
+    try:
+        yield
+    except Error as fault:
+        fault.source = source if fault.text else fault.source
+        raise fault.located(text, source) from None
+
+
+def check_rules_of(policy: Policy) -> None:
+    """Raises PolicyError, located in the policy, for a rule of a table that cannot be parsed."""
+    for name, table in policy.tables.items():
+        path = "tables", name, "rules"
+        for text in table.rules:
+            try:
+                if DETERMINES.fullmatch(text) is None:
+                    _parsed(text)
+            except Error as fault:
+                raise PolicyError(f"{'.'.join(path)}: in the rule {text!r}, {fault.reason}", code="rule", try_=fault.try_,
+                                  subject=".".join(path), span=locate(policy.text, path), text=policy.text,
+                                  source=policy.path) from None
 
 
 def check_rules(rules: TableRules, made_up: Sequence[str]) -> None:
@@ -110,18 +134,15 @@ class _QueryRows(Frozen):
 
     def rule(self, text: str) -> RowRule:
         """A condition on the columns. Raises SqlError or Unsupported, located in its text."""
-        asked = parse(f"{BEFORE}{text}")
-        tree = asked.tree if isinstance(asked, Query) else None
-        if not isinstance(tree, exp.Select) or any(part for key, part in tree.args.items() if key not in PARTS) or (
-                not isinstance(asked, Query) or asked.parameters):
-            raise SqlError("a rule is one condition on the columns of a row", code="rule", try_="income = 0 OR hours > 0")
+        asked = _parsed(text)
+        where = asked.tree.args["where"]
 
         def bound(scope: Scope, context: BindingContext) -> RowRule:
             host = SelectBinder(context, scope, Names(), alone=True)
-            condition = host.condition(tree.args["where"].this, "a rule")
+            condition = host.condition(where.this, "a rule")
             if host.node is not scope.node:
                 raise Unsupported("a rule compares columns of one row with each other and with constants", code="rule",
-                                  span=span_of(tree.args["where"]), try_="income = 0 OR hours > 0")
+                                  span=span_of(where), try_="income = 0 OR hours > 0")
             named = {found.id: name for _, name, found in scope.columns()}
             read = tuple(name for column, name in named.items() if column in columns(condition))
             if not read:
@@ -131,8 +152,8 @@ class _QueryRows(Frozen):
         return self._bound(bound, asked)
 
     def of_policy(self) -> Iterator[tuple[str, str]]:
-        """The rules of tables in the policy whose columns the rows have unchanged, about the columns of the rows, and the
-        tables."""
+        """The rules of tables in the policy whose columns the rows have unchanged, about the columns of the rows, and the source
+        of each."""
         origins = self._bound(lambda scope, _: [(name, scope.origins.get(found.id)) for _, name, found in scope.columns()])
         places: dict[tuple[int, str], dict[str, str]] = {}
         for name, origin in origins:
@@ -140,9 +161,11 @@ class _QueryRows(Frozen):
                 places.setdefault((origin.scan, origin.table), {}).setdefault(origin.column.lower(), name)
         for (_, table), names in places.items():
             for text in self.session.catalog.rules.get(table, ()):
-                renamed = _renamed(text, names)
+                source = f"a rule of {table} in the policy"
+                with _told_by(text, source):
+                    renamed = _renamed(text, names)
                 if renamed is not None:
-                    yield renamed, table
+                    yield renamed, source
 
     def _bound(self, act: Callable[[Scope, BindingContext], Made], asked: Query | None = None) -> Made:
         session = self.session
@@ -151,6 +174,15 @@ class _QueryRows(Frozen):
             return act(bind_from(over_rows(self.query.tree), replace(context, parameters=self.parameters), Names()), context)
 
         return checked(asked or self.query, session.catalog, session.kernel, session.scratch, self.parameters, bound)
+
+
+def _parsed(text: str) -> Query:
+    """A query with a rule as its condition. Raises SqlError or Unsupported, located in the text of the query."""
+    asked = parse(f"{BEFORE}{text}") if len(split(text)) == 1 else None
+    if not isinstance(asked, Query) or not isinstance(asked.tree, exp.Select) or asked.parameters or any(
+            part for key, part in asked.tree.args.items() if key not in PARTS):
+        raise SqlError("a rule is one condition on the columns of a row", code="rule", try_="income = 0 OR hours > 0")
+    return asked
 
 
 def _over_names(condition: Expr, names: Mapping[str, str]) -> Expr:
@@ -163,10 +195,7 @@ def _renamed(text: str, names: Mapping[str, str]) -> str | None:
     if pair is not None:
         own = [names.get(part.strip('"').lower()) for part in pair.groups()]
         return None if None in own else f'"{own[0]}" DETERMINES "{own[1]}"'
-    asked = parse(f"{BEFORE}{text}")
-    where = asked.tree.args.get("where") if isinstance(asked, Query) else None
-    if where is None:
-        return None
+    where = _parsed(text).tree.args["where"]
     for column in list(where.find_all(exp.Column)):
         if column.name.lower() not in names:
             return None

@@ -30,7 +30,7 @@ from dpsql.frozen import Frozen, replace
 from dpsql.models.belief_propagation import Propagation
 from dpsql.models.junction_tree import junction_tree
 from dpsql.models.markov_network import MarkovNetwork
-from dpsql.models.noisy_marginals import MarginalMeasurement, combined, estimated_total
+from dpsql.models.noisy_marginals import MarginalMeasurement, combined, estimated_total, nearest_counts
 from dpsql.models.table_domain import Columns, TableDomain
 from dpsql.trusted.stopping import go_on
 from dpsql.workload.domain import room
@@ -161,10 +161,7 @@ def _begun(measured: MarginalMeasurement, rows: float) -> Array:
     rows and are nearest to the noisy ones. Counts of 0 are raised to a part of the noise, so that they can grow again."""
     if len(measured.columns) > 1:
         return np.zeros(measured.values.shape)
-    falling = np.sort(measured.values)[::-1]
-    surplus = (falling.cumsum() - rows) / np.arange(1, len(falling) + 1)
-    nearest = measured.values - float(surplus[falling >= surplus][-1])
-    return np.log(np.maximum(nearest, LEAST_START * math.sqrt(measured.variance)))
+    return np.log(np.maximum(nearest_counts(measured.values, rows), LEAST_START * math.sqrt(measured.variance)))
 
 
 def _shaped(domain: TableDomain, columns: Columns, table: Array) -> Array:

@@ -56,3 +56,10 @@ def estimated_total(measurements: Sequence[MarginalMeasurement]) -> float:
     totals = [float(each.values.sum()) for each in measurements]
     weights = [1 / (each.variance * each.values.size) for each in measurements]
     return max(float(np.average(totals, weights=weights)), LEAST_TOTAL)
+
+
+def nearest_counts(noisy: Array, total: float) -> Array:
+    """The nearest numbers that are not negative and add up to `total`: the projection onto a simplex."""
+    falling = np.sort(noisy)[::-1]
+    surplus = (falling.cumsum() - total) / np.arange(1, len(falling) + 1)
+    return np.maximum(noisy - float(surplus[falling >= surplus][-1]), 0.0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TypeAlias
 
 from dpsql.frozen import Frozen, field_names
@@ -42,29 +42,27 @@ class PlanColumns(Frozen, kw_only=False):
 
     @cached_property
     def _sources(self) -> Mapping[str, frozenset[Source]]:
-        found: dict[str, frozenset[Source]] = {}
-        for node in bottom_up(self.plan):
-            if isinstance(node, Scan):
-                found |= {column: frozenset([(node.table.name, name)]) for column, name in node.columns}
-            elif isinstance(node, Project):
-                found |= {column: self._of(columns(expr), found) for column, _, expr in node.columns}
-            rest = self._of(_mentioned(node), found)
-            found |= {field.id: rest for field in node.fields if field.id not in found}
-        return found
-
-    @staticmethod
-    def _of(columns: Iterable[str], found: Mapping[str, frozenset[Source]]) -> frozenset[Source]:
-        return frozenset().union(*(found.get(column, frozenset()) for column in columns))
+        return self._traced(columns, _mentioned)
 
     @cached_property
     def _unchanged(self) -> Mapping[str, frozenset[Source]]:
+        return self._traced(lambda expr: (expr.column,) if isinstance(expr, Ref) else (), lambda _: ())
+
+    def _traced(self, read: Callable[[Expr], Iterable[str]], combined: Callable[[Node], Iterable[str]]) -> Mapping[
+            str, frozenset[Source]]:
+        """The table columns of each column, followed through what expressions read, and what other nodes combine."""
         found: dict[str, frozenset[Source]] = {}
+
+        def of(columns: Iterable[str]) -> frozenset[Source]:
+            return frozenset().union(*(found.get(column, frozenset()) for column in columns))
+
         for node in bottom_up(self.plan):
             if isinstance(node, Scan):
                 found |= {column: frozenset([(node.table.name, name)]) for column, name in node.columns}
             elif isinstance(node, Project):
-                found |= {column: found[expr.column] for column, _, expr in node.columns
-                          if isinstance(expr, Ref) and expr.column in found}
+                found |= {column: of(read(expr)) for column, _, expr in node.columns}
+            rest = of(combined(node))
+            found |= {field.id: rest for field in node.fields if field.id not in found}
         return found
 
 

@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.frozen import Frozen, replace
+from dpsql.models.noisy_marginals import nearest_counts
 from dpsql.synthesis.binned_views import ColumnParts, with_parts
 from dpsql.synthesis.coarser_versions import grouped
 from dpsql.synthesis.column_forms import BINS, SLIGHT, BinnedColumn, Form, PlannedForm, UncutColumn
@@ -351,6 +352,4 @@ def _shares(counts: Array, widths: Array, errors: Array, *, rising: bool, outerm
 
 def _not_negative(counts: Array) -> Array:
     """The nearest numbers that are not negative and have the same sum, if it is positive."""
-    falling = np.sort(counts)[::-1]
-    surplus = (falling.cumsum() - max(float(counts.sum()), 0.0)) / np.arange(1, len(falling) + 1)
-    return np.maximum(counts - float(surplus[falling >= surplus][-1]), 0.0)
+    return nearest_counts(counts, max(float(counts.sum()), 0.0))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from itertools import combinations, product
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -205,9 +205,27 @@ class Method(ABC):
         """What will be measured, a line for each stage, from public facts only."""
 
 
-def columns_of_versions(coarser: Iterable[CodedColumn]) -> Mapping[str, str]:
+class Version(Protocol):
+    """A coarser version of a column: its name, and that of the column or version whose values it merges."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def of(self) -> str: ...
+
+
+def columns_of_versions(coarser: Iterable[Version]) -> Mapping[str, str]:
     """The column that each coarser version is of, by their names."""
     found: dict[str, str] = {}
     for each in coarser:
         found[each.name] = found.get(each.of, each.of)
+    return found
+
+
+def versions_of(columns: Iterable[str], coarser: Iterable[Version]) -> Mapping[str, Columns]:
+    """The names of each column and of its coarser versions, from fine to coarse."""
+    found: dict[str, Columns] = {name: (name,) for name in columns}
+    for version, column in columns_of_versions(coarser).items():
+        found[column] = (*found[column], version)
     return found

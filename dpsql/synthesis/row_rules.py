@@ -1,6 +1,7 @@
 """Rules that every row of a synthetic table obeys, such as income = 0 OR hours > 0.
 
 A rule is a condition on the columns of one row, of which the owner or the analyst says that it is true, or unknown, in every row.
+It fails for no row, even one unlike any private row: what has no value there, such as x / 0, is NULL (`plan.expr.printing`).
 Nothing is asked of private rows for it. A model of the columns gets the combinations of their values or bins that no row can
 have, where a rule is about one or two columns; rows that are drawn against a rule all the same are drawn again.
 """

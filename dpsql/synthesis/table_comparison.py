@@ -17,6 +17,7 @@ from dpsql.frozen import Frozen
 from dpsql.models.noisy_marginals import MarginalMeasurement, combined
 from dpsql.models.table_domain import Columns, TableDomain
 from dpsql.synthesis.counted_values import CountedValues
+from dpsql.synthesis.method import versions_of
 from dpsql.synthesis.released_table import KeptTable, ReleasedMarginal
 from dpsql.trusted.cached import cached_property
 from dpsql.workload.factors import Array
@@ -89,10 +90,7 @@ class TableComparison(Frozen, kw_only=False):
     @cached_property
     def versions(self) -> Mapping[str, Columns]:
         """The names of each column and of its coarser versions."""
-        of: dict[str, str] = {name: name for name in self.counted}
-        for one in self.table.coarser:
-            of[one.name] = of[one.of]
-        return {name: tuple(version for version, column in of.items() if column == name) for name in self.counted}
+        return versions_of(self.counted, self.table.coarser)
 
     @cached_property
     def sizes(self) -> Mapping[str, int]:

@@ -75,13 +75,13 @@ class TableDraw(Frozen, eq=False):
         first = self._drawn(rows, draws)
         if not self.rules.rules:
             return first, 0
-        found, many = [self._obeying(first)], 0
+        found = [self._obeying(first)]
+        many = found[0].size
         for _ in range(ROUNDS):
-            many = sum(part.size for part in found)
             if many == rows:
                 break
             found.append(self._obeying(self._drawn(rows - many, draws)))
-        many = sum(part.size for part in found)
+            many += found[-1].size
         if not many:
             return first, rows
         whole = together(found)
@@ -93,8 +93,9 @@ class TableDraw(Frozen, eq=False):
         return drawn.taken(rows) if self.rules.rules else self._with_values(drawn.places[rows], draws)
 
     def _obeying(self, drawn: DrawnPiece) -> DrawnPiece:
-        types = {column.name: column.type for column in self.columns({})}
-        obeyed = self.rules.obeyed({name: (types[name], list(values)) for name, values in drawn.values.items()})
+        types = {form.name: form.type for form in (*self.cut.forms, *(one.form for one in self.following))}
+        read = {name for rule in self.rules.rules for name in rule.columns}
+        obeyed = self.rules.obeyed({name: (types[name], list(drawn.values[name])) for name in read})
         return drawn if obeyed.all() else drawn.taken(np.flatnonzero(obeyed))
 
     def _drawn(self, rows: int, draws: Simulation) -> DrawnPiece:

@@ -108,13 +108,8 @@ class TablePlan(Frozen):
         each = sum(form.bytes_of(len(column.values)) for form, column in zip(self.forms, self.task.table.columns, strict=True))
         return min(MOST_ROWS, MOST_BYTES // (each + 8 * len(self.made_up)))
 
-    def steps(self, identity: str, evaluator: Evaluator | None = None) -> Generator[Request, Any, SyntheticTable]:
-        """Measure marginals, fit a model to them, and draw the table. The draws are public: they are determined by the identity
-        of the statement."""
-        return self.drawn((yield from self.modelled(evaluator)), identity)
-
     def drawn(self, draw: TableDraw, identity: str) -> SyntheticTable:
-        """The table, drawn piece by piece."""
+        """The table, drawn piece by piece. The draws are public: the identity of the statement determines them."""
         rows, draws, compared = self.rows_of(draw), self.draws(identity), self.compared(draw)
         parts, done, copied = list[Values](), 0, 0
         for number in piece_sizes(rows):

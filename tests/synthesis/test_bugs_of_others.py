@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -66,12 +66,17 @@ def plan_of(method: Method, table: Coded, cost: Cost) -> TablePlan:
                      choice=MethodChoice(method=method), terms=SynthesisTerms(options=options), statement="")
 
 
+def steps_of(plan: TablePlan, identity: str) -> Generator[Any, Any, SyntheticTable]:
+    """The requests of a plan, and the table that is drawn from their releases."""
+    return plan.drawn((yield from plan.modelled(None)), identity)
+
+
 Told = list[tuple[Any, Any]]  # requests and their releases
 
 
 def played(method: Method, table: Coded, cost: Cost, identity: str = "1" * 64) -> tuple[SyntheticTable, Told, Cost]:
     """A synthetic table, all that was asked and released for it, and what that costs."""
-    steps, told, spent, context = plan_of(method, table, cost).steps(identity), Told(), FREE, table.kernel._context()
+    steps, told, spent, context = steps_of(plan_of(method, table, cost), identity), Told(), FREE, table.kernel._context()
     try:
         request = next(steps)
         while True:
@@ -86,7 +91,7 @@ def played(method: Method, table: Coded, cost: Cost, identity: str = "1" * 64) -
 def replayed(method: Method, table: Coded, cost: Cost, told: Told, identity: str = "1" * 64,
              change: Callable[[Any], Any] = lambda release: release) -> tuple[SyntheticTable, list[Any]]:
     """The table that is made of these releases, changed if need be, and what is asked: no rows are read."""
-    steps, asked = plan_of(method, table, cost).steps(identity), list[Any]()
+    steps, asked = steps_of(plan_of(method, table, cost), identity), list[Any]()
     try:
         request = next(steps)
         for _, release in told:
@@ -127,7 +132,7 @@ def test_the_price_is_spent_once(name: str, account: str) -> None:
 def test_what_is_asked_first_follows_from_public_facts(name: str) -> None:
     """Other programs take domains, the number of rows, or which columns are binary, from the private rows."""
     plans = [plan_of(METHODS[name], coded(places), PRICES["rho"]) for places in (rows(), rows()[:1], rows(0))]
-    firsts = [next(plan.steps("1" * 64)) for plan in plans]
+    firsts = [next(steps_of(plan, "1" * 64)) for plan in plans]
     assert firsts[0] == firsts[1] == firsts[2]
     assert len({str((plan.measurements, plan.expected)) for plan in plans}) == 1
 

@@ -10,6 +10,7 @@ from support.coded_tables import Coded
 
 from dpsql.audit.exact import Exact
 from dpsql.errors import Error, OptionError
+from dpsql.frozen import replace
 from dpsql.models.table_domain import Columns, TableDomain
 from dpsql.sql.text.statement import Option
 from dpsql.synthesis.method import marginals_of
@@ -104,6 +105,18 @@ def test_candidates_are_the_downward_closure_with_the_overlap_as_weight() -> Non
     heavy = "; ".join(["SELECT SUM(c0) FROM made"] * 1500 + ["SELECT SUM(c1) FROM made"])
     weights = {each.columns: each.weight for each in candidates(table.task(concentrated(Fraction(1)), **data(heavy)[1]), 10)}
     assert weights == {("c0",): MOST_WEIGHT, ("c1",): 1}
+
+
+@pytest.mark.parametrize("workload", ["all 3-way", "all 2-way; SELECT SUM(c0) FROM made; SELECT c1, c3, c5, COUNT(*) FROM made GROUP BY ALL"])
+def test_candidates_of_few_columns_are_the_first_with_the_same_weights(workload: str) -> None:
+    table, named = data(workload)
+    task = table.task(concentrated(Fraction(1)), **named)
+    every = candidates(task, 10**6)
+    assert max(len(each.columns) for each in every) == 3
+    for width in (1, 2, 3, 4):
+        assert candidates(task, 10**6, width) == [each for each in every if len(each.columns) <= width]
+    turned = replace(task, workload=tuple(columns[::-1] for columns in task.workload))
+    assert candidates(turned, 10**6) == every
 
 
 @pytest.mark.parametrize("name", ["aim", "mst"])

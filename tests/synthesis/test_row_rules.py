@@ -107,23 +107,55 @@ def test_wrong_rules_are_told_before_anything_is_charged(connection: dpsql.Conne
     assert told in str(fault.value) and connection.execute("SHOW BUDGET").fetchall() == before
 
 
-def test_a_wrong_rule_of_the_policy_is_named(connection: dpsql.Connection, tmp_path: Path) -> None:
-    with duckdb.connect(str(tmp_path / "x.duckdb")) as made_there:
-        made_there.execute("CREATE TABLE people AS SELECT i AS id, i % 3 AS hours, i AS income FROM range(100) AS r(i)")
-    (tmp_path / "x.toml").write_text(POLICY.split("[tables.people]")[0] + """[tables.people]
+def small(folder: Path, rules: str = "", income: str = "{ bounds = [0, 500000] }") -> Path:
+    """The policy of a small table, with these rules."""
+    with duckdb.connect(str(folder / "x.duckdb")) as made_there:
+        made_there.execute("CREATE TABLE people AS SELECT i AS id, i % 3 AS hours, CAST(i AS UTINYINT) AS income FROM range(100) AS r(i)")
+    (folder / "x.toml").write_text(POLICY.split("[tables.people]")[0] + f"""[tables.people]
 key = "id"
-rules = ["income + hours"]
+rules = [{rules}]
 [tables.people.columns]
-id = {}
-hours = { range = [0, 80] }
-income = { bounds = [0, 500000] }
+id = {{}}
+hours = {{ range = [0, 80] }}
+income = {income}
 [budgets.b]
 entity = "person"
 epsilon = 10
 """, encoding="utf-8")
-    Ledger.create(tmp_path / "x.ledger", None).close()
-    with dpsql.connect(policy=tmp_path / "x.toml", analyst="ada") as opened, pytest.raises(dpsql.Error, match="a rule of people in the policy"):
+    Ledger.create(folder / "x.ledger", None).close()
+    return folder / "x.toml"
+
+
+def test_a_wrong_rule_of_the_policy_is_named(tmp_path: Path) -> None:
+    with dpsql.connect(policy=small(tmp_path, '"income + hours"'), analyst="ada") as opened, pytest.raises(
+            dpsql.Error, match="a rule of people in the policy"):
         opened.execute("CREATE SYNTHETIC TABLE t AS SELECT hours, income FROM people OPTIONS (epsilon = 1)")
+
+
+@pytest.mark.parametrize(("rule", "told"), [
+    ("income >", "a value"), ("income > 0; hours > 0", "one condition"), ("", "one condition"), ("hours > 0 GROUP BY hours", "one condition"),
+    ("income > ?", "one condition"), ("1 = 1 UNION SELECT 1", "one condition"), ("income > 'a", "")])
+def test_a_rule_of_the_policy_that_cannot_be_parsed_is_told_when_it_is_loaded(tmp_path: Path, rule: str, told: str) -> None:
+    with pytest.raises(dpsql.PolicyError) as fault:
+        dpsql.connect(policy=small(tmp_path, f'"hours >= 0", "{rule}"'), analyst="ada")
+    found = fault.value.as_dict()
+    assert f"tables.people.rules: in the rule {rule!r}, " in found["reason"] and told in str(fault.value)
+    assert found["line"] == 8 and found["source"] == str(tmp_path / "x.toml") and found["code"] == "rule" and 'rules = ["hours' in str(fault.value)
+
+
+PARTIAL = ["income / hours < 100 OR hours < 200", "hours % (hours - hours) < 3", "income * 4503599627370496 > 3", "income * income * income * income > 0",
+           "CAST(income AS TINYINT) < 300", "sqrt(hours - 100) >= 0", "ln(hours - hours) < 0", "CAST(CAST(income AS VARCHAR) AS DATE) > DATE '2000-01-01'",
+           "make_date(income, hours, 99) > DATE '2000-01-01'", "exp(income) > 0", "CAST(exp(income) AS BIGINT) > 0", "CAST('x' || hours AS DOUBLE) > 3"]
+
+
+def test_no_rule_fails_after_the_charge_even_in_rows_that_no_row_is_like(tmp_path: Path) -> None:
+    """The declared range is outside what the column's type in the database can hold, which is what expressions rely on."""
+    with dpsql.connect(policy=small(tmp_path, income="{ range = [100000, 200000] }"), analyst="ada") as opened:
+        rules = "; ".join(PARTIAL).replace("'", "''")
+        opened.execute(f"CREATE SYNTHETIC TABLE t AS SELECT hours, income FROM people OPTIONS (epsilon = 1, rows = 50, rules = '{rules}')")
+        table = opened.synthetic_table("t")
+        assert table.df().income.min() >= 100000 and any(note.startswith("in every row: ") for note in table.notes)
+        assert not any("not applied" in note for note in table.notes)
 
 
 def test_rules_that_nothing_obeys_are_told(connection: dpsql.Connection) -> None:

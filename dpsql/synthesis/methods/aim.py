@@ -82,7 +82,7 @@ class AdaptiveMarginals(AbstractFrozen, Method):
     def measure(self, task: SynthesisTask) -> Measuring:
         """Measure the single columns, then repeatedly the marginal that the model describes worst, until the price is spent."""
         price = task.price
-        if not _dependent(candidates(task, self.cells)):
+        if not _dependent(candidates(task, self.cells, width=2)):
             return (yield from Independent().measure(task))
         share, spent = Fraction(1, self.rounds * len(task.columns)), Fraction(0)
         found = list(task.known)

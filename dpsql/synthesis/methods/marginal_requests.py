@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from fractions import Fraction
-from itertools import combinations
+from itertools import chain, combinations, islice, repeat
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from dpsql.models.entropy_projection import CellMeasurement
 from dpsql.models.noisy_marginals import MarginalMeasurement
 from dpsql.models.table_domain import Columns, TableDomain, most_numbers
 from dpsql.models.table_model import TableModel
-from dpsql.synthesis.method import CodedTable, SynthesisTask, columns_of_versions
+from dpsql.synthesis.method import CodedTable, SynthesisTask, versions_of
 from dpsql.trusted.accounting.cost import Cost, root
 from dpsql.trusted.measurements.block_sums import Axis
 from dpsql.trusted.measurements.farthest_count import FarCell, FarthestCount, FarthestCounts
@@ -78,44 +79,37 @@ class Candidate(Frozen):
     weight: int = 1
 
 
-def candidates(task: SynthesisTask, cells: int) -> list[Candidate]:
-    """The marginals contained in those of the workload (its downward closure) that have at most `cells` cells, from few columns
-    to many. Single columns are in all their values, pairs in these and in each coarser version, and more columns in the coarsest.
-    The weight of a marginal is the number of columns that it shares with each marginal of the workload, added up (AIM, section
-    4), without a common factor."""
-    table, levels = task.table, task.table.levels.domain
-    wanted = dict.fromkeys(map(table.domain.ordered, task.workload))
-    cells, versions = min(cells, most_numbers()), _versions(table)
-    place = {column: at for at, column in enumerate(levels.columns)}
-    found: dict[Columns, Columns] = {}
-    for size in range(1, max(map(len, wanted)) + 1):
-        parts = sorted({part for columns in wanted for part in combinations(columns, size)},
-                       key=lambda columns: [place[column] for column in columns])
-        more = {version: part for part in parts for version in _together(part, versions) if levels.cells(version) <= cells}
-        if len(found) + len(more) > MOST_CANDIDATES:
+def candidates(task: SynthesisTask, cells: int, width: int | None = None) -> list[Candidate]:
+    """The marginals contained in those of the workload (its downward closure) that have at most `cells` cells and at most `width`
+    columns, from few columns to many. Single columns are in all their values, pairs in these and in each coarser version, and
+    more columns in the coarsest. The weight of a marginal is the number of columns that it shares with each marginal of the
+    workload, added up (AIM, section 4), without a common factor. Only the ratios of weights matter, as scores grow with weights
+    like the scale of their noise."""
+    levels, names, place = task.table.levels.domain, task.table.domain.columns, task.table.place
+    cells, versions = min(cells, most_numbers()), [*versions_of(names, task.table.coarser).values()]
+    most = max(map(len, task.workload))
+    found: dict[Columns, tuple[int, ...]] = {}
+    for size in range(1, (most if width is None else min(width, most)) + 1):
+        every = set(chain.from_iterable(map(combinations, task.workload, repeat(size))))
+        parts = {tuple(sorted(map(place.__getitem__, part))) for part in every}
+        more = ((version, part) for part in parts for version in _together([versions[at] for at in part])
+                if levels.cells(version) <= cells)
+        listed = dict(islice(more, MOST_CANDIDATES + 1 - len(found)))
+        if len(found) + len(listed) > MOST_CANDIDATES:
             break
-        found |= more
-    counts = Counter(column for columns in task.workload for column in columns)
-    weights = [sum(counts[column] for column in columns) for columns in found.values()]
+        found |= dict(sorted(listed.items(), key=itemgetter(1)))
+    counts = Counter(chain.from_iterable(task.workload))
+    weights = [sum(counts[names[at]] for at in part) for part in found.values()]
     unit = max(Fraction(math.gcd(*weights)), Fraction(max(weights, default=1), MOST_WEIGHT))
     return [Candidate(columns=columns, weight=max(1, round(weight / unit)))
             for columns, weight in zip(found, weights, strict=True)]
 
 
-def _versions(table: CodedTable) -> Mapping[str, Columns]:
-    """The names of each column and of its coarser versions, from fine to coarse."""
-    found: dict[str, Columns] = {column.name: (column.name,) for column in table.columns}
-    for column, version in columns_of_versions(table.coarser).items():
-        found[version] = (*found[version], column)
-    return found
-
-
-def _together(columns: Columns, versions: Mapping[str, Columns]) -> Iterator[Columns]:
-    """A marginal with its columns in versions that are about as coarse: of one column the finest, of more than two the
-    coarsest."""
-    known = [versions[column] for column in columns]
+def _together(known: Sequence[Columns]) -> Iterator[Columns]:
+    """A marginal of columns, given in all their versions, in versions that are about as coarse: of one column the finest, of more
+    than two the coarsest."""
     most = max(map(len, known))
-    for level in {1: range(1), 2: range(most)}.get(len(columns), range(most - 1, most)):
+    for level in {1: range(1), 2: range(most)}.get(len(known), range(most - 1, most)):
         yield tuple(own[min(level, len(own) - 1)] for own in known)
 
 
@@ -189,7 +183,7 @@ def blurred(model: TableModel, table: CodedTable, columns: Sequence[str], noise:
     """Whether noise of this mean size in each count of these columns would move more than the fraction `MOST_BLURRED` of all rows
     to other values, on average over all columns, each in its coarsest version. A count smaller than the noise is off by about its
     own size, as no count is negative in a model."""
-    versions, moved = _versions(table), 0.0
+    versions, moved = versions_of(table.domain.columns, table.coarser), 0.0
     groups = {each.name: each.merged for each in table.coarser}
     for column in columns:
         counts = model.marginal((column,))

@@ -128,7 +128,7 @@ def _has_room(task: SynthesisTask, tree: Sequence[Columns], pair: Candidate) -> 
 
 def pairs(task: SynthesisTask) -> list[Candidate]:
     """The pairs of columns that may be measured."""
-    return [each for each in candidates(task, MOST_CELLS) if len(each.columns) == 2]
+    return [each for each in candidates(task, MOST_CELLS, width=2) if len(each.columns) == 2]
 
 
 Parts = dict[str, int]  # for each column the number of the part of the tree that it is in
