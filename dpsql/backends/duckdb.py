@@ -368,7 +368,8 @@ def run_over(connection: duckdb.DuckDBPyConnection, columns: Mapping[str, tuple[
     found, items, lists = dict[str, NDArray[Any]](), [], []
     for i, (column, (kind, values)) in enumerate(columns.items()):
         arrays = values.arrays if isinstance(values, InArrays) else ColumnArrays(numbers=np.arange(len(values)), listed=values)
-        found[f"c{i}"], value = arrays.numbers, SINCE_1970.get(kind.split("_")[0], "{}").format(f"c{i}")
+        form = SINCE_1970.get(kind.split("_")[0], "{}" if arrays.parts == 1 else f"(CAST({{}} AS DOUBLE) / {arrays.parts})")
+        found[f"c{i}"], value = arrays.numbers, form.format(f"c{i}")
         if arrays.listed is not None:
             lists.append(list(arrays.listed))
             value = f"CAST(${len(lists)} AS {kind}[])[CAST(c{i} AS BIGINT) + 1]"
@@ -423,8 +424,7 @@ def group_densely(connection: duckdb.DuckDBPyConnection, rows_in_files: int = 0)
 
 def _largest(connection: duckdb.DuckDBPyConnection) -> int:
     """How many rows the largest table of all attached databases has, about."""
-    found = connection.execute("SELECT COALESCE(MAX(estimated_size), 0) FROM duckdb_tables() WHERE NOT internal").fetchall()
-    return int(found[0][0])
+    return int(connection.execute("SELECT MAX(estimated_size) FROM duckdb_tables() WHERE NOT internal").fetchall()[0][0] or 0)
 
 
 def lock_down(connection: duckdb.DuckDBPyConnection) -> None:

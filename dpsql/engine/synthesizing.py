@@ -27,7 +27,7 @@ from dpsql.engine.session import Session, StandingTable
 from dpsql.engine.stored_models import models
 from dpsql.engine.table_rules import Dependency, TableRules, check_rules, read_rules
 from dpsql.errors import OptionError, ProgrammingError, SqlError, Unsupported
-from dpsql.frozen import replace
+from dpsql.frozen import Frozen, replace
 from dpsql.models.table_domain import most_numbers
 from dpsql.planning.bounded_view import limited_view
 from dpsql.planning.choose import budgets_by_account
@@ -68,6 +68,7 @@ from dpsql.synthesis.table_options import SynthesisTerms, read_terms
 from dpsql.synthesis.table_plan import TablePlan
 from dpsql.synthesis.valid_combinations import following_columns
 from dpsql.trusted.accounting.cost import Cost
+from dpsql.trusted.cached import cached_property
 from dpsql.trusted.declarations.tables import Table
 from dpsql.trusted.kernel.marks import ONLINE
 from dpsql.trusted.measurements.reading.request import Request
@@ -324,7 +325,23 @@ def shortened(view: Node, session: Session) -> tuple[Step, ...]:
                  for step in steps(view, stabilities(view, session.kernel), 0, session.catalog.entity.name))
 
 
-class SynthesisStatement(Charged[SyntheticTable | RefusedTable]):
+class Undrawn(Frozen, eq=False):
+    """What was measured for a table. Its rows are drawn when the ledger asks for them: the kernel has given back by then what it
+    read of the private rows, which may be as large."""
+
+    make: Callable[[], SyntheticTable | RefusedTable]
+
+    @cached_property
+    def drawn(self) -> SyntheticTable | RefusedTable:
+        """The table."""
+        return self.make()
+
+    def as_json(self) -> str:
+        """The stored form of the table."""
+        return self.drawn.as_json()
+
+
+class SynthesisStatement(Charged[SyntheticTable | RefusedTable | Undrawn]):
     """The statement: what it will do, and the table, new or as it was made before.
 
     counted   the columns whose counts are kept for later statements
@@ -367,9 +384,12 @@ class SynthesisStatement(Charged[SyntheticTable | RefusedTable]):
     def answer(self) -> SyntheticTable:
         with located(self.text), named_once(self.plan.name, self, self.span):
             made = self.stored_or_paid()
+            if isinstance(made, Undrawn):
+                made = made.drawn
             if isinstance(made, RefusedTable):
                 raise made.error
-            keep_again(self.plan.name, self.stored_form or "", self.session, self.text)
+            if made.stored:
+                keep_again(self.plan.name, self.stored_form or "", self.session, self.text)
             return made
 
     def read(self, stored: str) -> SyntheticTable | RefusedTable:
@@ -379,8 +399,8 @@ class SynthesisStatement(Charged[SyntheticTable | RefusedTable]):
         return ChargeRequest(steps=self._steps(), cost=self.allotted, options=self.plan.terms.options,
                              views=(self.plan.task.table.view, *(() if self.criteria is None else self.criteria.views)))
 
-    def _steps(self) -> Generator[Request, Any, SyntheticTable | RefusedTable]:
-        """Measure the model and the criteria, and draw the table. The table keeps what was measured."""
+    def _steps(self) -> Generator[Request, Any, Undrawn]:
+        """Measure the model and the criteria. The table keeps what was measured."""
         found: list[Record] = []
         asked = None if self.criteria is None else recording(self.criteria.measured(), found)
         steps = self.plan.modelled(self.session.scratch)
@@ -388,9 +408,10 @@ class SynthesisStatement(Charged[SyntheticTable | RefusedTable]):
         known: MeasuredAnswers = () if asked is None else (yield from asked)
         policy = policy_of_records(self.session)
         records = tuple(encoded([replace(record, policy=policy) for record in found]))
-        if self.criteria is not None:
-            return replace(self._first_accepted(self.criteria, draw, known), records=records)
-        return replace(self.plan.drawn(draw, self.identity), records=records)
+        return Undrawn(make=lambda: replace(self._drawn(draw, known), records=records))
+
+    def _drawn(self, draw: TableDraw, known: MeasuredAnswers) -> SyntheticTable | RefusedTable:
+        return self.plan.drawn(draw, self.identity) if self.criteria is None else self._first_accepted(self.criteria, draw, known)
 
     def _first_accepted(self, criteria: Criteria, draw: TableDraw, known: MeasuredAnswers) -> SyntheticTable | RefusedTable:
         """The first candidate that is accepted; or, if none is, how close the closest one came. Everything here is public."""

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpsql.frozen import Frozen
 from dpsql.models.conditional_draws import NOTHING_MORE, Allowed, CliqueConditionals
@@ -73,7 +74,7 @@ class MarkovNetwork(Frozen, kw_only=False, eq=False):
         if rows < 0:
             raise ValueError("the number of rows is not negative")
         size = self.domain.cells
-        drawn: dict[str, Places] = {}
+        drawn: dict[str, NDArray[Any]] = {}  # in few bytes each
         for clique in self.tree.cliques:
             given = clique.separator
             for column in sorted(clique.residual, key=lambda each: size([each])):
@@ -82,9 +83,9 @@ class MarkovNetwork(Frozen, kw_only=False, eq=False):
                     group = group * size([earlier]) + drawn[earlier]
                 chances = self.marginal((*given, column)).reshape(-1, size([column]))
                 others = [values for earlier, values in drawn.items() if earlier not in given]
-                drawn[column] = conditional(chances, group, generator, others)
+                drawn[column] = conditional(chances, group, generator, others).astype(np.min_scalar_type(size([column])))
                 given = (*given, column)
-        return np.stack([drawn[column] for column in self.domain.columns], axis=1)
+        return np.stack([drawn[column] for column in self.domain.columns], axis=1, dtype=np.int64)
 
     def draw_given(self, rows: int, given: Mapping[str, Places], generator: UniformDraws,
                    allowed: Mapping[str, Allowed] = NOTHING_MORE) -> Places:

@@ -37,6 +37,7 @@ WIDEST_IMPLIED = 2**15  # of a range that nobody states, as that of x % 10
 FINEST = 2**26  # parts of a range of reals, of which one value alone takes one
 DAY = 24 * 60 * 60  # seconds
 SLIGHT = 1e-6  # of a step: by so much a float may be off the grid
+DECIMALS = 10**9  # parts of 1, at most, that are kept as whole numbers
 STEPS = 2**20  # of a bin, that the decimals of numbers without declared ones tell apart
 MILLISECONDS = 86_400_000  # of a day
 DECIMAL = re.compile(r"DECIMAL\((\d+),(\d+)\)")
@@ -112,7 +113,7 @@ class BinnedColumn(Frozen):
 
     def bytes_of(self, size: int) -> int:
         """The size of a value in memory and in the ledger."""
-        return _bytes_of(self.type, nullable=self.nullable)
+        return _bytes_of(self.type, self.edges[0], self.edges[-1], self.step, nullable=self.nullable)
 
     def values(self, listed: Sequence[Value], places: NDArray[np.int64], uniform: Numbers) -> PackedValues:
         """Values drawn from the bins at some indices of the list; `uniform` has a number between 0 and 1 for each."""
@@ -124,7 +125,11 @@ class BinnedColumn(Frozen):
             return NumberValues(self.type, _times(self, low, high, uniform), missing)
         drawn = _drawn(self, low, high, uniform)
         if self.type is Type.DOUBLE:
-            return NumberValues(self.type, drawn, missing)
+            parts = _parts_of_one(self.type, self.edges[0], self.edges[-1], self.step)
+            if parts is None:
+                return NumberValues(self.type, drawn, missing)
+            kind = _smallest(self.edges[0] * parts, self.edges[-1] * parts)
+            return NumberValues(self.type, np.rint(drawn * parts).astype(kind), missing, parts)
         start = EPOCH if self.type is Type.DATE else 0
         return NumberValues(self.type, (drawn - start).astype(_smallest(self.edges[0] - start, self.edges[-1] - start)), missing)
 
@@ -184,12 +189,26 @@ def _on_grid(low: Numbers, high: Numbers, edges: Sequence[float] | Numbers, unif
 
 
 def _smallest(first: float, last: float) -> np.dtype[Any]:
-    """The smallest type of whole numbers that holds all between the ends."""
-    return np.result_type(*(np.min_scalar_type(int(end)) for end in (first, last)), np.int8)
+    """The smallest type of signed whole numbers that holds all between the ends."""
+    return np.min_scalar_type(min(math.floor(first), -1 - math.ceil(last)))
 
 
-def _bytes_of(type: Type, *, nullable: bool) -> int:
-    return (4 if type is Type.DATE else 8) + nullable
+def _parts_of_one(type: Type, low: float, high: float, step: Fraction | None) -> int | None:
+    """The least number by which all drawn values are whole numbers, such as 100 for two declared decimals; None where they are
+    kept as floating-point numbers. A whole number divided by it is exactly the value that is drawn: both are the floating-point
+    number nearest to a decimal one."""
+    if type in (Type.BIGINT, Type.DATE):
+        return 1
+    if type is not Type.DOUBLE or step is None or DECIMALS % step.denominator:
+        return None
+    parts, ends = step.denominator, (low, high)
+    exact = all(abs(end) * parts < WIDEST_RANGE / 8 and round(end * parts) / parts == end for end in ends)
+    return parts if exact else None
+
+
+def _bytes_of(type: Type, low: float, high: float, step: Fraction | None, *, nullable: bool) -> int:
+    parts, start = _parts_of_one(type, low, high, step), EPOCH if type is Type.DATE else 0
+    return (8 if parts is None else _smallest((low - start) * parts, (high - start) * parts).itemsize) + nullable
 
 
 class UncutColumn(Frozen):
@@ -207,7 +226,7 @@ class UncutColumn(Frozen):
 
     def bytes_of(self, size: int) -> int:
         """The size of a value in memory and in the ledger, in any bins."""
-        return _bytes_of(self.type, nullable=self.nullable)
+        return _bytes_of(self.type, self.low, self.high, self.step, nullable=self.nullable)
 
     @property
     def whole(self) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.frozen import Frozen
-from dpsql.synthesis.packed_values import EPOCH, CodedValues, NumberValues
+from dpsql.synthesis.packed_values import EPOCH, CodedValues, NumberValues, in_ones
 from dpsql.trusted.plan.expr.nodes import Value
 from dpsql.types import Type
 
@@ -60,7 +60,7 @@ def _numbers_of(values: Sequence[Value]) -> tuple[NDArray[np.float64], NDArray[n
     none = np.zeros(len(values), dtype=np.bool_) if values.missing is None else values.missing
     unit = MICROSECONDS if values.type is Type.TIMESTAMP else 1
     start = EPOCH if values.type.temporal else 0
-    return values.numbers / unit + start, none
+    return in_ones(values.numbers, values.parts) / unit + start, none
 
 
 def numbers_of(values: Sequence[Value]) -> NDArray[np.float64]:

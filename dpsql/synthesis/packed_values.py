@@ -87,7 +87,7 @@ class CodedValues(PackedValues):
 
     def __init__(self, listed: Sequence[Value], places: Array) -> None:
         self.listed = tuple(listed)
-        self.places = places.astype(np.min_scalar_type(max(len(self.listed) - 1, 0)), copy=False)
+        self.places = np.ascontiguousarray(places, dtype=np.min_scalar_type(max(len(self.listed) - 1, 0)))
 
     def __len__(self) -> int:
         return len(self.places)
@@ -124,10 +124,11 @@ class NumberValues(PackedValues):
     """Numbers; or dates as days, and times as microseconds, since 1970.
 
     missing  the rows that have NULL; None if there are none
+    parts    the unit of the numbers is 1 / parts: 100 if they are cents
     """
 
-    def __init__(self, type: Type, numbers: Array, missing: NDArray[np.bool_] | None = None) -> None:
-        self.type, self.numbers = type, numbers
+    def __init__(self, type: Type, numbers: Array, missing: NDArray[np.bool_] | None = None, parts: int = 1) -> None:
+        self.type, self.numbers, self.parts = type, numbers, parts
         self.missing = missing if missing is not None and missing.any() else None
 
     def __len__(self) -> int:
@@ -162,15 +163,17 @@ class NumberValues(PackedValues):
         return [None if missing else value for value, missing in zip(values, self.missing[start:stop].tolist(), strict=True)]
 
     def taken(self, rows: NDArray[np.int64]) -> PackedValues:
-        return NumberValues(self.type, self.numbers[rows], None if self.missing is None else self.missing[rows])
+        return NumberValues(self.type, self.numbers[rows], None if self.missing is None else self.missing[rows],
+                            self.parts)
 
     def _values(self, numbers: Array) -> list[Value]:
-        found: list[Value] = (numbers.astype(np.int64).astype(UNITS[self.type]) if self.type in UNITS else numbers).tolist()
+        found: list[Value] = (numbers.astype(np.int64).astype(UNITS[self.type]) if self.type in UNITS else
+                              in_ones(numbers, self.parts)).tolist()
         return found
 
     @property
     def arrays(self) -> ColumnArrays:
-        return ColumnArrays(numbers=self.numbers, missing=self.missing)
+        return ColumnArrays(numbers=self.numbers, missing=self.missing, parts=self.parts)
 
 
 class PatternValues(PackedValues):
@@ -203,6 +206,11 @@ class PatternValues(PackedValues):
         return ColumnArrays(numbers=np.array(list(self), dtype=object))
 
 
+def in_ones(numbers: Array, parts: int) -> Array:
+    """Numbers that are given in units of 1 / parts."""
+    return numbers if parts == 1 else numbers / parts
+
+
 def packed_values(values: Sequence[Value]) -> PackedValues:
     """The same values, packed."""
     if isinstance(values, PackedValues):
@@ -212,7 +220,7 @@ def packed_values(values: Sequence[Value]) -> PackedValues:
 
 
 def joined(parts: Sequence[PackedValues]) -> PackedValues:
-    """The values of several parts of a column, one after the other. Parts with codes have the same list."""
+    """The values of several parts of a column, one after the other. Parts with codes have the same list, and numbers one unit."""
     first = parts[0]
     if len(parts) == 1:
         return first
@@ -220,4 +228,4 @@ def joined(parts: Sequence[PackedValues]) -> PackedValues:
         return CodedValues(first.listed, np.concatenate([part.places for part in parts if isinstance(part, CodedValues)]))
     found = [part for part in parts if isinstance(part, NumberValues)]
     missing = [np.zeros(len(part), dtype=np.bool_) if part.missing is None else part.missing for part in found]
-    return NumberValues(found[0].type, np.concatenate([part.numbers for part in found]), np.concatenate(missing))
+    return NumberValues(found[0].type, np.concatenate([part.numbers for part in found]), np.concatenate(missing), found[0].parts)

@@ -144,7 +144,8 @@ def packed(column: SyntheticColumn) -> dict[str, Any]:
         told |= {"values": [_told(value) for value in values.listed], "codes": packed_rows(values.places)}
     elif isinstance(values, NumberValues):
         missing = values.missing
-        told |= {"numbers": packed_rows(values.numbers), "missing": None if missing is None else packed_rows(missing)}
+        told |= {"numbers": packed_rows(values.numbers), "missing": None if missing is None else packed_rows(missing),
+                 "parts": values.parts}
     elif isinstance(values, PatternValues):
         told |= {"pattern": values.pattern, "seed": str(values.seed), "rows": len(values)}
     return {**told, "counted": None if counted is None else {"listed": [_told(value) for value in counted.listed],
@@ -164,7 +165,8 @@ def _values(told: dict[str, Any], kind: Type) -> PackedValues:
         return PatternValues(told["pattern"], int(told["seed"]), told["rows"])
     if "numbers" in told:
         missing = told["missing"]
-        return NumberValues(kind, unpacked_rows(told["numbers"]), None if missing is None else unpacked_rows(missing))
+        return NumberValues(kind, unpacked_rows(told["numbers"]), None if missing is None else unpacked_rows(missing),
+                            told.get("parts", 1))
     listed = [_read(value, kind) for value in told["values"]]
     return CodedValues(listed, unpacked_rows(told["codes"]) if "codes" in told else unpacked_numbers(told["places"], "<u4"))
 

@@ -14,7 +14,7 @@ from dpsql.answers.listing import Listing
 from dpsql.answers.new_files import new_file, save
 from dpsql.frozen import asdict
 from dpsql.synthesis.acceptance import acceptance_of
-from dpsql.synthesis.packed_values import CodedValues, NumberValues, packed_values
+from dpsql.synthesis.packed_values import CodedValues, NumberValues, in_ones, packed_values
 from dpsql.synthesis.released_table import CoarserColumn, KeptTable, ReleasedMarginal, SyntheticColumn, packed, unpacked
 from dpsql.trusted.declarations.tables import Column, Domain, ForeignKey, Table
 from dpsql.types import ANY_NUMBER, Interval, Type
@@ -94,8 +94,11 @@ class SyntheticTable(KeptTable):
         told["coarser"] = [asdict(one) for one in self.coarser]
         if self.acceptance is not None:
             told["acceptance"] = self.acceptance.as_dict()
-        return json.dumps({**told, "known": self.known, "columns": [packed(column) for column in self.columns],
-                           "measured": self.records})
+        text = json.dumps({**told, "known": self.known, "measured": self.records, "columns": []}).removesuffix("]}")
+        for at, column in enumerate(self.columns):
+            text += ", " * (at > 0) + json.dumps(packed(column))  # in place: the columns of a large table would be there twice
+        text += "]}"
+        return text
 
     def __str__(self) -> str:
         """A summary: what was measured, how far the table is from it, and what it can be used for."""
@@ -167,5 +170,5 @@ def _series(column: SyntheticColumn, pandas: Any) -> Any:
         listed = values.listed if values.nullable else [none if value is None else value for value in values.listed]
         return pandas.Series(listed, dtype=kind).take(values.places).reset_index(drop=True)
     if isinstance(values, NumberValues) and values.missing is None and column.type.numeric:
-        return pandas.Series(values.numbers.astype(kind))
+        return pandas.Series(in_ones(values.numbers, values.parts).astype(kind))
     return pandas.Series(list(values), dtype=kind)

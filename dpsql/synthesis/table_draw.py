@@ -100,9 +100,9 @@ class TableDraw(Frozen, eq=False):
 
     def _drawn(self, rows: int, draws: Simulation) -> DrawnPiece:
         model, columns = self.measured.model, self.cut.table.columns
-        drawn = self.nulls.replaced(model.draw(rows, draws), model, draws)
         order = [model.domain.columns.index(column.name) for column in columns]
-        return self._with_values(valid_rows(drawn[:, order], columns, self.combinations, draws), draws)
+        drawn = self.nulls.replaced(model.draw(rows, draws), model, draws)[:, order]
+        return self._with_values(valid_rows(drawn, columns, self.combinations, draws), draws)
 
     def _with_values(self, places: Places, draws: Simulation) -> DrawnPiece:
         values = {form.name: form.values(column.values, places[:, at], draws.random(len(places)))

@@ -32,7 +32,7 @@ from dpsql.synthesis.method import CodedColumn, SynthesisTask, with_coarser
 from dpsql.synthesis.method_choice import MethodChoice
 from dpsql.synthesis.methods.marginal_requests import noise_for
 from dpsql.synthesis.methods.stages import measurement
-from dpsql.synthesis.packed_values import joined
+from dpsql.synthesis.packed_values import PackedValues, joined
 from dpsql.synthesis.released_table import CoarserColumn, ReleasedMarginal, SyntheticColumn, released
 from dpsql.synthesis.row_rules import Evaluator, RowRule, RowRules
 from dpsql.synthesis.synthetic_table import SyntheticTable
@@ -111,14 +111,14 @@ class TablePlan(Frozen):
     def drawn(self, draw: TableDraw, identity: str) -> SyntheticTable:
         """The table, drawn piece by piece. The draws are public: the identity of the statement determines them."""
         rows, draws, compared = self.rows_of(draw), self.draws(identity), self.compared(draw)
-        parts, done, copied = list[Values](), 0, 0
+        parts, done, copied = list[dict[str, PackedValues]](), 0, 0
         for number in piece_sizes(rows):
             tell(f"drawing {rows:,} rows{f', {done:,} of them so far' if done else ''} ...")
             piece, more = draw.drawn(number, draws)
             compared.add(piece.places)
-            parts.append(piece.values)
+            parts.append({**piece.values})
             done, copied = done + number, copied + more
-        values = {name: joined([part[name] for part in parts]) for name in parts[0]}
+        values = {name: joined([part.pop(name) for part in parts]) for name in [*parts[0]]}  # a table need not be there twice
         return self.table(draw, values, compared, identity, draw.notes(rows, copied))
 
     def drawn_at_once(self, draw: TableDraw, rows: DrawnPiece, identity: str, copied: int) -> SyntheticTable:

@@ -62,11 +62,12 @@ Query: TypeAlias = tuple[str, tuple[Parts, ...]]
 
 class ColumnArrays(Frozen, eq=False):
     """Values of a column of released rows as numbers: places in a list, if there is one; otherwise days or microseconds since
-    1970 for dates and times. `missing` tells which rows have NULL."""
+    1970 for dates and times. `missing` tells which rows have NULL, and numbers are in units of 1 / `parts`."""
 
     numbers: NDArray[Any]
     listed: Sequence[Any] | None = None
     missing: NDArray[np.bool_] | None = None
+    parts: int = 1
 
 
 @runtime_checkable
@@ -139,6 +140,3 @@ class Reader(Protocol):
         ...
 
     def close(self) -> None: ...
-
-
-Array = NDArray[np.int64]

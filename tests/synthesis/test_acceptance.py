@@ -188,7 +188,7 @@ def test_requests_cost_the_price_at_most_however_many_candidates_there_are(conne
             released = request.release(kernel._context(), *certificates)  # noqa: SLF001
             request = steps.send(released)
     except StopIteration as done:
-        assert isinstance(done.value, RefusedTable) and done.value.closest.made == candidates
+        assert isinstance(done.value.drawn, RefusedTable) and done.value.drawn.closest.made == candidates
     assert bill.cost.covers(total) and requests > 1
     used = total.epsilon / bill.cost.epsilon if bill.cost.epsilon else total.rho / bill.cost.rho  # type: ignore[operator]
     assert Fraction(9, 10) < used <= 1
@@ -282,7 +282,7 @@ def replayed(statement: SynthesisStatement, released: Sequence[Any]) -> tuple[li
         for release in released:
             requests.append(steps.send(release))
     except StopIteration as done:
-        return requests, done.value
+        return requests, done.value.drawn
     raise AssertionError("more is asked than was released")
 
 

@@ -6,6 +6,7 @@ import datetime as dt
 import re
 from collections.abc import Iterator
 from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 
 import duckdb
@@ -13,8 +14,10 @@ import numpy as np
 import pytest
 
 import dpsql
+from dpsql.backends.duckdb import make_table
 from dpsql.errors import OperationalError, OptionError
 from dpsql.synthesis import table_plan
+from dpsql.synthesis.column_forms import BinnedColumn
 from dpsql.synthesis.packed_values import CodedValues, NumberValues, joined, packed_values
 from dpsql.synthesis.synthetic_table import SyntheticTable, of_json
 from dpsql.trusted.kernel.ledger import Ledger
@@ -197,8 +200,29 @@ def test_packed_values_are_sequences_of_what_they_hold() -> None:
     assert coded.places.dtype == np.uint8 and coded.nullable and coded.distinct(5) == ["a", "b"] and coded.distinct(1) is None
     assert list(days) == [dt.date(1970, 1, 1), dt.date(2020, 1, 1), None] and days.ends() == (dt.date(1970, 1, 1), dt.date(2020, 1, 1))
     assert joined([days, days]) == [*days, *days] and joined([coded, coded]) == [*coded, *coded] and coded != days
+    cents = NumberValues(Type.DOUBLE, np.array([29, -115, 0], dtype=np.int16), np.array([False, False, True]), parts=100)
+    assert list(cents) == [0.29, -1.15, None] and cents.ends() == (-1.15, 0.29) and cents.distinct(2) == [-1.15, 0.29]
+    assert joined([cents, cents]) == [*cents, *cents] and cents.taken(np.array([1])) == [-1.15]
     assert NumberValues(Type.TIMESTAMP, np.array([1_577_836_800_000_001]))[0] == dt.datetime(2020, 1, 1, 0, 0, 0, 1)
     assert CodedValues([True, None, False], np.array([2, 0])).nullable is False and CodedValues([], np.array([], dtype=int)).ends() is None
+
+
+@pytest.mark.parametrize(("ends", "step", "kind"), [
+    ((0.0, 7.0, 140.0), Fraction(1, 100), "int16"), ((-1.15, 0.29), Fraction(1, 100), "int8"), ((-1.15, 70.05), Fraction(1, 20), "int16"),
+    ((0.1 + 0.2, 7.7), Fraction(1, 10), "float64"), ((0.0, 100.0), Fraction(1, 3), "float64"), ((0.0, 1e15), Fraction(1, 1000), "float64"),
+    ((0.0, 100.0), None, "float64"), ((0.0, 1.2), Fraction(2, 5), "int8")])
+def test_decimals_are_kept_as_whole_numbers_where_these_are_exact(ends: tuple[float, ...], step: Fraction | None, kind: str) -> None:
+    form, uniform = BinnedColumn(name="x", type=Type.DOUBLE, edges=ends, nullable=True, step=step), np.random.default_rng(1).random(2000)
+    bins = np.arange(2000) % len(ends)
+    found = form.values([*range(len(ends) - 1), None], bins, uniform)
+    assert found.arrays.numbers.dtype == kind and found.nullable and form.bytes_of(2) == found.arrays.numbers.itemsize + 1
+    values = [value for value in found if value is not None]
+    assert all(ends[0] <= value <= ends[-1] for value in values) and len({*values}) > 2
+    assert found.arrays.parts == 1 or all(value == float(Fraction(round(value * step.denominator), step.denominator))
+                                          for value in values if step is not None)
+    with duckdb.connect() as connection:
+        make_table(connection, "t", {"x": ("DOUBLE", found)})
+        assert [value for value, in connection.execute("SELECT x FROM t").fetchall()] == list(found)
 
 
 # -- many rows

@@ -74,7 +74,7 @@ def read(plan: GroupedSums, axes: Sequence[Sequence[Value]], context: Context,
             for at in reversed(word):
                 numbers, codes[at][start:start + PIECE] = np.divmod(numbers, len(axes[at]))
     for at, column in zip((at for at in range(len(axes)) if at not in codes), keys, strict=True):
-        codes[at] = coded(column, axes[at], places[at])
+        codes[at] = coded(column, axes[at], places[at]).astype(np.min_scalar_type(-1 - len(axes[at])))
         inside &= codes[at] != NOWHERE
     chosen = slice(None) if inside.all() else inside
     kept = whole[chosen]
