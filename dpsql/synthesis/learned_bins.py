@@ -144,7 +144,7 @@ def learning_stage(task: SynthesisTask, names: Sequence[str]) -> str:
 
 def parts_of(uncut: int) -> int:
     """Into about how many equal parts the price is divided where bins of so many columns are learned."""
-    return math.ceil(1 / (FIRST * _share(uncut)))
+    return math.ceil(uncut / (FIRST * (LEARNING - TOTAL)))
 
 
 def coded_in_bins(column: str, name: str, bins: int, *, nullable: bool) -> CodedColumn:

@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 
 import dpsql
-from dpsql.synthesis.column_forms import UncutColumn
-from dpsql.synthesis.learned_bins import FEWEST, binned, cut_again, first_starts, uncounted
+from dpsql.synthesis.column_forms import BINS, UncutColumn
+from dpsql.synthesis.learned_bins import CUT, FEWEST, binned, cut_again, first_starts, uncounted
 from dpsql.synthesis.synthetic_table import SyntheticTable
 from dpsql.trusted.kernel.ledger import Ledger
 from dpsql.types import Type
@@ -150,11 +150,11 @@ def test_cells_and_bins_cover_the_range_in_order(form: UncutColumn) -> None:
         counts = draws.exponential(100, len(cells.starts)) * (draws.random(len(cells.starts)) < 0.4)
         cells = cells.counted_again(counts, 100.0)
         assert (cells.variances <= 100).all()
-        finer = cut_again(form, cells, 150.0)
+        finer, enough = cut_again(form, cells, 50.0), max(CUT * 50.0, cells.counts.sum() / BINS)
         assert finer.starts[0] == form.low and list(finer.starts) == sorted(set(finer.starts)) and finer.end == end
         kept = np.isfinite(finer.variances)
-        assert finer.counts[kept].sum() == pytest.approx(cells.counts[cells.counts <= 150].sum() + sum(
-            count for start, count in zip(cells.starts, cells.counts, strict=True) if count > 150 and start in np.array(finer.starts)[kept]))
+        assert finer.counts[kept].sum() == pytest.approx(cells.counts[cells.counts <= enough].sum() + sum(
+            count for start, count in zip(cells.starts, cells.counts, strict=True) if count > enough and start in np.array(finer.starts)[kept]))
         cells = finer
     for counts in (np.zeros(len(cells.starts)), draws.normal(0, 10, len(cells.starts)), draws.exponential(100, len(cells.starts))):
         column = binned(form, uncounted(cells.starts, end).counted_again(counts, 100.0), 20.0)
@@ -181,10 +181,10 @@ def test_cells_of_a_tail_are_wider_the_farther_away_they_are() -> None:
     form = UncutColumn(name="x", type=Type.BIGINT, low=0.0, high=10**6, nullable=False, step=Fraction(1))
     starts = first_starts(form, 40)
     counts = np.where(np.array(starts) < 10**5, 1000.0, 0.0)
-    cells = cut_again(form, uncounted(starts, 10**6 + 1).counted_again(counts, 900.0), 200.0)
+    cells = cut_again(form, uncounted(starts, 10**6 + 1).counted_again(counts, 900.0), 200.0 / CUT)
     widths = np.subtract(cells.ends, cells.starts)[np.array(cells.starts) >= 125_000]
     assert len(widths) <= 7 and (np.diff(widths[:-1]) >= 0).all()
-    again = cut_again(form, cells.counted_again(np.where(np.array(cells.starts) < 10**5, 100.0, 0.0), 900.0), 50.0)
+    again = cut_again(form, cells.counted_again(np.where(np.array(cells.starts) < 10**5, 100.0, 0.0), 900.0), 50.0 / CUT)
     assert [start for start in again.starts if start > 125_000] == [start for start in cells.starts if start > 125_000]
 
 
