@@ -11,8 +11,10 @@ import pandas as pd
 import pytest
 
 import dpsql
-from dpsql.synthesis.column_forms import BINS, UncutColumn
-from dpsql.synthesis.learned_bins import CUT, FEWEST, binned, cut_again, first_starts, uncounted
+from dpsql.frozen import replace
+from dpsql.synthesis.column_cells import cut_again, first_starts, uncounted
+from dpsql.synthesis.column_forms import UncutColumn
+from dpsql.synthesis.learned_bins import FEWEST, binned, smoothed
 from dpsql.synthesis.synthetic_table import SyntheticTable
 from dpsql.trusted.kernel.ledger import Ledger
 from dpsql.types import Type
@@ -150,11 +152,11 @@ def test_cells_and_bins_cover_the_range_in_order(form: UncutColumn) -> None:
         counts = draws.exponential(100, len(cells.starts)) * (draws.random(len(cells.starts)) < 0.4)
         cells = cells.counted_again(counts, 100.0)
         assert (cells.variances <= 100).all()
-        finer, enough = cut_again(form, cells, 50.0), max(CUT * 50.0, cells.counts.sum() / BINS)
+        finer = cut_again(form, cells, 150.0, 10.0)
         assert finer.starts[0] == form.low and list(finer.starts) == sorted(set(finer.starts)) and finer.end == end
         kept = np.isfinite(finer.variances)
-        assert finer.counts[kept].sum() == pytest.approx(cells.counts[cells.counts <= enough].sum() + sum(
-            count for start, count in zip(cells.starts, cells.counts, strict=True) if count > enough and start in np.array(finer.starts)[kept]))
+        assert finer.counts[kept].sum() == pytest.approx(cells.counts[cells.counts <= 150].sum() + sum(
+            count for start, count in zip(cells.starts, cells.counts, strict=True) if count > 150 and start in np.array(finer.starts)[kept]))
         cells = finer
     for counts in (np.zeros(len(cells.starts)), draws.normal(0, 10, len(cells.starts)), draws.exponential(100, len(cells.starts))):
         column = binned(form, uncounted(cells.starts, end).counted_again(counts, 100.0), 20.0)
@@ -181,10 +183,10 @@ def test_cells_of_a_tail_are_wider_the_farther_away_they_are() -> None:
     form = UncutColumn(name="x", type=Type.BIGINT, low=0.0, high=10**6, nullable=False, step=Fraction(1))
     starts = first_starts(form, 40)
     counts = np.where(np.array(starts) < 10**5, 1000.0, 0.0)
-    cells = cut_again(form, uncounted(starts, 10**6 + 1).counted_again(counts, 900.0), 200.0 / CUT)
+    cells = cut_again(form, uncounted(starts, 10**6 + 1).counted_again(counts, 900.0), 200.0, 10.0)
     widths = np.subtract(cells.ends, cells.starts)[np.array(cells.starts) >= 125_000]
     assert len(widths) <= 7 and (np.diff(widths[:-1]) >= 0).all()
-    again = cut_again(form, cells.counted_again(np.where(np.array(cells.starts) < 10**5, 100.0, 0.0), 900.0), 50.0 / CUT)
+    again = cut_again(form, cells.counted_again(np.where(np.array(cells.starts) < 10**5, 100.0, 0.0), 900.0), 50.0, 10.0)
     assert [start for start in again.starts if start > 125_000] == [start for start in cells.starts if start > 125_000]
 
 
@@ -197,3 +199,32 @@ def test_a_tail_ends_where_noise_is_all_there_is() -> None:
     last = len(column.edges) - 2
     drawn = np.array(column.values(tuple(range(last + 1)), np.full(1000, last), draws.random(1000)), dtype=float)
     assert drawn.mean() < 3 * 10**5
+
+
+def test_few_rows_are_counted_in_few_cells_and_keep_a_correlation(connection: dpsql.Connection) -> None:
+    found = list[float]()
+    for number in range(5):
+        table = connection.synthesize("SELECT income, age, spending, score, sex FROM people WHERE id < $1", parameters=[500 + number],
+                                      name=f"few{number}", epsilon=1, delta=1e-6, method="mst")
+        income = next(column for column in table.columns if column.name == "income")
+        assert income.counted is not None and 2 <= len(income.counted.edges) - 1 <= 12
+        found.append(table.df()[["income", "spending"]].corr().iloc[0, 1])
+    assert np.mean(found) > 0.15
+
+
+def test_rows_of_wide_cells_are_drawn_by_a_smooth_curve() -> None:
+    form = UncutColumn(name="x", type=Type.DOUBLE, low=0.0, high=40.0, nullable=False)
+    cells = uncounted((0.0, 10.0, 20.0, 30.0), 40.0).counted_again(np.array([0.0, 300.0, 100.0, 0.0]), 1.0)
+    starts, shares = smoothed(form, cells, cells.counts)
+    of = np.searchsorted(cells.starts, starts, side="right") - 1
+    assert np.bincount(of, shares) == pytest.approx(cells.counts, abs=1e-6) and starts[0] == 0.0
+    second, third = (np.array(shares)[of == cell] for cell in (1, 2))
+    assert second[-1] > third[0] > third[-1]  # the rows thin out
+
+
+def test_a_single_value_that_noise_explains_is_no_bin() -> None:
+    form = UncutColumn(name="x", type=Type.DOUBLE, low=0.0, high=40.0, nullable=False)
+    cells = uncounted(first_starts(form, 4), 40.0).counted_again(np.zeros(len(first_starts(form, 4))), 900.0)
+    for zeros, has_own in ((50.0, False), (500.0, True)):
+        own = replace(cells, counts=np.where(np.array(cells.starts) == 0.0, zeros, 100.0))
+        assert (binned(form, own, 20.0, wide=True).edges[1] < 1) == has_own
