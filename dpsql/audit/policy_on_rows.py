@@ -25,6 +25,7 @@ from typing import Any
 
 import duckdb
 
+from dpsql.audit.rules_on_rows import RuleOnRows, rules_on_rows
 from dpsql.backends.csv_counts import FileOnRows, copy_on_rows, file_on_rows
 from dpsql.catalog.days import KEPT_BY_ENDS
 from dpsql.catalog.file_names import is_copied
@@ -118,6 +119,7 @@ class PolicyOnRows(Frozen):
     expected: tuple[str, ...] = ()
     words: Mapping[str, str] = field(default_factory=dict)
     files: tuple[FileOnRows, ...] = ()
+    rules: tuple[RuleOnRows, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -135,10 +137,12 @@ class PolicyOnRows(Frozen):
             (f"{one.table}.{one.column}", one.declared, _part(one.nulls, one.rows), _part(one.outside, one.rows - one.nulls),
              f"{len(one.unused):,} of them: {', '.join(one.unused[:3])}" if one.unused else "",
              "" if one.middle is None else f"{one.middle[0]:.6g} .. {one.middle[1]:.6g}") for one in self.columns))
+        rules = _counted("Rules", "table, rule, rows, broken by", (
+            (one.table, one.rule, one.rows, one.fault or _part(one.broken, one.rows)) for one in self.rules))
         cells = _counted("Cells that are not read", "file, column, type, cells, NULL by another word, such as", (
             (file.name, one.column, one.type, _part(one.cells, file.rows), one.missing, ", ".join(map(_shown, one.examples)))
             for file in self.files for one in file.cells))
-        return [table for table in (keys, owned, columns, cells) if table.rows]
+        return [table for table in (keys, owned, columns, rules, cells) if table.rows]
 
     @property
     def is_fine(self) -> bool:
@@ -239,10 +243,11 @@ class _Count:
         fitted = {name: table for catalog in self._catalogs for name, table in catalog.tables.items() if not table.public}
         columns = [found for table in fitted.values() for column in table.columns.values()
                    if (found := self._column(table, column)) is not None]
+        rules = [found for name, table in fitted.items() for found in self._rules(table, rows[name])]
         return PolicyOnRows(keys=tuple(keys), entities=tuple(entities), columns=tuple(columns), errors=tuple(self._errors),
                             suspicions=tuple(dict.fromkeys(self._suspicions)), expected=tuple(dict.fromkeys(self._expected)),
                             words={what: word for what, word in self._words.items() if word},
-                            files=tuple(file for _, file in files))
+                            files=tuple(file for _, file in files), rules=tuple(rules))
 
     def _suspect(self, table: str, word: str, what: str) -> None:
         """Report only what the policy does not declare as expected. `word` is the word for it in a policy; "" if there is
@@ -353,6 +358,18 @@ class _Count:
             if beyond:
                 self._errors.append(f"rows_per_value = {{ {column} = {most} }} of {table.name} does not hold, as limits_hold "
                                     f"says: {_told(beyond, rows)} are beyond it, so intervals are too narrow")
+
+    # -- rules
+
+    def _rules(self, table: Table, rows: int) -> Iterator[RuleOnRows]:
+        catalog = next(catalog for catalog in self._catalogs if table.name in catalog.tables)
+        for found in rules_on_rows(table, catalog, self._reader, rows):
+            if found.fault:
+                self._errors.append(f"rule {found.rule!r} of {table.name}: {found.fault}")
+            elif found.broken:
+                self._suspect(table.name, "rules", f"rule {found.rule!r} of {table.name} does not hold in "
+                              f"{_told(found.broken, rows)}, so rows like these are never in a synthetic table")
+            yield found
 
     # -- columns
 

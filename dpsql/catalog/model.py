@@ -32,6 +32,7 @@ class ColumnPolicy(Frozen):
     determines   other columns whose value follows from this one's, as the public table `by` says in columns of the same names
     type         the name of the type as which a column of a file or of another database is read; it replaces the type there
     reading      what is done to its cells before they are values
+    like         the pattern of new texts in synthetic tables, where no values are listed
     """
 
     name: str
@@ -48,6 +49,7 @@ class ColumnPolicy(Frozen):
     determines: tuple[str, ...] = ()
     by: str | None = None
     reading: CellReading = USUAL_CELL
+    like: str | None = None
 
 
 IN_SPARK = "spark:"  # how the source of a table begins that only Spark can see
@@ -183,6 +185,7 @@ class Catalog(Frozen):
     hidden      columns of the database that the policy does not name, or whose type is not supported, by table
     outside     declared tables that cannot be queried under this entity, each with the reason
     rules       what holds in every row of a table, by its name
+    patterns    of new texts in synthetic tables, by table and column
     """
 
     entity: Entity
@@ -191,6 +194,7 @@ class Catalog(Frozen):
     hidden: Mapping[str, frozenset[str]] = field(default_factory=dict)
     outside: Mapping[str, str] = field(default_factory=dict)
     rules: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    patterns: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def table(self, name: str) -> Table | None:
         """A table by its name, regardless of case."""

@@ -371,7 +371,7 @@ def _column(name: str, part: Section) -> ColumnPolicy:
         name=name, type=kind, reading=reading_entries.cell_reading(part, kind), values=values,
         values_from=_named_column(part, "values_from"), determines=determines, by=by, bounds=bounds,
         others=part.take("others", bool) is not False, complete=part.has("range"), bins=_bins(part, bounds), step=_step(part),
-        nullable=part.take("nullable", bool) is not False, search=search)
+        nullable=part.take("nullable", bool) is not False, search=search, like=part.take("like", str))
     if not policy.others and not {"values", "values_from", "range"} & set(declared):
         part.fail("others", "no values are listed that there could be others than",
                   try_="values = [...] or range = [...] beside it")

@@ -31,6 +31,7 @@ What can be declared for a column. All of it is optional; leaving something out 
   decimals = 2              values are rounded to this many decimal places before they are summed
   power_of_two = -4         or to multiples of this power of two
   others = false            no row has any other value: workloads need no group for the rest, and totals are sharper
+  like = "[A-Z]{2}-[0-9]{4}"  for texts without values: in synthetic tables, new ones by this pattern stand for them
   nullable = false          NULL does not occur, so it gets no group
   type = "BIGINT"           for CSV files, so that it does not depend on the rows, and for columns in the names of folders,
                             as in year=2019/; or BOOLEAN, DOUBLE, VARCHAR, DATE, TIMESTAMP. In a database such as PostgreSQL,

@@ -7,14 +7,16 @@ from collections.abc import Mapping, Sequence
 from sqlglot import exp
 
 from dpsql.engine.session import Session
-from dpsql.engine.synthesizing import check_owner, coded_question
+from dpsql.engine.synthesizing import check_owner, coded_question, dependent_columns
+from dpsql.engine.table_rules import TableRules, read_linked_rules
 from dpsql.errors import SqlError, Unsupported
 from dpsql.frozen import Frozen, replace
-from dpsql.sql.binding.listed_columns import listed_columns
+from dpsql.sql.binding.listed_columns import RowColumn, listed_columns
 from dpsql.sql.text.places import placed, span_of
 from dpsql.sql.text.statement import Query, Synthesize, SynthesizeTables
-from dpsql.synthesis.column_forms import MOST_NUMBERS, Form, ListedColumn
+from dpsql.synthesis.column_forms import MOST_NUMBERS, MOST_VALUES, Form, ListedColumn
 from dpsql.synthesis.linked_views import LinkedTable, LinkedTables, LowerTable
+from dpsql.synthesis.made_up_columns import MadeUpColumn, made_up_in_tables
 from dpsql.synthesis.table_options import SynthesisTerms
 from dpsql.trusted.declarations.tables import ForeignKey, Table
 from dpsql.trusted.plan.certificate import stability
@@ -27,14 +29,28 @@ APART = "CREATE SYNTHETIC TABLE for each by itself"
 
 
 class AskedTable(Frozen):
-    """A query of the statement: the private table that its rows are of, the names of its columns, and for each column of that
-    table the name under which it stands among them, if it does."""
+    """A query of the statement: the private table that its rows are of, its columns, and for each column of that table the name
+    under which it stands among them, if it does; and the columns that are `made_up`, which are then no longer in the query, and
+    the rules about the others."""
 
     asked: Synthesize
     query: Query
     base: Table
-    names: tuple[str, ...]
+    columns: tuple[RowColumn, ...]
     stored: Mapping[str, str]
+    made_up: tuple[MadeUpColumn, ...] = ()
+    rules: TableRules = TableRules()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(column.name for column in self.columns)
+
+    def with_made_up(self, made_up: tuple[MadeUpColumn, ...], rules: TableRules) -> AskedTable:
+        """The same with some columns made up, and rules about the others."""
+        tree, names = self.query.tree.copy(), {each.name for each in made_up}
+        tree.set("expressions", [item for item in tree.selects if item.alias not in names])
+        return replace(self, query=replace(self.query, tree=tree), made_up=made_up, rules=rules,
+                       stored={column: name for column, name in self.stored.items() if name not in names})
 
     def named(self, column: str, what: str) -> str:
         """The name of a column of the private table. Raises Unsupported if it is not selected."""
@@ -66,13 +82,29 @@ def linked_tables(statement: SynthesizeTables, terms: SynthesisTerms, session: S
         if link is not None:
             references[link[0]].append(plain[link[0]].named(link[1].references[0], f"by which rows of {plain[at].asked.name} "
                                                             "name its rows"))
+    keys = {one.asked.name: _keys(one, references[at], link) for at, (one, link) in enumerate(zip(plain, links, strict=True))}
+    made_up = made_up_in_tables(terms.made_up, {one.asked.name: one.columns for one in plain}, keys,
+                                {one.asked.name: terms.rows if at == tops[0] else None for at, one in enumerate(plain)})
+    not_learned = {name: own | {each.name for each in made_up[name]} for name, own in keys.items()}
+    rules, notes = read_linked_rules(terms.rules, {one.asked.name: one.asked.query for one in plain}, not_learned, session)
+    plain = [one.with_made_up(made_up[one.asked.name], rules[one.asked.name]) for one in plain]
     lower: list[LowerTable] = []
     waiting = [(at, link) for at, link in enumerate(links) if link is not None]
     while waiting:  # parents first: foreign keys form no circle
         at, link = next((at, link) for at, link in waiting if link[0] not in [other for other, _ in waiting])
         waiting.remove((at, link))
         lower.append(_lower(at, plain[at], link, references, plain, terms, session))
-    return LinkedTables(lower=tuple(lower), top=_table(tops[0], plain[tops[0]], references[tops[0]], (), terms, session)[0])
+    top, _ = _table(tops[0], plain[tops[0]], references[tops[0]], (), terms, session)
+    notes += tuple(f"{each.text} does not apply to {table.name}, as {each.column} orders rows or determines another column"
+                   for table in (top, *lower) for each in rules[table.name].dependencies if each.column in table.own)
+    return LinkedTables(top=top, lower=tuple(lower), notes=notes)
+
+
+def _keys(one: AskedTable, references: Sequence[str], link: tuple[int, ForeignKey] | None) -> frozenset[str]:
+    """The columns of a table that are numbered anew: its key, those that others refer to, and that which names its parent."""
+    own = one.base.key if len(one.base.key) == 1 else ()
+    linking = () if link is None else link[1].columns
+    return frozenset([*references, *(one.stored[column] for column in (*own, *linking) if column in one.stored)])
 
 
 def _plain(asked: Synthesize, session: Session) -> AskedTable:
@@ -83,7 +115,8 @@ def _plain(asked: Synthesize, session: Session) -> AskedTable:
             map(tree.args.get, REFUSED)):
         raise Unsupported(f"each row of {asked.name} must be a row of one table", code="synthesis", span=span_of(tree),
                           subject=asked.name, try_=PLAIN)
-    names = [column.name for column in listed_columns(asked.query, session.catalog, session.kernel, session.scratch, {})]
+    columns = listed_columns(asked.query, session.catalog, session.kernel, session.scratch, {})
+    names = [column.name for column in columns]
     base = session.catalog.table(source.this.name)
     if base is None or base.public:
         raise Unsupported("these rows are public, so they need no synthetic table", code="synthesis",
@@ -99,7 +132,8 @@ def _plain(asked: Synthesize, session: Session) -> AskedTable:
     plain.set("expressions", [placed(exp.alias_(item.unalias().copy(), name, quoted=True), span_of(item))
                               for name, item in zip(names, items, strict=True)])
     _look_up(plain, base, stored, session)
-    return AskedTable(asked=asked, query=replace(asked.query, tree=plain), base=base, names=tuple(names), stored=stored)
+    return AskedTable(asked=asked, query=replace(asked.query, tree=plain), base=base, columns=tuple(columns),
+                      stored=stored)
 
 
 def _look_up(tree: exp.Select, base: Table, stored: Mapping[str, str], session: Session) -> None:
@@ -143,22 +177,32 @@ def _link(one: AskedTable, plain: Sequence[AskedTable]) -> tuple[int, ForeignKey
     return (chosen or found)[0] if found else None
 
 
-def _table(at: int, one: AskedTable, references: Sequence[str], links: Sequence[str], terms: SynthesisTerms,
-           session: Session) -> tuple[LinkedTable, Mapping[str, tuple[Form, tuple[Value, ...]]]]:
-    """The table, and the forms and listed values of its own columns. Raises a located error if these are not known."""
+def _table(at: int, one: AskedTable, references: Sequence[str], links: Sequence[str], terms: SynthesisTerms, session: Session,
+           ordering: Sequence[str] = ()) -> tuple[LinkedTable, Mapping[str, tuple[Form, tuple[Value, ...]]]]:
+    """The table, and the forms and listed values of its own columns; those that are `ordering` its rows do not follow from
+    others. Raises a located error if these are not known."""
     key = one.stored.get(one.base.key[0]) if len(one.base.key) == 1 else None
     key = references[0] if references else key
-    own = tuple(name for name in one.names if name not in (key, *references, *links))
+    own = tuple(item.alias for item in one.query.tree.selects if item.alias not in (key, *references, *links))
     if not own:
-        raise Unsupported(f"{one.asked.name} has no columns besides keys", code="synthesis", span=span_of(one.query.tree),
+        besides = "keys and columns that are made up" if one.made_up else "keys"
+        raise Unsupported(f"{one.asked.name} has no columns besides {besides}", code="synthesis", span=span_of(one.query.tree),
                           subject=one.asked.name, try_="other columns too")
     alone = one.query.tree.copy()
     alone.set("expressions", [item for item in alone.selects if item.alias in own])
-    question, forms = coded_question(replace(one.query, tree=alone), session, terms.bins, ())
+    rules = replace(one.rules, dependencies=tuple(each for each in one.rules.dependencies if each.column not in ordering))
+    told = {name for each in rules.dependencies for name in each.columns}
+    question, forms = coded_question(replace(one.query, tree=alone), session, terms.bins, (), listed=[
+        column.name for column in one.columns if column.name in told and column.facts.domain is not None
+        and 0 < len(column.facts.domain.values) <= MOST_VALUES])
     check_owner(stability(question.view, session.kernel), span_of(one.query.tree))
-    table = LinkedTable(at=at, base=one.base.name, name=one.asked.name, query=one.query, names=one.names, own=own, forms=forms,
-                        key=key)
-    return table, {form.name: (form, key.values) for key, form in zip(question.keys, forms, strict=True)}
+    dependent = dependent_columns(rules, question, forms, ())
+    left_out = {each.form.name for each in dependent}
+    listed = {form.name: (form, key.values) for key, form in zip(question.keys, forms, strict=True) if form.name not in left_out}
+    table = LinkedTable(at=at, base=one.base.name, name=one.asked.name, query=one.query, names=one.names,
+                        own=tuple(name for name in own if name not in left_out), forms=tuple(form for form, _ in listed.values()),
+                        key=key, made_up=one.made_up, rules=one.rules.conditions, dependent=dependent)
+    return table, listed
 
 
 def _step(base: Table, foreign: ForeignKey, stored: Mapping[str, str]) -> tuple[str | None, tuple[str, ...]]:
@@ -175,13 +219,13 @@ def _lower(at: int, one: AskedTable, link: tuple[int, ForeignKey], references: M
     parent, foreign = link
     above = plain[parent]
     name = one.named(foreign.columns[0], f"which names rows of {above.asked.name}")
-    table, listed = _table(at, one, references[at], (name,), terms, session)
+    step, order = _step(one.base, foreign, one.stored)
+    table, listed = _table(at, one, references[at], (name,), terms, session, () if step is None else (step,))
     most = min((limit for limit in (one.base.rows, terms.options.max_rows) if limit is not None), default=None)
     if most is None:
         raise Unsupported(f"there is no limit on the rows of {one.base.name} of one {session.catalog.entity.name}",
                           code="no-limit", span=one.asked.span, subject=one.base.name,
                           try_="max_rows = 10 among the OPTIONS, or rows_per_entity in the policy")
-    step, order = _step(one.base, foreign, one.stored)
     if step is not None and isinstance(listed[step][0], ListedColumn):
         most = min(most, sum(value is not None for value in listed[step][1]))
     if most > MOST_NUMBERS:
@@ -189,6 +233,6 @@ def _lower(at: int, one: AskedTable, link: tuple[int, ForeignKey], references: M
                           f"the maximum is {MOST_NUMBERS}", code="too-large", span=one.asked.span, subject=one.base.name,
                           try_=f"max_rows = {MOST_NUMBERS} among the OPTIONS")
     return LowerTable(at=at, base=table.base, name=table.name, query=table.query, names=table.names, own=table.own,
-                      forms=table.forms, key=table.key,
+                      forms=table.forms, key=table.key, made_up=table.made_up, rules=table.rules, dependent=table.dependent,
                       parent=parent, link=name, reference=above.stored[foreign.references[0]], order=order, step=step, most=most,
                       nullable=frozenset(own for own, (_, values) in listed.items() if None in values))

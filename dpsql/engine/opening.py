@@ -33,6 +33,7 @@ from dpsql.catalog.public_lists import Values
 from dpsql.catalog.reading import USUAL_CSV
 from dpsql.catalog.schema import carried_as, fit
 from dpsql.catalog.sections import locate, suggest
+from dpsql.engine.new_texts import with_patterns
 from dpsql.engine.promises import check_promise, check_views, compared_with, recorded_elsewhere, rely_on_promise
 from dpsql.engine.registry import Served, marks, note, others
 from dpsql.engine.session import AwaitedStore, Session
@@ -340,7 +341,7 @@ def fitted(policy: Policy, budget: str, reader: Reader) -> Catalog:
         from dpsql.engine.table_rules import check_rules_of
 
         check_rules_of(policy)
-    return fit(policy, budget, reader.schema(), public_values(reader))
+    return with_patterns(policy, fit(policy, budget, reader.schema(), public_values(reader)))
 
 
 def public_values(reader: Reader) -> Values:

@@ -38,15 +38,19 @@ from dpsql.questions.identity import digest
 from dpsql.questions.question import Question
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.statement import Option, SynthesizeTables
+from dpsql.synthesis.column_forms import Form
+from dpsql.synthesis.dependent_columns import part_for
 from dpsql.synthesis.first_rows import without_rows
 from dpsql.synthesis.linked_draws import steps
-from dpsql.synthesis.linked_plan import LinkedPlan
-from dpsql.synthesis.linked_views import LinkedTable, LinkedTables
+from dpsql.synthesis.linked_plan import LinkedPairs, LinkedPlan
+from dpsql.synthesis.linked_rules import with_rules
+from dpsql.synthesis.linked_views import LinkedTable, LinkedTables, LowerTable
 from dpsql.synthesis.measured_views import LinkedView
 from dpsql.synthesis.method import CodedTable, SynthesisTask, marginals_of
 from dpsql.synthesis.method_choice import chosen
 from dpsql.synthesis.methods.all_methods import methods_for
 from dpsql.synthesis.released_database import ReleasedDatabase, database_of_json, stored_parts
+from dpsql.synthesis.row_rules import names_of
 from dpsql.synthesis.synthetic_table import of_json
 from dpsql.synthesis.table_options import MOST_LINKED_ROWS, SynthesisTerms
 from dpsql.trusted.accounting.cost import Cost
@@ -77,19 +81,24 @@ def linked_synthesis(statement: SynthesizeTables, session: Session, parameters: 
         tables = linked_tables(statement, terms, session)
         asked = list(_views(tables, session))
         shares = [FIRST, *[(1 - FIRST) / (len(asked) - 1)] * (len(asked) - 1)] if len(asked) > 1 else [Fraction(1)]
-        found = [_measured(tables, one, terms, allotted.part(share), session) for one, share in zip(asked, shares, strict=True)]
+        pairs, rest = _pairs(tables, terms, allotted, session)
+        found = [_measured(tables, one, terms, rest.part(share), session) for one, share in zip(asked, shares, strict=True)]
         views = {(one.kind, one.table.at): view for one, (_, view) in zip(asked, found, strict=True)}
         whole = views["rows", tables.top.at]
         choice = chosen(whole.task, terms.method, methods_for(terms))
         check_method(choice.method, [view.task for view in views.values()], statement.options, statement.span)
-        notes = [note for question, _ in found for note in rows_left_out(question, question.view, session)]
-        notes += [f"the rules of {name} do not apply to linked tables" for name in session.catalog.rules if name.lower() in {
-            table.name.lower() for asked in statement.tables for table in asked.query.tree.find_all(exp.Table)}]
+        notes = [*tables.notes]
+        for table in (tables.top, *tables.lower):
+            notes += [f"{table.name}.{each.note}" for each in table.made_up]
+            notes += [f"in every row of {table.name}: {names_of(table.rules)}"] if table.rules else []
+        notes += [note for question, _ in found for note in rows_left_out(question, question.view, session)]
         plan = LinkedPlan(
             tables=tables, choice=choice, terms=terms, price=allotted, statement=statement.text, whole=whole,
             first={at: view for (kind, at), view in views.items() if kind == "first"},
-            later={at: view for (kind, at), view in views.items() if kind == "later"}, notes=tuple(dict.fromkeys(notes)))
-        made = LinkedStatement(plan=plan, questions=tuple(question for question, _ in found), text=statement.text,
+            later={at: view for (kind, at), view in views.items() if kind == "later"}, notes=tuple(dict.fromkeys(notes)),
+            pairs={at: counted for at, (_, counted) in pairs.items()})
+        questions = [question for question, _ in (*found, *pairs.values())]
+        made = LinkedStatement(plan=plan, questions=tuple(questions), text=statement.text,
                                session=session, spans=tuple((each.name, each.span) for each in statement.tables))
         for name, span in made.spans:
             check_name(name, made, span, part_named(name))
@@ -99,12 +108,6 @@ def linked_synthesis(statement: SynthesizeTables, session: Session, parameters: 
 def _check_single(terms: SynthesisTerms, options: Sequence[Option]) -> None:
     """Raises OptionError, located, for options that several tables cannot have."""
     place = {option.name: option.span for option in options}
-    if terms.made_up is not None:
-        raise OptionError("made_up is for a single table", span=terms.made_up.span, subject="made_up",
-                          try_="the keys alone, which are new numbers without it")
-    if terms.rules is not None:
-        raise OptionError("rules are for a single table", span=terms.rules.span, subject="rules",
-                          try_="the statement without rules, or CREATE SYNTHETIC TABLE for one of the tables")
     if terms.rows is not None and terms.rows > MOST_LINKED_ROWS:
         raise OptionError(f"at most {MOST_LINKED_ROWS:,} rows of linked tables can be drawn", span=place["rows"], subject="rows",
                           try_=f"rows = {MOST_LINKED_ROWS}")
@@ -162,9 +165,35 @@ def _measured(tables: LinkedTables, asked: AskedView, terms: SynthesisTerms, pri
     table = CodedTable(view=view, rows=known.rows or 0, columns=tuple(map(coded_column, question.keys, forms)))
     if asked.kind == "rows":
         table = replace(table, excluded=without_rows(tables, table))
+    drawn = (tables.top, *tables.below(tables.top)) if asked.kind == "rows" else (asked.table,)
+    table = with_rules(table, forms, drawn, session.scratch)
     given = frozenset() if asked.kind == "rows" else frozenset(table.domain.columns) - {*asked.drawn}
     task = SynthesisTask(table=table, price=price, workload=_workload(asked, table.domain), given=given)
     return replace(question, view=view), LinkedView(task=task, forms=forms)
+
+
+def _pairs(tables: LinkedTables, terms: SynthesisTerms, price: Cost, session: Session) -> tuple[
+        Mapping[int, tuple[Question, LinkedPairs]], Cost]:
+    """The rows by which columns that determine others are counted with these, by the place of the table, and what they leave of
+    the price. One row of each entity is counted, but for the top table. Raises a located error if rows have no limit."""
+    found, dependent = dict[int, tuple[Question, LinkedPairs]](), tables.dependent
+    for table in (table for table in (tables.top, *tables.lower) if table.dependent):
+        of = {form.name: form for own, form in zip(table.own, table.forms, strict=True)
+              if own in [one.of for one in table.dependent]}
+        forms: list[Form] = [*of.values(), *(one.form for one in table.dependent)]
+        tree, base = table.query.tree.copy(), session.catalog.table(table.base)
+        tree.set("expressions", [item for item in tree.selects if item.alias in [form.name for form in forms]])
+        question = question_by(replace(table.query, tree=tree), forms, [table.query.tree] * len(forms), session, {})
+        most = 1 if isinstance(table, LowerTable) or base is None else base.rows
+        options = terms.options if most is None else replace(terms.options, max_rows=most)
+        view, known = limited_rows(question, session, options, span_of(table.query.tree))
+        coded = tuple(map(coded_column, question.keys, forms))
+        each = part_for(dependent) / part_for(table.dependent)
+        task = SynthesisTask(table=CodedTable(view=view, rows=known.rows or 0, columns=coded[:len(of)]), price=price.part(each),
+                             workload=())
+        found[table.at] = replace(question, view=view), LinkedPairs(task=task, dependent=tuple(
+            replace(one, coded=column) for one, column in zip(table.dependent, coded[len(of):], strict=True)))
+    return found, price.part(1 - len(dependent) * part_for(dependent)) if dependent else price
 
 
 def _workload(asked: AskedView, domain: TableDomain) -> tuple[Columns, ...]:
@@ -187,8 +216,11 @@ class LinkedStatement(Charged[ReleasedDatabase]):
         names = tuple((table.at, table.name, table.names, table.key) for table in (plan.tables.top, *plan.tables.lower))
         links = tuple((table.link, table.step, table.most) for table in plan.tables.lower)
         forms = tuple(view.forms for _, view in plan.views)
-        return digest(self.session.policy, "synthetic tables", names, links, self.questions, plan.terms, forms,
-                      plan.choice.method.name)
+        more = [(table.name, *table.made_up, *table.rules, *((one.of, one.form) for one in table.dependent))
+                for table in (plan.tables.top, *plan.tables.lower) if table.made_up or table.rules or table.dependent]
+        terms = replace(plan.terms, made_up=None, rules=None)
+        return digest(self.session.policy, "synthetic tables", names, links, self.questions, terms, forms,
+                      plan.choice.method.name, *more)
 
     @property
     def columns(self) -> tuple[DescribedColumn, ...]:
@@ -219,5 +251,5 @@ class LinkedStatement(Charged[ReleasedDatabase]):
         return database_of_json(stored)
 
     def bill(self) -> ChargeRequest:
-        return ChargeRequest(steps=steps(self.plan, self.identity), cost=self.plan.price, options=self.plan.terms.options,
-                             views=self.plan.relations)
+        return ChargeRequest(steps=steps(self.plan, self.identity, self.session.scratch), cost=self.plan.price,
+                             options=self.plan.terms.options, views=self.plan.relations)

@@ -54,16 +54,21 @@ def _read(table: str, view: Node, question: Question | None) -> ColumnsRead:
     from dpsql.synthesis.answer_errors import ColumnsRead
 
     plan = PlanColumns(view)
-    if question is None or not all(isinstance(node, Scan | Filter | Project) for node in bottom_up(view)):
+    if question is None or any(call.over is not None for call in question.aggregates) or not all(
+            isinstance(node, Scan | Filter | Project) for node in bottom_up(view)):
         # aggregates of groups, or of joined rows, are not those of the table's rows
         read = question.read if question is not None else [field.id for field in view.fields]
         return ColumnsRead(counted=plan.sources([*read, *plan.conditions], table), fixed=plan.passed(plan.compared, table))
-    keys = [key.column for key in question.keys]
-    values = {column for call in question.aggregates if not call.aggregate.counts for column in call.columns}
-    not_averaged = {column for call in question.aggregates if call.function != "avg" for column in call.columns}
-    counted = plan.sources([*keys, *question.read.difference(values), *plan.conditions], table)
+    keys = [key.column for at, key in enumerate(question.keys) if all(at in chosen for chosen in question.sets or ())]
+    of = {kind: [column for call in question.aggregates if call.function == kind for column in call.columns]
+          for kind in {call.function for call in question.aggregates if not call.aggregate.counts}}
+    values = frozenset().union(*of.values())
+    counted = plan.sources([*question.read.difference(values), *(key.column for key in question.keys), *plan.conditions], table)
     others = plan.sources(values, table) - counted
+    changed = others - plan.passed(values, table)
+    unlike = plan.sources([column for kind, own in of.items() if kind not in ("sum", "avg") for column in own], table)
     return ColumnsRead(
         counted=counted, fixed=plan.passed([*keys, *plan.compared], table), values=others,
-        means=(plan.passed(values, table) & others) - plan.sources(not_averaged, table),
+        sums=(plan.passed(of.get("sum", ()), table) & others), means=(plan.passed(of.get("avg", ()), table) & others),
+        others=others & (changed | unlike),
         rows=not others or any(call.aggregate.counts for call in question.aggregates))

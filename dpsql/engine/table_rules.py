@@ -7,19 +7,21 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from sqlglot import exp
 
-from dpsql.catalog.model import Policy
+from dpsql.catalog.model import Catalog, Policy
 from dpsql.catalog.sections import locate
 from dpsql.engine.parameters import Parameters, given_values
 from dpsql.engine.session import Session
 from dpsql.errors import Error, OptionError, PolicyError, SqlError, Unsupported
 from dpsql.frozen import Frozen, replace
+from dpsql.questions.no_public_facts import NoPublicTables
 from dpsql.sql.binding.bind import checked
-from dpsql.sql.binding.binding_context import BindingContext, Names, Scope
+from dpsql.sql.binding.binding_context import BindingContext, Names, PublicTables, Scope
+from dpsql.sql.binding.domains import Scratch
 from dpsql.sql.binding.listed_columns import over_rows
 from dpsql.sql.binding.select_binder import SelectBinder
 from dpsql.sql.binding.sources import bind_from
@@ -31,7 +33,9 @@ from dpsql.sql.text.split import split
 from dpsql.sql.text.statement import Option, Query
 from dpsql.synthesis.row_rules import RowRule
 from dpsql.trusted.cached import cached_property
+from dpsql.trusted.declarations.tables import Table
 from dpsql.trusted.plan.expr.nodes import Expr, Ref, columns, rewrite
+from dpsql.trusted.plan.expr.printing import quote
 
 DETERMINES = re.compile(r"\s*(\w+|\"[^\"]+\")\s+determines\s+(\w+|\"[^\"]+\")\s*", re.IGNORECASE)
 BEFORE, PARTS = "SELECT COUNT(*) FROM new_table WHERE ", {"expressions", "from_", "where"}
@@ -45,6 +49,14 @@ class Dependency(Frozen):
     determines: str
     column: str
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.determines, self.column
+
+    @property
+    def text(self) -> str:
+        return f"{self.determines} DETERMINES {self.column}"
+
 
 class TableRules(Frozen):
     """What holds in every row of a synthetic table."""
@@ -52,21 +64,27 @@ class TableRules(Frozen):
     conditions: tuple[RowRule, ...] = ()
     dependencies: tuple[Dependency, ...] = ()
 
+    def with_rule(self, rule: RowRule | Dependency) -> TableRules:
+        """These rules and another one."""
+        if isinstance(rule, Dependency):
+            return replace(self, dependencies=tuple(dict.fromkeys([*self.dependencies, rule])))
+        return replace(self, conditions=tuple(dict.fromkeys([*self.conditions, rule])))
+
 
 def read_rules(option: Option | None, query: Query, session: Session, parameters: Parameters) -> TableRules:
     """The rules for the rows of a query. Raises OptionError, located at the option, or a located error in the text of a rule."""
     values = given_values(query, parameters)
-    asked = _QueryRows(query=query, session=session, parameters=values)
+    asked = _QueryRows(query=query, catalog=session.catalog, public=session.kernel, scratch=session.scratch, parameters=values)
     given = [(text, f"rule {number}") for number, text in enumerate([] if option is None else _texts(option), start=1)]
     given += asked.of_policy()
     conditions, dependencies = list[RowRule](), list[Dependency]()
     for text, source in given:
-        pair = DETERMINES.fullmatch(text)
         with _told_by(text, source):
-            if pair is not None:
-                dependencies.append(Dependency(determines=asked.column(pair[1]), column=asked.column(pair[2])))
-            else:
-                conditions.append(asked.rule(text))
+            found = asked.read(text)
+        if isinstance(found, Dependency):
+            dependencies.append(found)
+        else:
+            conditions.append(found)
     return TableRules(conditions=tuple(dict.fromkeys(conditions)), dependencies=tuple(dict.fromkeys(dependencies)))
 
 
@@ -94,10 +112,71 @@ def check_rules_of(policy: Policy) -> None:
                                   source=policy.path) from None
 
 
+def read_linked_rules(option: Option | None, queries: Mapping[str, Query], not_learned: Mapping[str, Collection[str]],
+                      session: Session) -> tuple[Mapping[str, TableRules], tuple[str, ...]]:
+    """The rules for the rows of several tables, by the names of the tables, each about columns of one of them; and notes on those
+    of the policy that do not apply, as they are about columns whose values are `not_learned`. Raises OptionError, located at the
+    option, or a located error in the text of a rule."""
+    found, notes = dict[str, TableRules](), list[str]()
+    for name, query in queries.items():
+        rules = read_rules(None, query, session, ())
+        kept = [rule for rule in rules.conditions if {*not_learned[name]}.isdisjoint(rule.columns)]
+        others = [one for one in rules.dependencies if {*not_learned[name]}.isdisjoint(one.columns)]
+        found[name] = TableRules(conditions=tuple(kept), dependencies=tuple(others))
+        texts = [*(rule.text for rule in rules.conditions if rule not in kept),
+                 *(one.text for one in rules.dependencies if one not in others)]
+        notes += [f"the rule {text} does not apply to {name}: keys and columns that are made up have no rules" for text in texts]
+    if option is not None:
+        for number, text in enumerate(_texts(option), start=1):
+            name, rule = _of_one_table(text.strip(), number, option, queries, session)
+            wrong = next((column for column in rule.columns if column in not_learned[name]), None)
+            if wrong is not None:
+                raise OptionError(f"rule {number} is about {wrong}, which is a key or made up", span=option.span, subject="rules",
+                                  try_="rules about other columns, such as income = 0 OR hours > 0")
+            found[name] = found[name].with_rule(rule)
+    return found, tuple(notes)
+
+
+def _of_one_table(text: str, number: int, option: Option, queries: Mapping[str, Query], session: Session) -> tuple[
+        str, RowRule | Dependency]:
+    """The table, among several, whose columns a rule is about, and what it says. Raises OptionError, located at the option, or a
+    located error in the text of the rule."""
+    found, faults = dict[str, RowRule | Dependency](), list[Error]()
+    for name, query in queries.items():
+        asked = _QueryRows(query=query, catalog=session.catalog, public=session.kernel, scratch=session.scratch, parameters={})
+        try:
+            found[name] = asked.read(text)
+        except Error as fault:
+            faults.append(fault)
+    if len(found) == 1:
+        return found.popitem()
+    if found:
+        raise OptionError(f"rule {number} may be about {' and about '.join(found)}: {text}", span=option.span, subject="rules",
+                          try_="AS and another name for a column of one of them")
+    wrong = next((fault for fault in faults if fault.code != "unknown-column"), None)
+    if wrong is None:
+        raise OptionError(f"no table has all columns of rule {number}: {text}", span=option.span, subject="rules",
+                          try_="a rule about the columns of one of the tables")
+    wrong.source = f"rule {number}" if wrong.text else wrong.source
+    raise wrong.located(text, f"rule {number}")
+
+
+def rules_of_table(table: Table, catalog: Catalog, scratch: Scratch) -> Iterator[tuple[str, RowRule | Dependency | Error]]:
+    """The rules of a table in the policy, each with what it says of the table's columns, or with its fault."""
+    query = parse(f"SELECT {', '.join(map(quote, table.columns))} FROM {quote(table.name)}")
+    if isinstance(query, Query):
+        asked = _QueryRows(query=query, catalog=catalog, public=NoPublicTables(), scratch=scratch, parameters={})
+        for text in catalog.rules.get(table.name, ()):
+            try:
+                yield text, asked.read(text)
+            except Error as fault:
+                yield text, fault
+
+
 def check_rules(rules: TableRules, made_up: Sequence[str]) -> None:
     """Raises Unsupported if a rule is about a column that is made up."""
     read = [*(name for rule in rules.conditions for name in rule.columns),
-            *(name for one in rules.dependencies for name in (one.determines, one.column))]
+            *(name for one in rules.dependencies for name in one.columns)]
     found = next((name for name in read if name in made_up), None)
     if found is not None:
         raise Unsupported(f"a rule is about {found}, whose values are made up", code="rule", subject=found,
@@ -115,13 +194,20 @@ class _QueryRows(Frozen):
     """The rows of a query, and what binds conditions on them."""
 
     query: Query
-    session: Session
+    catalog: Catalog
+    public: PublicTables
+    scratch: Scratch
     parameters: Mapping[str, ParameterValue]
 
     @cached_property
     def names(self) -> Mapping[str, str]:
         """The columns, by their names in lower case."""
         return {name.lower(): name for _, name, _ in self._bound(lambda scope, _: list(scope.columns()))}
+
+    def read(self, text: str) -> RowRule | Dependency:
+        """What a rule says of the columns. Raises SqlError or Unsupported, perhaps located in its text."""
+        pair = DETERMINES.fullmatch(text)
+        return self.rule(text) if pair is None else Dependency(determines=self.column(pair[1]), column=self.column(pair[2]))
 
     def column(self, text: str) -> str:
         """The column that a text names. Raises SqlError."""
@@ -160,7 +246,7 @@ class _QueryRows(Frozen):
             if origin is not None:
                 places.setdefault((origin.scan, origin.table), {}).setdefault(origin.column.lower(), name)
         for (_, table), names in places.items():
-            for text in self.session.catalog.rules.get(table, ()):
+            for text in self.catalog.rules.get(table, ()):
                 source = f"a rule of {table} in the policy"
                 with _told_by(text, source):
                     renamed = _renamed(text, names)
@@ -168,12 +254,10 @@ class _QueryRows(Frozen):
                     yield renamed, source
 
     def _bound(self, act: Callable[[Scope, BindingContext], Made], asked: Query | None = None) -> Made:
-        session = self.session
-
         def bound(_: exp.Expr, context: BindingContext) -> Made:
             return act(bind_from(over_rows(self.query.tree), replace(context, parameters=self.parameters), Names()), context)
 
-        return checked(asked or self.query, session.catalog, session.kernel, session.scratch, self.parameters, bound)
+        return checked(asked or self.query, self.catalog, self.public, self.scratch, self.parameters, bound)
 
 
 def _parsed(text: str) -> Query:

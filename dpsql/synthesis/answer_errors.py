@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dpsql.frozen import Frozen
 from dpsql.synthesis.measured_counts import MeasuredCounts
 from dpsql.synthesis.table_comparison import Z
+from dpsql.synthesis.value_errors import NumberError, error_of_mean, error_of_sum
 
 MOST_NAMED = 4  # sets of columns in a sentence
 
@@ -17,14 +18,16 @@ class ColumnsRead(Frozen):
     counted  the columns by which rows are grouped, chosen or joined
     fixed    those of them of which each count has one value
     values   other columns, of which aggregates are taken
-    means    those of them of which only averages are
+    sums, means, others  those of them of which sums, averages, and other aggregates are
     rows     whether rows are counted
     """
 
     counted: frozenset[str] = frozenset()
     fixed: frozenset[str] = frozenset()
     values: frozenset[str] = frozenset()
+    sums: frozenset[str] = frozenset()
     means: frozenset[str] = frozenset()
+    others: frozenset[str] = frozenset()
     rows: bool = True
 
 
@@ -67,21 +70,40 @@ def _of_counts(table: MeasuredCounts, read: ColumnsRead) -> Iterator[str]:
 
 
 def _of_values(table: MeasuredCounts, read: ColumnsRead) -> Iterator[str]:
-    """About averages, and the like whose errors no count tells."""
-    columns, values = _in_order(table, read.counted), _in_order(table, read.values)
+    """About sums, averages, and aggregates whose errors no count tells."""
+    columns, values, summed = _in_order(table, read.counted), _in_order(table, read.values), read.counted - read.fixed
     apart = [value for value in values if table.by([*columns, value]) is None]
-    means = {value: found for value in values if value in read.means and value not in apart
-             and (found := table.error_of_mean(value, columns, read.counted - read.fixed)) is not None}
-    for value, found in means.items():
-        over, margin = f" over {found.rows:,} rows" if columns else "", found.margin
-        yield (f"the average of {value}{over} is off by up to about {margin:{',.0f' if margin >= 10 else '.2g'}} (95 %)"
-               f"{_if_in_bins(table, found.columns)}")
-    if together := [value for value in values if value not in apart and value not in means]:
-        yield f"how far aggregates of {_listed(together)} are off is not known"
+    told = set[str]()
+    for value in (value for value in values if value not in apart):
+        if value in read.sums and (found := error_of_sum(table, value, columns, summed)) is not None:
+            by = f"each sum of {value} by {_listed(found.columns[:-1])}" if columns else f"the sum of {value}"
+            yield f"{by} is {_margin(table, found)}"
+            told.add(value)
+        if value in read.means and (found := error_of_mean(table, value, columns, summed)) is not None:
+            yield f"the average of {value}{f' over {found.rows:,} rows' if columns else ''} is {_margin(table, found)}"
+            told.add(value)
+    together = [value for value in values if value not in apart]
+    if others := [value for value in together if value in read.others or value not in told]:
+        other = "other " if told.intersection(others) else ""
+        yield f"how far {other}aggregates of {_listed(others)} are off is not known"
     if apart and table.by(columns) is not None:
         named = _listed(apart)
         what = f"how {named} {_depends(apart)} on {_listed(columns)}" if columns else f"the distribution of {named}"
         yield f"{what} follows from the model only, so aggregates of {named} may be off by any amount"
+
+
+def _margin(table: MeasuredCounts, found: NumberError) -> str:
+    """How far a sum or an average may be off."""
+    *columns, value = found.columns
+    told = f"off by up to about {_number(found.margin)} (95 %)"
+    if any(map(table.in_bins, columns)):
+        return f"{told}{_if_in_bins(table, found.columns)}"
+    more = f", and by up to {_number(found.more)} more if values within a bin are not spread as in this table"
+    return f"{told}{more if table.in_bins(value) and found.more else ''}"
+
+
+def _number(number: float) -> str:
+    return f"{number:{',.0f' if number >= 10 else '.2g'}}"
 
 
 def _if_in_bins(table: MeasuredCounts, versions: Sequence[str]) -> str:

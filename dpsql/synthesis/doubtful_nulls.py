@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from typing import TypeAlias
 
 import numpy as np
 
@@ -22,8 +23,10 @@ from dpsql.models.table_domain import TableDomain
 from dpsql.models.table_model import TableModel
 from dpsql.synthesis.method import CodedColumn, CodedTable
 from dpsql.synthesis.table_comparison import summed
+from dpsql.trusted.plan.expr.nodes import Value
 
 SURE = 2  # standard errors
+Counted: TypeAlias = tuple[float, float]  # a number of rows, and its variance
 
 
 class DoubtfulNulls(Frozen):
@@ -37,8 +40,7 @@ class DoubtfulNulls(Frozen):
         """What a reader of the table should know."""
         if not self.columns:
             return ()
-        return (f"no NULL is drawn in {', '.join(self.columns)}: fewer were measured than {SURE} standard errors, so it is "
-                "unknown whether there are any",)
+        return (note_on(self.columns),)
 
     def replaced(self, drawn: Places, model: TableModel, draws: UniformDraws) -> Places:
         """Rows drawn from the model, with the other columns as they are, and other values instead of doubtful NULL. Columns are
@@ -62,8 +64,28 @@ def doubtful_nulls(table: CodedTable, measured: Iterable[MarginalMeasurement]) -
 
 
 def _doubtful(column: CodedColumn, measured: Sequence[MarginalMeasurement]) -> bool:
+    found = counted(column, None, measured) if len(column.values) > 1 else None
+    return found is not None and not is_sure([found])
+
+
+def counted(column: CodedColumn, value: Value, measured: Iterable[MarginalMeasurement]) -> Counted | None:
+    """The number of rows with a value, by all that was measured of a column; None if the value is not listed, or nothing was
+    measured."""
     told = [summed(each, (column.name,)) for each in measured if column.name in each.columns]
-    if None not in column.values or len(column.values) < 2 or not told:
-        return False
+    if value not in column.values or not told:
+        return None
     found, = combined(TableDomain(columns=(column.name,), sizes=(len(column.values),)), told)
-    return float(np.asarray(found.values)[column.values.index(None)]) < SURE * math.sqrt(found.variance)
+    return float(np.asarray(found.values)[column.values.index(value)]), found.variance
+
+
+def is_sure(counts: Sequence[Counted]) -> bool:
+    """Whether some of the rows that were counted, in parts, can be told from noise: by the mean of the parts, weighted by inverse
+    variances."""
+    weights = [1 / variance for _, variance in counts]
+    return sum(weight * count for weight, (count, _) in zip(weights, counts, strict=True)) >= SURE * math.sqrt(sum(weights))
+
+
+def note_on(columns: Sequence[str]) -> str:
+    """What a reader should know of columns in which no NULL is drawn."""
+    return (f"no NULL is drawn in {', '.join(columns)}: fewer were measured than {SURE} standard errors, so it is "
+            "unknown whether there are any")

@@ -13,7 +13,7 @@ expectation and maximisation, each of which is paid for.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,25 +23,32 @@ from dpsql.frozen import Frozen, replace
 from dpsql.models.conditional_draws import Allowed
 from dpsql.models.sampling import Places
 from dpsql.planning.choose import price_charged
+from dpsql.synthesis.doubtful_nulls import note_on
+from dpsql.synthesis.linked_nulls import nulls_in_doubt, of_top
 from dpsql.synthesis.linked_plan import LinkedModels, LinkedPlan
+from dpsql.synthesis.linked_rules import LinkedRules, drawn_until
 from dpsql.synthesis.linked_views import LinkedTable, LowerTable
+from dpsql.synthesis.made_up_columns import seed_of
 from dpsql.synthesis.measured_views import FittedView, LinkedView
-from dpsql.synthesis.packed_values import NumberValues
+from dpsql.synthesis.packed_values import NumberValues, PackedValues
 from dpsql.synthesis.released_database import ReleasedDatabase
 from dpsql.synthesis.released_table import CoarserColumn, ReleasedMarginal, SyntheticColumn
+from dpsql.synthesis.row_rules import Evaluator
 from dpsql.synthesis.synthetic_table import SyntheticTable
 from dpsql.synthesis.table_options import MOST_LINKED_ROWS
 from dpsql.synthesis.table_plan import released_marginals
+from dpsql.trusted.cached import cached_property
 from dpsql.trusted.declarations.tables import ForeignKey
 from dpsql.trusted.measurements.reading.request import Request
 from dpsql.trusted.plan.expr.nodes import Value
 from dpsql.types import Type
 
 
-def steps(plan: LinkedPlan, identity: str) -> Generator[Request, Any, ReleasedDatabase]:
+def steps(plan: LinkedPlan, identity: str, evaluator: Evaluator | None = None) -> Generator[Request, Any, ReleasedDatabase]:
     """Measure the views and draw the tables. The draws are public: they are determined by the identity of the statement."""
-    models = yield from plan.measure()
-    return LinkedDraws(plan=plan, models=models, draws=Simulation(int(identity[:16], 16))).made()
+    models, draws = (yield from plan.measure()), Simulation(int(identity[:16], 16))
+    rules = LinkedRules(evaluator=evaluator, draws=draws, following=models.following)
+    return LinkedDraws(plan=plan, models=models, draws=draws, rules=rules, identity=identity).made()
 
 
 class DrawnRows(Frozen, eq=False):
@@ -57,11 +64,13 @@ class DrawnRows(Frozen, eq=False):
 
 
 class LinkedDraws(Frozen, eq=False):
-    """The tables of a plan, drawn from the models of its views."""
+    """The tables of a plan, drawn from the models of its views. What is made up follows from the identity of the statement."""
 
     plan: LinkedPlan
     models: LinkedModels
     draws: Simulation
+    rules: LinkedRules
+    identity: str
 
     def made(self) -> ReleasedDatabase:
         """All tables, in the order of the statement."""
@@ -78,6 +87,11 @@ class LinkedDraws(Frozen, eq=False):
             roots[table.at] = roots[table.parent][drawn[table.at].parents]
         return ReleasedDatabase(tables=tuple(self._released(tables.by_place[at], drawn, told[at]) for at in sorted(drawn)))
 
+    @cached_property
+    def _in_doubt(self) -> Mapping[int, tuple[str, ...]]:
+        """The columns of each table in which NULL may be noise alone."""
+        return nulls_in_doubt(self.plan.tables, self.models)
+
     # -- rows as places in lists of values
 
     def _whole(self) -> dict[str, Places]:
@@ -89,18 +103,32 @@ class LinkedDraws(Frozen, eq=False):
                  for table in tables.below(tables.top)]
         most = int(MOST_LINKED_ROWS / max(1.0, *below))
         rows = plan.terms.rows if plan.terms.rows is not None else min(max(round(model.total), 1), most)
-        found = _columns(view, model.draw(rows, self.draws).copy())
+        nulls = of_top(tables, view, self._in_doubt[tables.top.at])
+        found = drawn_until(
+            rows, lambda some: _columns(view, nulls.replaced(model.draw(len(some), self.draws).copy(), model, self.draws)),
+            lambda drawn: self.rules.obeyed(tables.top, view, drawn))
         for table in tables.below(tables.top):
-            numbers = _numbers(table, view, found)
-            allowed = self._allowed(table, view, numbers, 0, None)
-            wrong = np.flatnonzero((numbers > 0) & ~np.logical_and.reduce(
-                [each.patterns[each.at, found[column]] for column, each in allowed.items()] or [np.ones(rows, dtype=bool)]))
-            given = {column: found[column][wrong] for column in tables.drawn(tables.top)}
-            again = _columns(view, model.draw_given(
-                len(wrong), given, self.draws, self._allowed(table, view, numbers[wrong], 0, None)))
-            for column in tables.drawn(table):
-                found[column][wrong] = again[column]
+            self._replace_first(table, found)
         return found
+
+    def _replace_first(self, table: LowerTable, found: dict[str, Places]) -> None:
+        """Draw the columns of first rows again, given the row of the top table, where they have values that they cannot have or
+        break a rule."""
+        view, tables = self.models.whole, self.plan.tables
+        numbers = _numbers(table, view, found)
+        allowed = self._allowed(table, view, numbers, 0, None)
+        good = np.logical_and.reduce([each.patterns[each.at, found[column]] for column, each in allowed.items()]
+                                     or [np.ones(len(numbers), dtype=bool)])
+        wrong = np.flatnonzero((numbers > 0) & ~(good & self.rules.obeyed(table, view, found)))
+
+        def drawn(rows: Places) -> dict[str, Places]:
+            given = _taken({column: found[column] for column in tables.drawn(tables.top)}, wrong[rows])
+            again = self._allowed(table, view, numbers[wrong[rows]], 0, None)
+            return _columns(view, view.model.draw_given(len(rows), given, self.draws, again))
+
+        again = drawn_until(len(wrong), drawn, lambda rows: self.rules.obeyed(table, view, rows))
+        for column in tables.drawn(table):
+            found[column][wrong] = again[column]
 
     def _first(self, table: LowerTable, parent: DrawnRows) -> DrawnRows:
         """The first row of each row of the parent that has any."""
@@ -112,8 +140,12 @@ class LinkedDraws(Frozen, eq=False):
         view = self.models.first[table.at]
         given = {column: above.moved(column, view, column)[parent.places[column][at]]
                  for column in view.table.domain.columns if column in parent.places}
-        places = view.model.draw_given(len(at), given, self.draws, self._allowed(table, view, numbers[at], 0, None))
-        return DrawnRows(parents=at, places=_columns(view, places))
+
+        def drawn(rows: Places) -> dict[str, Places]:
+            allowed = self._allowed(table, view, numbers[at[rows]], 0, None)
+            return _columns(view, view.model.draw_given(len(rows), _taken(given, rows), self.draws, allowed))
+
+        return DrawnRows(parents=at, places=drawn_until(len(at), drawn, lambda found: self.rules.obeyed(table, view, found)))
 
     def _view_of(self, at: int) -> FittedView:
         """The view with the first rows of a table, in whose lists its rows have their places."""
@@ -133,19 +165,32 @@ class LinkedDraws(Frozen, eq=False):
             held = {column: places[on] for column, places in last.places.items()}
             given = {name: base.moved(names.get(name, name), view, name)[held[names.get(name, name)]]
                      for name in columns if name not in drawn}
-            allowed = self._allowed(table, view, _numbers(table, base, held), place, held)
-            found.append(_columns(view, view.model.draw_given(int(on.sum()), given, self.draws, allowed)))
+            found.append(self._next(table, view, given, held, place))
             now = {column: view.moved(column, base, column)[found[-1][column]] for column in drawn}
             last = DrawnRows(parents=last.parents[on], places={**held, **now})
             parts.append(last)
         return parts, {column: np.concatenate([each[column] for each in found]) for column in columns}
 
+    def _next(self, table: LowerTable, view: FittedView, given: Mapping[str, Places], held: Mapping[str, Places],
+              place: int) -> dict[str, Places]:
+        """A row after each of those `held`, which are at the place before this one."""
+        base = self._view_of(table.at)
+
+        def drawn(rows: Places) -> dict[str, Places]:
+            before = _taken(held, rows)
+            allowed = self._allowed(table, view, _numbers(table, base, before), place, before)
+            return _columns(view, view.model.draw_given(len(rows), _taken(given, rows), self.draws, allowed))
+
+        many = len(next(iter(held.values())))
+        return drawn_until(many, drawn, lambda found: self.rules.obeyed(table, view, found))
+
     def _allowed(self, table: LowerTable, view: LinkedView, numbers: Places, place: int,
                  held: Mapping[str, Places] | None) -> dict[str, Allowed]:
-        """The values that a row may have: NULL only where its column may be NULL; and of the column that tells rows of one parent
-        apart those that are greater than the last one and leave enough for the rows to come, or bins that are not below it."""
+        """The values that a row may have: NULL only where its column may be NULL, and was measured; and of the column that tells
+        rows of one parent apart those that are greater than the last one and leave enough for the rows to come, or bins that
+        are not below it."""
         found = {}
-        nullable = set(map(table.column, table.nullable))
+        nullable = set(map(table.column, table.nullable - {*self._in_doubt[table.at]}))
         for column in self.plan.tables.drawn(table):
             present = np.array([value is not None for value in view.values(column)])
             if column not in nullable and not present.all():
@@ -176,7 +221,9 @@ class LinkedDraws(Frozen, eq=False):
     def _released(self, table: LinkedTable, drawn: Mapping[int, DrawnRows], told: tuple[ReleasedMarginal, ...]) -> SyntheticTable:
         """The table with values in its columns, and with new keys, from 1 on."""
         plan, rows = self.plan, drawn[table.at]
-        columns = {own: self._column(own, table, rows) for own in table.own}
+        columns, broken = self._own_columns(table, rows)
+        for each in table.made_up:
+            columns[each.name] = each.made(rows.number, seed_of(self.identity, table.column(each.name)))
         key: tuple[str, ...] = () if table.key is None else (table.key,)
         parent = None
         if table.key is not None:
@@ -188,10 +235,17 @@ class LinkedDraws(Frozen, eq=False):
             parent = ForeignKey(columns=(table.link,), table=above, references=(table.reference,))
         return SyntheticTable(
             name=table.name, method=plan.choice.method.name,
-            price=str(price_charged(plan.terms.options.price, plan.price)), notes=plan.notes,
+            price=str(price_charged(plan.terms.options.price, plan.price)), notes=(*plan.notes, *self._notes(table, broken)),
             statement=plan.statement, columns=tuple(columns[name] for name in table.names), marginals=told, key=key,
             parent=parent, coarser=self._coarser(table),
             total=self.models.whole.model.total * rows.number / drawn[plan.tables.top.at].number)
+
+    def _notes(self, table: LinkedTable, broken: int) -> Iterator[str]:
+        """What a reader should know of a table, of whose rows so many break a rule."""
+        if broken:
+            yield f"{broken:,} rows of {table.name} break a rule all the same, as no draw obeyed it"
+        if self._in_doubt[table.at]:
+            yield note_on([f"{table.name}.{own}" for own in self._in_doubt[table.at]])
 
     def _coarser(self, table: LinkedTable) -> tuple[CoarserColumn, ...]:
         """Coarser versions of the table's columns."""
@@ -199,14 +253,28 @@ class LinkedDraws(Frozen, eq=False):
         return tuple(CoarserColumn(name=each.name.removeprefix(prefix), of=each.of.removeprefix(prefix), merged=each.merged)
                      for each in view.table.coarser if view.versions[each.name] in map(table.column, table.own))
 
-    def _column(self, own: str, table: LinkedTable, rows: DrawnRows) -> SyntheticColumn:
-        view, column = self._view_of(table.at), table.column(own)
-        form, listed = view.forms[view.table.domain.columns.index(column)], view.values(column)
-        uniform = self.draws.random(rows.number)
-        if isinstance(table, LowerTable) and own == table.step:  # rows of one parent in the same bin follow each other, too
-            uniform = uniform[np.lexsort((uniform, _ranks(listed)[rows.places[column]], rows.parents))]
-        values = form.values(listed, rows.places[column], uniform)
-        return SyntheticColumn(name=own, type=form.type, sql_type=form.sql_type, values=values, counted=form.counted(listed))
+    def _own_columns(self, table: LinkedTable, rows: DrawnRows) -> tuple[dict[str, SyntheticColumn], int]:
+        """The columns that are drawn, and those that follow from them, with their values; and how many rows break a rule."""
+        view = self._view_of(table.at)
+        forms = {own: view.forms[view.table.place[table.column(own)]] for own in table.own}
+        listed = {own: view.values(table.column(own)) for own in table.own}
+        places = {own: rows.places[table.column(own)] for own in table.own}
+        values = dict[str, PackedValues]()
+        for own, form in forms.items():
+            uniform = self.draws.random(rows.number)
+            if isinstance(table, LowerTable) and own == table.step:  # rows of one parent in the same bin follow each other, too
+                uniform = uniform[np.lexsort((uniform, _ranks(listed[own])[places[own]], rows.parents))]
+            values[own] = form.values(listed[own], places[own], uniform)
+
+        def again(own: str, some: Places) -> PackedValues:
+            return forms[own].values(listed[own], places[own][some], self.draws.random(len(some)))
+
+        broken = self.rules.settled(table, values, again)
+        made = {own: SyntheticColumn(name=own, type=form.type, sql_type=form.sql_type, values=values[own],
+                                     counted=form.counted(listed[own])) for own, form in forms.items()}
+        for one in self.models.following.get(table.at, ()):
+            made[one.form.name] = one.column(values[one.of])
+        return made, broken
 
 
 def _compared(view: FittedView, places: Mapping[str, Places], of: LinkedTable, roots: Places) -> tuple[ReleasedMarginal, ...]:
@@ -223,6 +291,10 @@ def _compared(view: FittedView, places: Mapping[str, Places], of: LinkedTable, r
     own = {} if isinstance(of, LowerTable) else {name: name.removeprefix(of.column("")) for name, column in view.versions.items()
                                                  if column in map(of.column, of.own)}
     return tuple(replace(each, columns=tuple(own.get(column, column) for column in each.columns)) for each in found)
+
+
+def _taken(columns: Mapping[str, Places], rows: Places) -> dict[str, Places]:
+    return {column: places[rows] for column, places in columns.items()}
 
 
 def _columns(view: FittedView, rows: Places) -> dict[str, Places]:

@@ -12,19 +12,36 @@ would neglect how later rows depend on the parent. Then their dependence on each
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
+from fractions import Fraction
 from typing import Any
 
 from dpsql.frozen import Frozen, replace
 from dpsql.planning.explain import Measurement
+from dpsql.synthesis.dependent_columns import DependentColumn, dependency_stage, determined, part_for
 from dpsql.synthesis.linked_views import LinkedTable, LinkedTables
 from dpsql.synthesis.measured_views import FittedView, LinkedView, known_of_parents, known_of_rows_before, with_bins_above
+from dpsql.synthesis.method import SynthesisTask
 from dpsql.synthesis.method_choice import MethodChoice
 from dpsql.synthesis.methods.stages import measurement
 from dpsql.synthesis.table_options import SynthesisTerms
 from dpsql.synthesis.table_plan import told_to_who_waits
+from dpsql.synthesis.valid_combinations import FollowingColumn
 from dpsql.trusted.accounting.cost import Cost
 from dpsql.trusted.measurements.reading.request import Request
 from dpsql.trusted.plan.node import Node
+
+
+class LinkedPairs(Frozen):
+    """Rows of a table in which columns that determine others are counted with these, the `dependent` ones, for a part of the
+    price of the task."""
+
+    task: SynthesisTask
+    dependent: tuple[DependentColumn, ...]
+
+    @property
+    def part(self) -> Fraction:
+        """The part of the price of the task that they cost."""
+        return len(self.dependent) * part_for(self.dependent)
 
 
 class LinkedPlan(Frozen):
@@ -33,12 +50,14 @@ class LinkedPlan(Frozen):
     whole  the view of the top table's rows, with the first rows that hang on each
     first  the views of first rows further below, by the place of the table in the statement
     later  the views of later rows
+    pairs  the rows by which columns that determine others are counted together with these, by the place of the table
     """
 
     tables: LinkedTables
     whole: LinkedView
     first: Mapping[int, LinkedView]
     later: Mapping[int, LinkedView]
+    pairs: Mapping[int, LinkedPairs]
     choice: MethodChoice
     terms: SynthesisTerms
     price: Cost
@@ -57,7 +76,7 @@ class LinkedPlan(Frozen):
     @property
     def relations(self) -> tuple[Node, ...]:
         """The relations that are queried."""
-        return tuple(view.table.view for _, view in self.views)
+        return (*(view.table.view for _, view in self.views), *(pairs.task.table.view for pairs in self.pairs.values()))
 
     @property
     def measurements(self) -> tuple[Measurement, ...]:
@@ -66,12 +85,18 @@ class LinkedPlan(Frozen):
         for of, view in self.views:
             first, *others = method.stages(view.task)
             found.append(measurement(first, of, method.name, view.task.price, tuple(others)))
-        return (replace(found[0], against=dict(self.choice.against)), *found[1:])
+        counted = [measurement(dependency_stage(each.task, each.dependent), f"pairs of {self.tables.by_place[at].name}",
+                               method.name, each.task.price.part(each.part)) for at, each in self.pairs.items()]
+        return (replace(found[0], against=dict(self.choice.against)), *found[1:], *counted)
 
     def measure(self) -> Generator[Request, Any, LinkedModels]:
         """Measure the views one by one, and fit a model to each."""
+        following = dict[int, tuple[FollowingColumn, ...]]()
+        for at, pairs in self.pairs.items():
+            columns = (*pairs.task.table.columns, *(one.coded for one in pairs.dependent))
+            following[at] = yield from told_to_who_waits(determined(pairs.task, pairs.dependent), columns)
         whole = yield from self._measured(self.whole)
-        models = LinkedModels(whole=whole, first={}, later={})
+        models = LinkedModels(whole=whole, first={}, later={}, following=following)
         for table in self.tables.lower:
             if table.at in self.first:
                 view = with_bins_above(table, self.first[table.at], models.first_of(self.tables.by_place[table.parent]))
@@ -93,11 +118,12 @@ class LinkedPlan(Frozen):
 
 
 class LinkedModels(Frozen):
-    """What was measured, and the models, of the views of a plan."""
+    """What was measured, and the models, of the views of a plan; and the columns that follow from others, by table."""
 
     whole: FittedView
     first: Mapping[int, FittedView]
     later: Mapping[int, FittedView]
+    following: Mapping[int, tuple[FollowingColumn, ...]]
 
     def first_of(self, table: LinkedTable) -> FittedView:
         """The view that contains the first rows of a table."""

@@ -24,6 +24,9 @@ from sqlglot import exp
 from dpsql.frozen import Frozen, replace
 from dpsql.sql.text.statement import Query
 from dpsql.synthesis.column_forms import Form, ListedColumn
+from dpsql.synthesis.dependent_columns import DependentColumn
+from dpsql.synthesis.made_up_columns import MadeUpColumn
+from dpsql.synthesis.row_rules import RowRule
 from dpsql.trusted.cached import cached_property
 from dpsql.types import Type
 
@@ -31,10 +34,13 @@ from dpsql.types import Type
 class LinkedTable(Frozen):
     """One of the tables, with its columns as they are named in its query.
 
-    at     its place in the statement
-    base   the private table that its rows are of
-    names  all columns, and `own` those that are drawn, with their `forms`
-    key    the column that names its rows, which are numbered anew; None if it is not among the columns
+    at       its place in the statement
+    base     the private table that its rows are of
+    query    of its rows, without the columns that are `made_up`
+    names    all columns, and `own` those that are drawn, with their `forms`
+    key      the column that names its rows, which are numbered anew; None if it is not among the columns
+    rules    what holds in every row, about columns of `own` and `dependent` ones
+    dependent  columns whose values follow from columns of `own`, in a way that is learned
     """
 
     at: int
@@ -45,6 +51,14 @@ class LinkedTable(Frozen):
     own: tuple[str, ...]
     forms: tuple[Form, ...]
     key: str | None
+    made_up: tuple[MadeUpColumn, ...] = ()
+    rules: tuple[RowRule, ...] = ()
+    dependent: tuple[DependentColumn, ...] = ()
+
+    @property
+    def read(self) -> tuple[str, ...]:
+        """The columns of its query."""
+        return tuple(name for at, name in enumerate(self.names) if at not in [each.at for each in self.made_up])
 
     def column(self, own: str) -> str:
         """The name of one of its columns in views."""
@@ -86,15 +100,21 @@ class LowerTable(LinkedTable):
 
 
 class LinkedTables(Frozen):
-    """The table on which all others hang, and these, each after its parent."""
+    """The table on which all others hang, and these, each after its parent; and what a reader should know of them."""
 
     top: LinkedTable
     lower: tuple[LowerTable, ...]
+    notes: tuple[str, ...] = ()
 
     @cached_property
     def by_place(self) -> Mapping[int, LinkedTable]:
         """Each table by its place in the statement."""
         return {table.at: table for table in (self.top, *self.lower)}
+
+    @property
+    def dependent(self) -> tuple[DependentColumn, ...]:
+        """The columns of all tables whose values follow from others in a way that is learned."""
+        return tuple(one for table in (self.top, *self.lower) for one in table.dependent)
 
     def below(self, table: LinkedTable) -> tuple[LowerTable, ...]:
         """The tables that refer to this one."""
@@ -196,7 +216,7 @@ def _ranked(table: LowerTable) -> str:
     order = [f'y."order {i}"' for i in range(len(table.order))] or [f"y.{_quoted(own)}" for own in table.own]
     apart = f"PARTITION BY y.{_quoted(table.link)}"
     window = f"OVER ({apart} ORDER BY {', '.join(order)})"
-    items = [f"y.{_quoted(name)} AS {_quoted(name)}" for name in table.names]
+    items = [f"y.{_quoted(name)} AS {_quoted(name)}" for name in table.read]
     items += [f'LAG(y.{_quoted(own)}) {window} AS "previous {i}"' for i, own in enumerate(table.own)]
     return (f'SELECT {", ".join(items)}, ROW_NUMBER() {window} AS "place", COUNT(*) OVER ({apart}) AS "rows" '
             f"FROM {_rows_of(table)} AS y")

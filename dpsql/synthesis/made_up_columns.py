@@ -1,14 +1,16 @@
 """`made_up` of CREATE SYNTHETIC TABLE: columns whose values are made up, and not learned.
 
 It is a text of parts, separated by semicolons. A part names a column of the query: whole numbers are numbered anew from 1 on, and
-UUIDs are new random ones. For texts a pattern follows: `code LIKE [A-Z]{2}-[0-9]{4}`. The column is not measured, so it costs
-nothing. What is made up follows from the number of the row, the pattern and the identity of the statement alone.
+UUIDs are new random ones. For texts a pattern follows: `code LIKE [A-Z]{2}-[0-9]{4}`, if the policy has none (`like`). Texts
+without listed values, for which it has one, are made up without being named. The column is not measured, so it costs nothing.
+What is made up follows from the number of the row, the pattern and the identity of the statement alone.
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NoReturn
 
 import numpy as np
@@ -19,7 +21,7 @@ from dpsql.sql.binding.listed_columns import RowColumn
 from dpsql.sql.text.statement import Option
 from dpsql.synthesis.packed_values import NumberValues, PackedValues, PatternValues
 from dpsql.synthesis.released_table import SyntheticColumn
-from dpsql.synthesis.text_patterns import UUID, WrongPattern, pattern_of
+from dpsql.synthesis.text_patterns import UUID, WRITTEN, WrongPattern, pattern_of
 from dpsql.types import Type
 
 PART = re.compile(r'\s*(?:"((?:[^"]|"")+)"|([^"]+?))\s*(?:\slike\s+(.*?))?\s*', re.IGNORECASE | re.DOTALL)
@@ -51,29 +53,75 @@ class MadeUpColumn(Frozen):
 
 def made_up_columns(option: Option | None, columns: Sequence[RowColumn], rows: int | None) -> tuple[MadeUpColumn, ...]:
     """The columns of a query that are made up, in order. `rows` is the number of rows, if the statement says it. Raises
-    OptionError, located at the option."""
-    if option is None:
-        return ()
-    if not isinstance(option.value, str) or not option.value.strip():
-        _fail(option, "made_up must be a text that names columns", "made_up", FORM)
-    known, found = {column.name.lower(): at for at, column in enumerate(columns)}, dict[int, MadeUpColumn]()
-    for part in (part for part in str(option.value).split(";") if part.strip()):
-        match = PART.fullmatch(part)
-        if match is None:
-            _fail(option, f"{part.strip()} names no column", part.strip(), FORM)
-        name, pattern = match[1].replace('""', '"') if match[1] else match[2], match[3]
-        at = known.get(name.lower())
-        if at is None:
-            _fail(option, f"the query has no column {name}", name, "one of " + ", ".join(column.name for column in columns))
-        if at in found:
-            _fail(option, f"{name} is made up twice", name, "only one of them")
-        found[at] = _column(at, columns[at], pattern, rows, option)
+    OptionError, located at the option, if there is one."""
+    found = {} if option is None else _named(option, columns, rows)
+    for at, column in enumerate(columns):
+        if at not in found and _is_by_policy(column):
+            found[at] = _column(at, column, column.like, rows, option)
     if len(found) == len(columns):
         _fail(option, "all columns are made up, so there is nothing to measure", "made_up", "other columns in the query")
     return tuple(found[at] for at in sorted(found))
 
 
-def _column(at: int, column: RowColumn, pattern: str | None, rows: int | None, option: Option) -> MadeUpColumn:
+def made_up_in_tables(option: Option | None, tables: Mapping[str, Sequence[RowColumn]], keys: Mapping[str, Collection[str]],
+                      rows: Mapping[str, int | None]) -> Mapping[str, tuple[MadeUpColumn, ...]]:
+    """The columns of several tables that are made up, by the names of the tables: a part of the option names a column, or a table
+    and its column. `keys` are numbered anew in any case, and `rows` are their numbers of rows, if the statement says them."""
+    found: dict[str, dict[int, MadeUpColumn]] = {table: {} for table in tables}
+    for name, pattern in _parts(option):
+        places = [(table, at) for table, columns in tables.items() for at, column in enumerate(columns)
+                  if name.lower() in (column.name.lower(), f"{table}.{column.name}".lower())]
+        if not places:
+            _fail(option, f"none of the tables has a column {name}", name, "one of " + ", ".join(
+                column.name for columns in tables.values() for column in columns))
+        table, at = places[0]
+        if len(places) > 1:
+            _fail(option, f"{name} is a column of {' and of '.join(table for table, _ in places)}", name, f"{table}.{name}")
+        column = tables[table][at]
+        if column.name in keys[table]:
+            _fail(option, f"{name} is a key, and keys are new numbers", name, f"made_up without {name}")
+        if at in found[table]:
+            _fail(option, f"{name} is made up twice", name, "only one of them")
+        found[table][at] = _column(at, column, pattern or column.like or None, rows[table], option)
+    for table, columns in tables.items():
+        for at, column in enumerate(columns):
+            if at not in found[table] and column.name not in keys[table] and _is_by_policy(column):
+                found[table][at] = _column(at, column, column.like, rows[table], option)
+    return {table: tuple(own[at] for at in sorted(own)) for table, own in found.items()}
+
+
+def _is_by_policy(column: RowColumn) -> bool:
+    """Whether the policy says how new texts look, and not which there are."""
+    return bool(column.like) and column.facts.type is Type.VARCHAR and column.facts.domain is None
+
+
+def _named(option: Option, columns: Sequence[RowColumn], rows: int | None) -> dict[int, MadeUpColumn]:
+    """The columns that the option names."""
+    known, found = {column.name.lower(): at for at, column in enumerate(columns)}, dict[int, MadeUpColumn]()
+    for name, pattern in _parts(option):
+        at = known.get(name.lower())
+        if at is None:
+            _fail(option, f"the query has no column {name}", name, "one of " + ", ".join(column.name for column in columns))
+        if at in found:
+            _fail(option, f"{name} is made up twice", name, "only one of them")
+        found[at] = _column(at, columns[at], pattern or columns[at].like or None, rows, option)
+    return found
+
+
+def _parts(option: Option | None) -> Iterator[tuple[str, str | None]]:
+    """The names of columns in an option, each with its pattern, if it has one."""
+    if option is None:
+        return
+    if not isinstance(option.value, str) or not option.value.strip():
+        _fail(option, "made_up must be a text that names columns", "made_up", FORM)
+    for part in (part for part in option.value.split(";") if part.strip()):
+        match = PART.fullmatch(part)
+        if match is None:
+            _fail(option, f"{part.strip()} names no column", part.strip(), FORM)
+        yield match[1].replace('""', '"') if match[1] else match[2], match[3]
+
+
+def _column(at: int, column: RowColumn, pattern: str | None, rows: int | None, option: Option | None) -> MadeUpColumn:
     name, kind, example = column.name, column.facts.type, f"made_up = '{column.name} LIKE P[0-9]{{6}}'"
     if kind is Type.BIGINT and pattern is None:
         return MadeUpColumn(at=at, name=name, type=kind)
@@ -88,12 +136,16 @@ def _column(at: int, column: RowColumn, pattern: str | None, rows: int | None, o
     try:
         size = pattern_of(pattern or UUID).size
     except WrongPattern as wrong:
-        _fail(option, f"the pattern of {name} is wrong: {wrong}", name,
-              f"characters, sets such as [A-Z0-9], \\d, and {{n}}, as in {example}")
+        _fail(option, f"the pattern of {name} is wrong: {wrong}", name, f"{WRITTEN}{example}")
     if rows is not None and rows > size:
         _fail(option, f"{name} can have {size:,} different texts, and {rows:,} rows are to be drawn", name,
               f"a longer pattern, or rows = {size}")
     return MadeUpColumn(at=at, name=name, type=kind, pattern=pattern or UUID, sql_type="UUID" if uuid else "")
+
+
+def seed_of(identity: str, name: str) -> int:
+    """What the values of a column that is made up follow from, by the identity of the statement and the name of the column."""
+    return int.from_bytes(hashlib.sha256(f"{identity} {name}".encode()).digest()[:8])
 
 
 def unknown_because(type: Type, kind: str | None) -> str:
@@ -115,5 +167,5 @@ def instead_of(name: str, type: Type, kind: str | None) -> str:
     return f"{declared} for {name} in the policy, {coarser}{made_up}, or the other columns alone"
 
 
-def _fail(option: Option, why: str, subject: str, try_: str) -> NoReturn:
-    raise OptionError(why, span=option.span, subject=subject, try_=try_)
+def _fail(option: Option | None, why: str, subject: str, try_: str) -> NoReturn:
+    raise OptionError(why, span=None if option is None else option.span, subject=subject, try_=try_)

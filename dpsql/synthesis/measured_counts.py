@@ -12,23 +12,33 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpsql.frozen import Frozen
 from dpsql.models.table_domain import Columns
-from dpsql.synthesis.counted_values import numbers_of
-from dpsql.synthesis.released_table import KeptTable, SyntheticColumn
-from dpsql.synthesis.table_comparison import MarginalComparison, TableComparison, Z, means_by_entry
+from dpsql.synthesis.counted_values import CountedValues, number_of, numbers_of
+from dpsql.synthesis.released_table import CoarserColumn, KeptTable, SyntheticColumn
+from dpsql.synthesis.table_comparison import MarginalComparison, TableComparison, means_by_entry
 from dpsql.types import Type
 from dpsql.workload.factors import Array
 
 
-class MeanError(Frozen):
-    """About how far an average over `rows` rows may be off, with 95 % probability, because of the errors of counts by `columns`.
-    It is in inverse proportion to the rows."""
+class EntryNumbers(Frozen, eq=False):
+    """The numbers in each entry of a column or of a coarser version; NaN for the entry of NULL.
 
-    columns: Columns
-    rows: int
-    margin: float
+    means, variances  of the drawn rows; without such rows the middle, and 0
+    lows, highs       the least and the largest possible number
+    """
+
+    means: Array
+    variances: Array
+    lows: Array
+    highs: Array
+
+    @property
+    def reach(self) -> Array:
+        """How far a number may be from the mean of its entry; 0 for NULL."""
+        return np.nan_to_num(np.maximum(np.maximum(self.means - self.lows, self.highs - self.means), 0))
 
 
 class MeasuredCounts(Frozen, eq=False):
@@ -38,7 +48,8 @@ class MeasuredCounts(Frozen, eq=False):
     columns   in the order of the table, without keys
     versions  for each column and coarser version, the column
     bins      the number of bins of each column that was counted in bins
-    means     for columns of numbers and their coarser versions, the mean of each entry's rows; NaN where there are none
+    numbers   for columns of numbers and their coarser versions
+    known     how many of the marginals, at the end, earlier statements had measured: their errors may be correlated
     """
 
     name: str
@@ -48,12 +59,14 @@ class MeasuredCounts(Frozen, eq=False):
     marginals: tuple[MarginalComparison, ...]
     versions: Mapping[str, str]
     bins: Mapping[str, int]
-    means: Mapping[str, Array]
+    numbers: Mapping[str, EntryNumbers]
+    known: int = 0
 
-    def by(self, columns: Collection[str]) -> MarginalComparison | None:
-        """The counts by these columns, in the finest versions in which they were counted together; None if they never were."""
+    def by(self, columns: Collection[str], among: Sequence[MarginalComparison] | None = None) -> MarginalComparison | None:
+        """The counts by these columns, in the finest versions in which they were counted together; None if they never were.
+        They follow from all marginals, or from some `among` them."""
         found = dict[Columns, list[MarginalComparison]]()
-        for each in self.marginals:
+        for each in self.marginals if among is None else among:
             version = {self.versions[name]: name for name in each.columns}
             if set(columns) <= set(version):
                 names = tuple(version[column] for column in columns)
@@ -67,25 +80,6 @@ class MeasuredCounts(Frozen, eq=False):
         square = found.error**2 + float(np.square(found.measured - found.drawn).mean())
         sizes = (size for name, size in zip(found.columns, found.measured.shape, strict=True) if self.versions[name] in summed)
         return math.sqrt(square * math.prod(sizes)) * self.rows / self.total
-
-    def error_of_mean(self, value: str, columns: Sequence[str], summed: Collection[str] = ()) -> MeanError | None:
-        """The error of averages of a column by others; None if they were not counted together.
-
-        With counts c of the entries of the column, of means m, an average is a = sum(c m) / n, and errors of the counts move it
-        by sum(error (m - a)) / n. That is told for the group with the largest such error, as if it had the average number
-        of rows of a group.
-        """
-        found = self.by([*columns, value])
-        if found is None or found.columns[-1] not in self.means:
-            return None
-        means = self.means[found.columns[-1]]
-        there = ~np.isnan(means)
-        counts, means = found.drawn[..., there].reshape(-1, int(there.sum())), means[there]
-        counts = counts[counts.sum(axis=1) > 0]
-        averages = counts @ means / counts.sum(axis=1)
-        spread = float(np.sqrt(np.square(means - averages[:, None]).sum(axis=1)).max(initial=0.0))
-        rows = _rounded(self.rows / max(len(counts), 1)) if columns else self.rows
-        return MeanError(columns=found.columns, rows=rows, margin=Z * self.error(found, summed) * spread / rows)
 
     def in_bins(self, version: str) -> bool:
         """Whether an entry of a column or version may have several values."""
@@ -106,27 +100,51 @@ def measured_counts(table: KeptTable) -> MeasuredCounts:
     """The counts of a table. Marginals with columns that it does not have are left out."""
     compared = TableComparison(table)
     versions = {version: name for name, own in compared.versions.items() for version in own}
+    measured = [(each, at >= len(table.marginals) - table.known) for at, each in enumerate(table.marginals)
+                if set(each.columns) <= set(versions)]
     return MeasuredCounts(
         name=table.name, rows=table.rows, total=table.total, versions=versions,
         columns=tuple(column.name for column in table.columns if column.name not in table.keys),
-        marginals=tuple(compared.of(each) for each in table.marginals if set(each.columns) <= set(versions)),
+        marginals=tuple(compared.of(each) for each, _ in measured), known=sum(known for _, known in measured),
         bins={column.name: len(column.counted.edges) - 1 for column in table.columns
               if column.counted is not None and _has_wide_bins(column)},
-        means=dict(_means(compared)))
+        numbers=dict(_numbers(compared)))
 
 
-def _means(compared: TableComparison) -> Iterator[tuple[str, Array]]:
+def _numbers(compared: TableComparison) -> Iterator[tuple[str, EntryNumbers]]:
     for column in compared.table.columns:
-        if column.type.numeric and column.name in compared.versions:
-            numbers = numbers_of(column.values)
-            yield from ((version, means_by_entry(numbers, compared.places[version], compared.sizes[version]))
-                        for version in compared.versions[column.name])
+        if column.type.numeric and column.counted is not None:
+            numbers, coarser = numbers_of(column.values), {one.name: one for one in compared.table.coarser}
+            ends = {column.name: _ends(column.counted, whole=column.type is Type.BIGINT)}
+            for version in compared.versions[column.name]:
+                if version in coarser:
+                    ends[version] = _merged(ends[coarser[version].of], coarser[version])
+                yield version, _entries(numbers, compared.places[version], *ends[version])
 
 
-def _rounded(rows: float) -> int:
-    """A number of rows with its first digit alone, at least 1."""
-    unit = 10.0 ** math.floor(math.log10(max(rows, 1)))
-    return round(max(rows, 1) // unit * unit)
+def _ends(counted: CountedValues, *, whole: bool) -> tuple[Array, Array]:
+    """The least and the largest number of each entry; NaN for NULL."""
+    listed, edges = counted.listed, counted.edges
+    if not edges:
+        values = np.array([np.nan if value is None else number_of(value) for value in listed])
+        return values, values
+    bins = [number if isinstance(number, int) else None for number in listed]
+    return (np.array([np.nan if number is None else edges[number] for number in bins]),
+            np.array([np.nan if number is None else edges[number + 1] - whole for number in bins]))
+
+
+def _merged(ends: tuple[Array, Array], into: CoarserColumn) -> tuple[Array, Array]:
+    lows, highs = np.full(into.size, np.nan), np.full(into.size, np.nan)
+    np.fmin.at(lows, list(into.merged), ends[0])
+    np.fmax.at(highs, list(into.merged), ends[1])
+    return lows, highs
+
+
+def _entries(numbers: Array, places: NDArray[np.int64], lows: Array, highs: Array) -> EntryNumbers:
+    means = means_by_entry(numbers, places, len(lows))
+    squares = means_by_entry(np.square(numbers - means[places]), places, len(lows))
+    return EntryNumbers(means=np.where(np.isnan(means), (lows + highs) / 2, means), lows=lows, highs=highs,
+                        variances=np.where(np.isnan(lows), np.nan, np.nan_to_num(squares)))
 
 
 def _has_wide_bins(column: SyntheticColumn) -> bool:

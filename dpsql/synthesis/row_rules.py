@@ -76,7 +76,7 @@ class RowRules(Frozen, eq=False):
                 table = np.reshape(self._looked_at(rule, own), shape)
                 before = found.get(rule.columns, np.zeros(shape))
                 found[rule.columns] = np.asarray(np.maximum(table, before))
-        return found if _consistent(domain_of(coded), found) else {}
+        return found if consistent(domain_of(coded), found) else {}
 
     def _looked_at(self, rule: RowRule, own: Sequence[tuple[Form, CodedColumn]]) -> Array:
         """1 for each combination of entries that breaks a rule wherever it is looked at, else 0."""
@@ -91,7 +91,7 @@ class RowRules(Frozen, eq=False):
         return np.asarray(never, dtype=np.float64)
 
 
-def _consistent(domain: TableDomain, excluded: Mapping[Columns, Array]) -> bool:
+def consistent(domain: TableDomain, excluded: Mapping[Columns, Array]) -> bool:
     """Whether a model of moderate size has combinations of values that are not excluded."""
     if model_cells(domain, excluded) > MOST_MODEL:
         return False

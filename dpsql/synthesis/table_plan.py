@@ -5,7 +5,6 @@ Everything after the last release is post-processing: the fit, the draw, and the
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Generator, Iterable, Sequence
 from fractions import Fraction
@@ -27,7 +26,7 @@ from dpsql.synthesis.column_forms import PlannedForm, UncutColumn
 from dpsql.synthesis.dependent_columns import DependentColumn, dependency_stage, determined, part_for
 from dpsql.synthesis.doubtful_nulls import doubtful_nulls
 from dpsql.synthesis.learned_bins import LEARNING, learned, learning_stage
-from dpsql.synthesis.made_up_columns import MadeUpColumn
+from dpsql.synthesis.made_up_columns import MadeUpColumn, seed_of
 from dpsql.synthesis.method import CodedColumn, SynthesisTask, with_coarser
 from dpsql.synthesis.method_choice import MethodChoice
 from dpsql.synthesis.methods.marginal_requests import noise_for
@@ -172,8 +171,7 @@ class TablePlan(Frozen):
         """All columns, in the order of the statement."""
         found, rows = [*columns], len(columns[0].values)
         for each in self.made_up:
-            seed = hashlib.sha256(f"{identity} {each.name}".encode()).digest()
-            found.insert(each.at, each.made(rows, int.from_bytes(seed[:8])))
+            found.insert(each.at, each.made(rows, seed_of(identity, each.name)))
         return tuple(found)
 
 

@@ -22,6 +22,7 @@ LONGEST = 200  # characters of a text
 TURNS = 4  # of the network that permutes numbers
 WORD = 2**62  # texts whose numbers fit into a word
 PART = re.compile(r"(?:\[((?:\\.|[^\]\\])+)\]|\\(.)|([^\[\]\\{}()|.*+?^$]))(?:\{(\d{1,3})\})?", re.DOTALL)
+WRITTEN = r"characters, sets such as [A-Z0-9], \d, and {n}, as in "
 UUID = "[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"  # random ones
 _STEP, _FIRST, _SECOND = (np.uint64(word) for word in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
 Words = NDArray[np.uint64]

@@ -18,6 +18,7 @@ from dpsql.questions.question import Combinations, Question
 from dpsql.synthesis.column_forms import ListedColumn, PlannedForm
 from dpsql.synthesis.method import CodedColumn
 from dpsql.synthesis.packed_values import CodedValues, PackedValues, packed_values
+from dpsql.synthesis.released_table import SyntheticColumn
 from dpsql.trusted.plan.expr.nodes import Value
 
 
@@ -35,6 +36,12 @@ class FollowingColumn(Frozen):
         if isinstance(packed, CodedValues):
             return CodedValues([self.values.get(value) for value in packed.listed], packed.places)
         return packed_values([self.values.get(value) for value in packed])
+
+    def column(self, given: Sequence[Value]) -> SyntheticColumn:
+        """The column in rows with these values of the other one."""
+        listed = tuple(dict.fromkeys(self.values.values()))
+        return SyntheticColumn(name=self.form.name, type=self.form.type, sql_type=self.form.sql_type, values=self.drawn(given),
+                               counted=self.form.counted(listed))
 
 
 def following_columns(question: Question, forms: Sequence[PlannedForm]) -> tuple[FollowingColumn, ...]:

@@ -275,6 +275,34 @@ def test_the_owner_sees_it_and_the_exit_code_says_whether_all_is_well(tmp_path: 
         assert code == 0 and list(json.loads(out)) == ["budget", "total", "entity", "pace", "tables", "unusable"]
 
 
+RULES = """[tables.people]
+rules = ["income < 190 OR site > 1", "born >= DATE '1900-01-01'", "site DETERMINES town", "income / 2 < 3 OR NOT active", "wages > 0"]
+"""
+
+
+@pytest.mark.parametrize("files", ["", "parquet"])
+def test_rows_that_break_a_rule_are_counted(files: str, tmp_path: Path) -> None:
+    """Rows on which a rule is unknown do not break it; NULL is one of the values that another column determines."""
+    spoil = "UPDATE people SET income = NULL WHERE id = 192; UPDATE people SET town = NULL WHERE id IN (1, 7); UPDATE people SET town = 'y' WHERE id = 0"
+    made = found(built(tmp_path, replaced(("[tables.people]\n", RULES)), files=files, spoil=spoil))
+    assert [(one.rule.split(" ")[0], one.rows, one.broken, one.fault) for one in made.rules] == [
+        ("income", 200, 1, ""), ("born", 200, 0, ""), ("site", 200, 3, ""), ("income", 200, 96, ""), ("wages", 200, 0, "there is no column wages")]
+    assert made.errors == ("rule 'wages > 0' of people: there is no column wages",)
+    assert [text for text in made.suspicions if "rule" in text] == [
+        "rule 'income < 190 OR site > 1' of people does not hold in 1 row (0.5 %), so rows like these are never in a synthetic table",
+        "rule 'site DETERMINES town' of people does not hold in 3 rows (1.5 %), so rows like these are never in a synthetic table",
+        "rule 'income / 2 < 3 OR NOT active' of people does not hold in 96 rows (48 %), so rows like these are never in a synthetic table"]
+    assert set(made.words.values()) >= {"rules"} and any(table.title == "Rules" for table in made.tables())
+    fine = found(built(tmp_path / "fine", replaced(("[tables.people]\n", '[tables.people]\nrules = ["site DETERMINES town"]\n'))))
+    assert fine.is_fine and [one.broken for one in fine.rules] == [0]
+    odd = built(tmp_path / "odd", POLICY.replace("site", "n").replace("[tables.people]\n", '[tables.people]\nrules = ["n DETERMINES town"]\n'),
+                spoil="ALTER TABLE people RENAME site TO n; UPDATE people SET town = 'y' WHERE id = 0")
+    assert [one.broken for one in found(odd).rules] == [1]
+    meant = '[tables.people]\nexpected = ["rules"]\nrules = ["income < 100"]\n'
+    expected = found(built(tmp_path / "meant", replaced(("[tables.people]\n", meant))))
+    assert expected.is_fine and len(expected.expected) == 1
+
+
 def test_a_file_that_a_connection_refuses_is_counted(tmp_path: Path, state: Path, capsys: pytest.CaptureFixture[str]) -> None:
     policy = built(tmp_path / "twice", files="csv", spoil="INSERT INTO people SELECT * FROM people WHERE id < 3")
     code, _, err = run(capsys, "check", "--policy", policy)

@@ -200,6 +200,7 @@ MISTAKES = {
     "others-number": Mistake("nullable = false", "others = 0", AGE, "must be true or false, not a whole number"),
     "others-of-bounds": Mistake("range = [0, 100], bins = 10, nullable = false", "bounds = [0, 100], others = false", "age = {", "no values are listed",
                                 "values = [...] or range = [...]"),
+    "like-number": Mistake("decimals = 2", "like = 3", PAY, "must be text", 'like = "[A-Z]{2}-[0-9]{4}"'),
     "nullable-number": Mistake("nullable = false", "nullable = 0", AGE, "must be true or false, not a whole number"),
     "type-of-a-database": Mistake("decimals = 2", 'type = "BIGINT"', PAY, "only columns of CSV files", "leaving it out", "policy-reference"),
     "type-unknown": Mistake("decimals = 2", 'type = "INT"', PAY, "there is no type INT", "one of BOOLEAN, BIGINT"),

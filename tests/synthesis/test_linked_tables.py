@@ -16,6 +16,7 @@ import dpsql
 from dpsql import cli
 from dpsql.engine.synthesizing_linked import linked_synthesis
 from dpsql.sql.text.parse import parse
+from dpsql.synthesis import doubtful_nulls
 from dpsql.synthesis.released_database import ReleasedDatabase, database_of_json
 from dpsql.trusted.kernel.ledger import Ledger
 
@@ -49,6 +50,7 @@ rows_per_entity = 3
 pet = {}
 owner = {}
 size = { range = [1, 4], nullable = false }
+name = {}
 [tables.bites]
 source = "bites.parquet"
 foreign_keys = [{ columns = "pet", references = "pets(pet)" }]
@@ -62,6 +64,7 @@ foreign_keys = [{ columns = "owner", references = "owners(id)" }]
 [tables.letters.columns]
 owner = {}
 long = { nullable = false }
+code = { like = "[A-Z]{3}-[0-9]{2}" }
 [tables.plain]
 public = true
 source = "plain.parquet"
@@ -92,9 +95,9 @@ def world(folder: Path, number: int = 900) -> Path:
     frames = {"owners": {"id": np.arange(number), "region": region, "rich": draws.random(number) < 0.2 + 0.2 * region},
               "visits": {"owner": owner, "year": year, "kind": [texts[at] if draws.random() < 0.95 else None for at in kind],
                          "cost": 30.0 * kind + draws.random(len(owner)) * 20},
-              "pets": {"pet": np.arange(len(pets)), "owner": pets, "size": size},
+              "pets": {"pet": np.arange(len(pets)), "owner": pets, "size": size, "name": [f"pet {at}" for at in range(len(pets))]},
               "bites": {"pet": bitten, "deep": draws.random(len(bitten)) < 0.3},
-              "letters": {"owner": owner, "long": draws.random(len(owner)) < 0.5}, "plain": {"x": [1, 2]}}
+              "letters": {"owner": owner, "long": draws.random(len(owner)) < 0.5, "code": [f"secret {at}" for at in owner]}, "plain": {"x": [1, 2]}}
     for name, columns in frames.items():
         pd.DataFrame(columns).to_parquet(folder / f"{name}.parquet")
     (folder / "dpsql.toml").write_text(POLICY, encoding="utf-8")
@@ -171,6 +174,103 @@ def test_rows_below_are_compared_as_they_were_counted(connection: dpsql.Connecti
     assert off["visits_syn.kind",] + off["visits_syn.cost",] < 13
 
 
+def other_world(folder: Path, *pairs: tuple[str, str]) -> dpsql.Connection:
+    """The same rows under a changed policy."""
+    folder.mkdir()
+    world(folder)
+    text = POLICY
+    for old, new in pairs:
+        assert old in text
+        text = text.replace(old, new)
+    (folder / "dpsql.toml").write_text(text, encoding="utf-8")
+    return opened(folder, folder)
+
+
+def test_null_is_drawn_only_where_it_was_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Columns that may be NULL and never are have none, in the top table, in first rows and in later ones; others keep theirs."""
+    monkeypatch.setattr(doubtful_nulls, "SURE", 4)  # which noise alone reaches once in 30,000 times
+    free = [(f"{column}, nullable = false", column) for column in ("region = { range = [0, 3]", "cost = { bounds = [0, 100]", "size = { range = [1, 4]")]
+    with other_world(tmp_path / "free", *free) as connection:
+        made = made_by(connection, f"CREATE SYNTHETIC TABLES {OWNERS}, {VISITS}, {PETS}, {BITES} OPTIONS (rho = 5, bins = 4)")
+        owners, visits, pets, _ = (table.df() for table in made.tables)
+    assert not owners.region.isna().any() and not visits.cost.isna().any() and not pets["size"].isna().any()
+    assert visits.kind.isna().mean() == pytest.approx(0.05, abs=0.03)
+    told = {table.name: [note for note in table.notes if "no NULL" in note] for table in made.tables}
+    assert told["owners_syn"][0].startswith("no NULL is drawn in owners_syn.region: fewer were measured than 4 standard errors")
+    assert told["visits_syn"][0].startswith("no NULL is drawn in visits_syn.cost") and told["pets_syn"] and not told["bites_syn"]
+
+
+NAMED = "named AS SELECT name, pet, owner, size FROM pets"
+
+
+def test_columns_of_linked_tables_may_be_made_up(connection: dpsql.Connection) -> None:
+    """An option names them, perhaps with their table; the policy gives a pattern; nothing of them is measured."""
+    text = (f"CREATE SYNTHETIC TABLES {OWNERS}, {NAMED}, l AS SELECT owner, code, long FROM letters "
+            "OPTIONS (rho = 2, max_rows = 2, made_up = 'named.name LIKE [a-z]{4}')")
+    told = str(connection.explain(text))
+    assert "named.name is made up (texts like [a-z]{4})" in told and "l.code is made up (texts like [A-Z]{3}-[0-9]{2})" in told
+    made = made_by(connection, text)
+    owners, named, letters = (table.df() for table in made.tables)
+    assert list(named.columns) == ["name", "pet", "owner", "size"] and list(letters.columns) == ["owner", "code", "long"]
+    assert named.name.nunique() == len(named) and named.name.str.fullmatch("[a-z]{4}").all()
+    assert letters.code.nunique() == len(letters) and letters.code.str.fullmatch("[A-Z]{3}-[0-9]{2}").all() and len(letters) > 100
+    assert not {"named.name", "l.code"} & {column for table in made.tables for each in table.marginals for column in each.columns}
+    assert set(named.owner) <= set(owners.id) and database_of_json(made.as_json()) == made
+    with pytest.raises(dpsql.Error, match="there is a table owners_syn already"):
+        connection.execute(text.replace("{4}", "{5}"))
+
+
+def test_a_column_that_orders_rows_may_be_made_up(connection: dpsql.Connection) -> None:
+    made = made_by(connection, f"CREATE SYNTHETIC TABLES {OWNERS}, v AS SELECT owner, kind, year FROM visits OPTIONS (rho = 2, made_up = 'year')")
+    assert made.table("v").df().year.tolist() == list(range(1, made.table("v").rows + 1))
+
+
+RULES = """[tables.visits]
+rules = ["kind IS NOT NULL", "cost >= 30 OR kind <> 'c'", "owner >= 0", "kind DETERMINES year", "year * 10 < cost + 45"]
+"""
+
+
+def test_rules_hold_in_linked_tables(tmp_path: Path) -> None:
+    """Those of the policy, and those of the statement: in rows of the top table, in first rows, in later ones, and further below."""
+    text = (f"CREATE SYNTHETIC TABLES {OWNERS}, {VISITS}, {PETS}, bites_syn AS SELECT pet, deep, TRUE AS yes FROM bites "
+            "OPTIONS (rho = 5, bins = 4, rules = 'region < 2 OR rich; size + 0 <> 3; deep AND yes')")
+    with other_world(tmp_path / "ruled", ("[tables.visits]\n", RULES)) as connection:
+        told = str(connection.explain(text))
+        assert "in every row of visits_syn: NOT kind IS NULL; cost >= 30 OR kind <> 'c'; year * 10 < cost + 45" in told
+        assert "the rule owner >= 0 does not apply to visits_syn: keys" in told and "kind DETERMINES year does not apply to visits_syn" in told
+        made = made_by(connection, text)
+        owners, visits, pets, bites = (table.df() for table in made.tables)
+    assert ((owners.region < 2) | owners.rich.astype(bool)).all() and (pets["size"] != 3).all() and bites.deep.all()
+    assert not visits.kind.isna().any() and ((visits.cost >= 30) | (visits.kind != "c")).all() and (visits.year * 10 < visits.cost + 45).all()
+    assert min(len(visits), len(pets), len(bites)) > 100 and not any("all the same" in note for note in made.notes)
+    assert visits.groupby("owner").year.is_monotonic_increasing.all() and not visits.duplicated(["owner", "year"]).any()
+    assert set(visits.owner) <= set(owners.id) and len(owners) == pytest.approx(900, abs=60)
+
+
+def test_columns_may_follow_from_others_in_linked_tables(connection: dpsql.Connection, place: Path) -> None:
+    """How is counted for a part of the price; conditions may be about such columns."""
+    text = ("CREATE SYNTHETIC TABLES o AS SELECT id, region, rich, region % 2 = 0 AS even FROM owners, "
+            "v AS SELECT CASE WHEN kind = 'a' THEN 'first' ELSE 'other' END AS code, owner, year, kind, cost FROM visits, "
+            "b AS SELECT pet, deep, NOT deep AS flat FROM bites, p AS SELECT pet, owner, size FROM pets OPTIONS "
+            "(rho = 20, bins = 4, rules = 'region DETERMINES even; kind DETERMINES code; deep DETERMINES flat; code = ''first'' OR cost > 5')")
+    told = str(connection.explain(text))
+    assert "region and even, of which one determines the other" in told and "pairs of v" in told and "pairs of b" in told
+    made = made_by(connection, text)
+    owners, visits, bites, _ = (table.df() for table in made.tables)
+    assert list(visits.columns) == ["code", "owner", "year", "kind", "cost"] and len(visits) > 500 and len(bites) > 100
+    assert (owners.even == (owners.region % 2 == 0)).all() and (bites.flat != bites.deep).all()
+    assert (visits.code == np.where(visits.kind == "a", "first", "other")).all() and ((visits.code == "first") | (visits.cost > 5)).all()
+    assert database_of_json(made.as_json()) == made
+    with pytest.raises(dpsql.Error, match="the values of cost are not listed"):
+        connection.explain(f"CREATE SYNTHETIC TABLES {OWNERS}, {VISITS} OPTIONS (rho = 1, rules = 'cost DETERMINES kind')")
+
+
+def test_rows_that_no_draw_makes_obey_are_counted(connection: dpsql.Connection) -> None:
+    made = made_by(connection, f"CREATE SYNTHETIC TABLES {OWNERS}, {VISITS} OPTIONS (rho = 5, bins = 4, rows = 50, rules = 'cost > 1000 OR year = 7')")
+    visits = made.table("visits_syn")
+    assert f"{visits.rows} rows of visits_syn break a rule all the same, as no draw obeyed it" in visits.notes
+
+
 def test_joins_and_validation_read_them_like_public_tables(connection: dpsql.Connection) -> None:
     database = made_by(connection)
     owners, visits = (table.df() for table in database.tables)
@@ -237,7 +337,9 @@ def test_at_a_low_price_columns_are_independent(connection: dpsql.Connection, rh
     assert len(owners) == 100 and set(visits.owner) <= set(owners.id)
 
 
-@pytest.mark.parametrize("text", [MAKE, f"CREATE SYNTHETIC TABLES {OWNERS}, {PETS}, {BITES} OPTIONS (rho = 0.5)"])
+@pytest.mark.parametrize("text", [
+    MAKE, f"CREATE SYNTHETIC TABLES {OWNERS}, {PETS}, {BITES} OPTIONS (rho = 0.5)",
+    f"CREATE SYNTHETIC TABLES {OWNERS}, {VISITS} OPTIONS (rho = 0.5, bins = 4, rules = 'region DETERMINES rich; year DETERMINES kind; cost > 1')"])
 def test_requests_move_no_further_on_neighbours_than_they_cost(text: str, place: Path, tmp_path: Path) -> None:
     """The requests of the statement on the database without one owner, by the distances of the oracle; and all cost the price."""
     statement = parse(text)
@@ -289,7 +391,20 @@ MISTAKES = {
     f"CREATE SYNTHETIC TABLES {OWNERS}, v AS SELECT owner, yeer FROM visits": "there is no column yeer",
     f"CREATE SYNTHETIC TABLES {OWNERS}, v AS SELECT owner, owner + 1 AS next FROM visits": "the values of next are not known",
     f"CREATE SYNTHETIC TABLES {OWNERS}, {VISITS} OPTIONS (rho = 1, workload = 'all 2-way')": "a workload is for a single table",
-    f"CREATE SYNTHETIC TABLES {OWNERS}, {VISITS} OPTIONS (rho = 1, rules = 'age > 3')": "rules are for a single table",
+    f"CREATE SYNTHETIC TABLES {OWNERS}, {VISITS} OPTIONS (rho = 1, rules = 'age > 3')": "no table has all columns of rule 1: age > 3",
+    f"CREATE SYNTHETIC TABLES {OWNERS}, {VISITS} OPTIONS (rho = 1, rules = 'cost > 3 OR rich')": "no table has all columns of rule 1: cost > 3 OR rich",
+    f"CREATE SYNTHETIC TABLES {OWNERS}, {VISITS} OPTIONS (rho = 1, rules = 'cost')": "needs a condition",
+    f"CREATE SYNTHETIC TABLES {OWNERS}, {VISITS} OPTIONS (rho = 1, rules = 'year > 1; id > 3')": "rule 2 is about id, which is a key or made up",
+    f"CREATE SYNTHETIC TABLES {OWNERS}, v AS SELECT owner, year AS region FROM visits OPTIONS (rho = 1, rules = 'region > 1')":
+        "rule 1 may be about owners_syn and about v: region > 1",
+    f"CREATE SYNTHETIC TABLES {OWNERS}, {NAMED} OPTIONS (rho = 1, made_up = 'nmae LIKE a')": "none of the tables has a column nmae",
+    f"CREATE SYNTHETIC TABLES {OWNERS}, {NAMED} OPTIONS (rho = 1, made_up = 'name')": "name is a text, and has no pattern",
+    f"CREATE SYNTHETIC TABLES {OWNERS}, {NAMED} OPTIONS (rho = 1, made_up = 'pet')": "pet is a key, and keys are new numbers",
+    f"CREATE SYNTHETIC TABLES {OWNERS}, {NAMED} OPTIONS (rho = 1, made_up = 'name LIKE a; named.name LIKE b')": "named.name is made up twice",
+    f"CREATE SYNTHETIC TABLES {OWNERS}, {NAMED}, v AS SELECT owner, year AS name FROM visits OPTIONS (rho = 1, made_up = 'name')":
+        "name is a column of named and of v",
+    f"CREATE SYNTHETIC TABLES {OWNERS}, v AS SELECT owner, year FROM visits OPTIONS (rho = 1, made_up = 'year')":
+        "v has no columns besides keys and columns that are made up",
     f"CREATE SYNTHETIC TABLES {OWNERS}, v AS SELECT owner, year FROM visits WHERE year > ?": "cannot have parameters",
     f"CREATE SYNTHETIC TABLES {OWNERS}, {VISITS} OPTIONS (rho = 1, max_rows = 0)": "max_rows",
     f"CREATE SYNTHETIC TABLES {OWNERS}, {VISITS} OPTIONS (rho = 900)": "left",

@@ -190,6 +190,47 @@ def test_mistakes_are_named_before_anything_is_charged(connection: dpsql.Connect
     assert told.value.span is not None and told.value.try_ and str(connection.budget()) == before
 
 
+def test_the_policy_gives_the_pattern_of_new_texts(tmp_path: Path) -> None:
+    """Its pattern is used without an option, under any name of the column, and a statement may give another one."""
+    with duckdb.connect(str(tmp_path / "x.duckdb")) as made:
+        made.execute(TABLE)
+    policy = POLICY.replace("note = {}", 'NOTE = { like = "[A-Z]{2}-[0-9]{4}" }')
+    (tmp_path / "x.toml").write_text(policy.replace("mark = {}", "mark = { like = 'u\\d{2}' }"), encoding="utf-8")
+    Ledger.create(tmp_path / "x.ledger", None).close()
+    with dpsql.connect(policy=tmp_path / "x.toml", analyst="ada") as opened:
+        told = opened.explain("CREATE SYNTHETIC TABLE m AS SELECT note, flag FROM t OPTIONS (epsilon = 1)")
+        assert "note is made up (texts like [A-Z]{2}-[0-9]{4}): it is unrelated to the private values" in str(told)
+        texts = [(opened.synthesize(query, name=f"t{at}", epsilon=1, rows=90, **options).columns, pattern) for at, (query, options, pattern) in enumerate([
+            ("SELECT note AS n, flag FROM t", {}, "[A-Z]{2}-[0-9]{4}"), ("SELECT note, flag FROM t", {"made_up": "note"}, "[A-Z]{2}-[0-9]{4}"),
+            ("SELECT note, flag FROM t", {"made_up": "note like x[0-9]{2}"}, "x[0-9]{2}"), ("SELECT mark, flag FROM t", {}, "u[0-9]{2}"),
+            ("SELECT note, flag, id FROM t", {"made_up": "id"}, "[A-Z]{2}-[0-9]{4}")])]
+        for columns, pattern in texts:
+            assert len({*columns[0].values}) == 90 and all(re.fullmatch(pattern, str(value)) for value in columns[0].values)
+        start = "CASE WHEN note LIKE 'n1%' THEN 'a' ELSE 'b' END AS start"
+        assert "made up" not in str(opened.explain(f"CREATE SYNTHETIC TABLE m AS SELECT {start}, flag FROM t OPTIONS (epsilon = 1)"))
+        for query, why in [("SELECT note FROM t", "all columns are made up"), ("SELECT mark, flag FROM t", "mark can have 100 different texts"),
+                           ("SELECT upper(note) AS big, flag FROM t", "the values of big are not known")]:
+            with pytest.raises(dpsql.Error, match=why) as fault:
+                opened.synthesize(query, name="wrong", epsilon=1, rows=500)
+            assert fault.value.try_
+
+
+@pytest.mark.parametrize(("old", "new", "why", "instead"), [
+    ("note = {}", 'note = { like = "a.*" }', "the pattern is wrong: . at character 2 has no meaning", 'as in like = "[A-Z]{2}-[0-9]{4}"'),
+    ("undeclared = {}", 'undeclared = { like = "a" }', "new texts are for columns of texts, and this one is BIGINT", "leaving like out"),
+    ('txt = { values', 'txt = { like = "a", values', "new texts are for a column whose values are not listed", "leaving like or the values out")])
+def test_a_wrong_pattern_of_the_policy_is_named_when_it_is_opened(old: str, new: str, why: str, instead: str, tmp_path: Path) -> None:
+    assert old in POLICY
+    with duckdb.connect(str(tmp_path / "x.duckdb")) as made:
+        made.execute(TABLE)
+    (tmp_path / "x.toml").write_text(POLICY.replace(old, new), encoding="utf-8")
+    Ledger.create(tmp_path / "x.ledger", None).close()
+    with pytest.raises(dpsql.Error, match=re.escape(why)) as told:
+        dpsql.connect(policy=tmp_path / "x.toml", analyst="ada")
+    assert told.value.span is not None and new.split(" ")[0] in told.value.text[told.value.span.start:told.value.span.end]
+    assert instead in told.value.try_
+
+
 # -- values in arrays
 
 
