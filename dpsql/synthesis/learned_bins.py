@@ -125,7 +125,7 @@ def binned(form: UncutColumn, cells: Cells, least: float, *, wide: bool = False)
     within = np.concatenate(shares)
     if not wide:
         return form.cut(edges, cells.starts, within.tolist())
-    sizes = _not_negative(np.bincount(groups, counts)) / np.bincount(groups, within)
+    sizes = _not_negative(_sums(groups, counts)) / np.bincount(groups, within)
     return form.cut(edges, *smoothed(form, cells, within * sizes[groups]))
 
 
@@ -168,7 +168,7 @@ def _without_doubtful_values(form: UncutColumn, cells: Cells) -> Cells:
     begins[1:] = ~(doubtful[:-1] & wide[1:])
     begins[-1] &= not (len(wide) > 1 and doubtful[-1] and wide[-2])
     groups = np.cumsum(begins) - 1
-    counts, variances, shares = (np.bincount(groups, each) for each in (cells.counts, cells.variances, cells.shares))
+    counts, variances, shares = (_sums(groups, each) for each in (cells.counts, cells.variances, cells.shares))
     starts = tuple(start for start, is_first in zip(cells.starts, begins.tolist(), strict=True) if is_first)
     return Cells(starts=starts, end=cells.end, counts=counts, variances=variances, shares=shares)
 
@@ -203,6 +203,10 @@ def _shares(counts: Array, widths: Array, errors: Array, *, rising: bool, outerm
     widths = np.maximum(widths, widths.max() * 1e-12)
     counts = _not_negative(isotonic_regression(counts / widths, weights=widths, increasing=rising).x * widths)
     return counts if counts.sum() > 0 else np.eye(len(counts))[-1 if rising else 0]
+
+
+def _sums(groups: Groups, numbers: Array) -> Array:
+    return np.bincount(groups, numbers).astype(np.float64)
 
 
 def _not_negative(counts: Array) -> Array:
