@@ -337,11 +337,12 @@ def _books(database: str | Path | None, policy: str | Path | None, budget: str |
 
 def fitted(policy: Policy, budget: str, reader: Reader) -> Catalog:
     """The catalog of a budget. The values of public columns are read, but no private rows."""
+    found = fit(policy, budget, reader.schema(), public_values(reader))
     if any(table.rules for table in policy.tables.values()):
         from dpsql.engine.table_rules import check_rules_of
 
-        check_rules_of(policy)
-    return with_patterns(policy, fit(policy, budget, reader.schema(), public_values(reader)))
+        check_rules_of(policy, found)
+    return with_patterns(policy, found)
 
 
 def public_values(reader: Reader) -> Values:

@@ -98,18 +98,28 @@ def _told_by(text: str, source: str) -> Iterator[None]:
         raise fault.located(text, source) from None
 
 
-def check_rules_of(policy: Policy) -> None:
-    """Raises PolicyError, located in the policy, for a rule of a table that cannot be parsed."""
-    for name, table in policy.tables.items():
-        path = "tables", name, "rules"
+def check_rules_of(policy: Policy, catalog: Catalog) -> None:
+    """Raises PolicyError, located in the policy, for a rule of a table that cannot be parsed or is about an unknown column."""
+    for name, table in ((name, table) for name, table in policy.tables.items() if table.rules):
+        path, names = ("tables", name, "rules"), [*catalog.tables[name].columns]
         for text in table.rules:
             try:
-                if DETERMINES.fullmatch(text) is None:
-                    _parsed(text)
+                for column in _columns_of(text):
+                    if column.lower() not in map(str.lower, names):
+                        raise SqlError(f"{name} has no column {column}", code="unknown-column", subject=column,
+                                       try_=closest(column, names) or one_of(names))
             except Error as fault:
                 raise PolicyError(f"{'.'.join(path)}: in the rule {text!r}, {fault.reason}", code="rule", try_=fault.try_,
                                   subject=".".join(path), span=locate(policy.text, path), text=policy.text,
                                   source=policy.path) from None
+
+
+def _columns_of(text: str) -> list[str]:
+    """The columns that a rule names. Raises SqlError or Unsupported, located in the text of a query, if it is none."""
+    pair = DETERMINES.fullmatch(text)
+    if pair is not None:
+        return [part.strip('"') for part in pair.groups()]
+    return [column.name for column in _parsed(text).tree.args["where"].find_all(exp.Column)]
 
 
 def read_linked_rules(option: Option | None, queries: Mapping[str, Query], not_learned: Mapping[str, Collection[str]],
