@@ -35,6 +35,7 @@ FIRST = Fraction(1, 2)  # of a column's price, for the first of many cells
 LATER = Fraction(1, 4), Fraction(1, 4)  # for those that are cut again
 LOOK, LOOKS = Fraction(1, 10), 5  # of a column's price, to see whether one cell has nearly all rows; so many times at most
 QUARTERS, NEARLY_ALL = 4, 0.85  # the cells of such a look, and what share of all rows is meant
+CLEAR = 5  # standard errors of a look: with fewer rows in all it would be left to chance
 PARTS = 16  # into which a cell with many rows is cut, at most
 FEW = 8  # cells
 WORTH = 2  # standard errors of a count: cells should have as many rows, on average
@@ -127,7 +128,7 @@ def _few_cells(task: SynthesisTask, column: str, form: UncutColumn, total: float
         Request, Any, CountedColumn]:
     spent, start, end = Fraction(0), form.low, _end(form)
     outside = [start]
-    looks = LOOKS if total > QUARTERS * error_for(task, LOOK * share) else 0
+    looks = LOOKS if total > CLEAR * error_for(task, LOOK * share) else 0
     while spent < looks * LOOK * share:
         quarters = parts_of_cell(form, start, end, QUARTERS)
         starts = sorted({*outside, *quarters})
