@@ -37,7 +37,8 @@ from dpsql.trusted.declarations.tables import Table
 from dpsql.trusted.plan.expr.nodes import Expr, Ref, columns, rewrite
 from dpsql.trusted.plan.expr.printing import quote
 
-DETERMINES = re.compile(r"\s*(\w+|\"[^\"]+\")\s+determines\s+(\w+|\"[^\"]+\")\s*", re.IGNORECASE)
+NAME = r"(\w+|\"(?:[^\"]|\"\")+\")"
+DETERMINES = re.compile(rf"\s*{NAME}\s+determines\s+{NAME}\s*", re.IGNORECASE)
 BEFORE, PARTS = "SELECT COUNT(*) FROM new_table WHERE ", {"expressions", "from_", "where"}
 Made = TypeVar("Made")
 FORM = "rules = 'income = 0 OR hours > 0; zip DETERMINES state'"
@@ -221,7 +222,7 @@ class _QueryRows(Frozen):
 
     def column(self, text: str) -> str:
         """The column that a text names. Raises SqlError."""
-        name = text.strip('"')
+        name = _unquoted(text)
         if name.lower() not in self.names:
             near = closest(name, [*self.names.values()])
             raise SqlError(f"the table has no column {name}", code="unknown-column", subject=name, try_=near or one_of(
@@ -287,8 +288,8 @@ def _renamed(text: str, names: Mapping[str, str]) -> str | None:
     """A rule about columns of a table, as one about columns of rows; None if these do not have all of them."""
     pair = DETERMINES.fullmatch(text)
     if pair is not None:
-        own = [names.get(part.strip('"').lower()) for part in pair.groups()]
-        return None if None in own else f'"{own[0]}" DETERMINES "{own[1]}"'
+        own = [names.get(_unquoted(part).lower()) for part in pair.groups()]
+        return None if own[0] is None or own[1] is None else f"{quote(own[0])} DETERMINES {quote(own[1])}"
     where = _parsed(text).tree.args["where"]
     for column in list(where.find_all(exp.Column)):
         if column.name.lower() not in names:
@@ -296,3 +297,8 @@ def _renamed(text: str, names: Mapping[str, str]) -> str | None:
         if names[column.name.lower()] != column.name:
             column.set("this", exp.to_identifier(names[column.name.lower()], quoted=True))
     return str(where.this.sql(dialect="duckdb"))
+
+
+def _unquoted(name: str) -> str:
+    """A name without its quotes."""
+    return name[1:-1].replace('""', '"') if name.startswith('"') else name

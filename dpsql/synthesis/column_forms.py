@@ -22,7 +22,7 @@ from sqlglot import exp
 
 from dpsql.backends.dialects import MOST_DIGITS
 from dpsql.errors import Unsupported
-from dpsql.frozen import Frozen
+from dpsql.frozen import Frozen, replace
 from dpsql.synthesis.counted_values import MICROSECONDS, NOWHERE, CountedValues
 from dpsql.synthesis.packed_values import EPOCH, CodedValues, NumberValues, PackedValues
 from dpsql.trusted.plan.expr.facts import Facts
@@ -76,6 +76,7 @@ class BinnedColumn(Frozen):
     cells  the first number of each cell, where bins have several: values are drawn uniformly from cells
     shares  how many rows each cell has, about
     sql_type  the type in which it is exported, if that is not the usual one of its type
+    constant  whether the first edge is the only value
     """
 
     name: str
@@ -86,6 +87,7 @@ class BinnedColumn(Frozen):
     cells: tuple[float, ...] = ()
     shares: tuple[float, ...] = ()
     sql_type: str = ""
+    constant: bool = False
 
     def key(self, column: exp.Column) -> exp.Expr:
         """The number of the bin that contains a value."""
@@ -136,6 +138,8 @@ class BinnedColumn(Frozen):
     def _cells(self, bins: NDArray[np.int64], uniform: Numbers) -> tuple[Numbers, Numbers, Numbers]:
         """For each row the ends of the cell from which its value is drawn, and what is left of the uniform number."""
         edges = np.array(self.edges)
+        if self.constant:
+            return edges[bins], edges[bins], uniform
         if not self.cells:
             return edges[bins], edges[bins + 1], uniform
         starts, shares = np.array(self.cells), np.array(self.shares)
@@ -166,7 +170,7 @@ def _drawn(form: BinnedColumn, low: Numbers, high: Numbers, uniform: Numbers) ->
     if form.step is not None:
         step = float(form.step)
         drawn = _on_grid(low, high, edges, uniform, step) * step
-        return np.clip(_short(drawn, step), edges[0], edges[-1])
+        return np.clip(_multiples(drawn, form.step), edges[0], edges[-1])
     least_apart = (edges[-1] - edges[0]) / (STEPS * len(edges))
     drawn = np.clip(_short(low + uniform * (high - low), least_apart), low, high)
     return np.where(high - low < least_apart, low, drawn)
@@ -251,7 +255,7 @@ class UncutColumn(Frozen):
             return float(math.floor(number))
         if self.step is None:
             return number
-        return float(_short(np.array(math.floor(number / self.unit + SLIGHT) * self.unit), self.unit))
+        return float(_multiples(np.array(math.floor(number / self.unit + SLIGHT) * self.unit), self.step))
 
     def key(self, column: exp.Column) -> exp.Expr:
         """The values themselves, whose bins are not known yet."""
@@ -297,9 +301,12 @@ def form_of(name: str, known: Facts, bins: int | None, span: Span | None, cuts: 
                           subject=name, code="synthesis", span=span, try_="bins = 100 among the OPTIONS")
     whole = known.type in (Type.BIGINT, Type.DATE)
     low, high = (math.floor(ends.low), math.floor(ends.high)) if whole else (ends.low, ends.high)
-    high += low == high and not whole  # no bin is empty
+    constant = low == high and not whole
+    high += constant  # no bin is empty
     uncut = UncutColumn(name=name, type=known.type, nullable=known.nullable, low=low, high=high, sql_type=kind,
                         step=known.step or (Fraction(1) if known.whole else None))
+    if constant:
+        return replace(uncut.cut((low, high)), constant=True)
     if bins is not None:
         return uncut.cut(_edges(ends.low, ends.high, bins, whole=whole))
     return uncut if cuts is None else uncut.cut(_between(ends.low, ends.high, cuts, whole=whole))
@@ -335,6 +342,11 @@ def not_learned(form: PlannedForm) -> Form:
         return form
     return ListedColumn(name=form.name, type=form.type, sql_type=form.sql_type) if form.listed else form.cut(
         _edges(form.low, form.high, BINS, whole=form.whole))
+
+
+def _multiples(numbers: Numbers, step: Fraction) -> Numbers:
+    """Multiples of a step without the error of a product of floating-point numbers, which those of a power of two do not have."""
+    return numbers if step.denominator & (step.denominator - 1) == 0 else _short(numbers, float(step))
 
 
 def _short(numbers: Numbers, step: float) -> Numbers:

@@ -38,6 +38,10 @@ FORMS = {
     "few whole": (known(Type.BIGINT, -3, 3), [-9, -3, 0, 3, 4, None]),
     "numbers": (known(Type.DOUBLE, -10, 90.5), [-math.inf, -10.0, -6.9, 0.0, 33.3, 90.5, math.inf, math.nan, None]),
     "decimals": (known(Type.DOUBLE, 0, 25, step=Fraction(1, 10)), [0.0, 0.1, 12.3, 24.9, 25.0, 99.0]),
+    "parts of 1024": (known(Type.DOUBLE, 0, 0.25, step=Fraction(1, 1024)), [0.0, 0.125, 0.25, 7.0]),
+    "one number": (known(Type.DOUBLE, -0.1234567891, -0.1234567891), [-3.0, -0.1234567891, 0.0, None]),
+    "one decimal": (known(Type.DOUBLE, 0.3, 0.3, step=Fraction(1, 10)), [0.0, 0.3, 9.0, None]),
+    "one time": (known(Type.TIMESTAMP, YEAR, YEAR), [dt.datetime(2020, 1, 1), dt.datetime(2031, 1, 1)]),
     "dates": (known(Type.DATE, YEAR, YEAR + 365), [dt.date(2019, 1, 1), dt.date(2020, 1, 1), dt.date(2020, 7, 9), dt.date(2021, 3, 1), None]),
     "times": (known(Type.TIMESTAMP, YEAR, YEAR + 10), [dt.datetime(2020, 1, 1), dt.datetime(2020, 1, 5, 13, 14), dt.datetime(2031, 1, 1)]),
 }
@@ -81,6 +85,13 @@ def test_decimals_are_kept() -> None:
     form = form_of("x", FORMS["decimals"][0], 8, None)
     drawn = form.values(list(range(8)), np.arange(8).repeat(100), np.random.default_rng(1).random(800))
     assert {round(value * 10) / 10 for value in drawn} == set(drawn)
+
+
+@pytest.mark.parametrize("power", [3, 10, 20])
+def test_multiples_of_a_power_of_two_are_exact(power: int) -> None:
+    form = form_of("x", known(Type.DOUBLE, -1, 2, step=Fraction(1, 2**power)), 3, None)
+    drawn = form.values([0, 1, 2], np.arange(3).repeat(100), np.random.default_rng(1).random(300))
+    assert all((value * 2**power).is_integer() for value in drawn)
 
 
 @pytest.mark.parametrize("facts", [known(Type.BOOLEAN), known(Type.VARCHAR, domain=Domain(("a", "b"))),

@@ -56,6 +56,12 @@ def test_without_noise_the_table_is_the_private_one(name: str) -> None:
     assert np.array_equal(table.measured(METHODS[name], PRICE).model.marginal(DOMAIN.columns), table.counts(DOMAIN.columns))
 
 
+@pytest.mark.parametrize("name", FITS)
+def test_a_table_without_rows_has_a_total_that_divides(name: str) -> None:
+    model = coded(0, exact=True).measured(METHODS[name], PRICE).model
+    assert 0 < model.total < 0.01 and len(model.draw(1, Simulation(0))) == 1
+
+
 def test_all_marginals_within_the_workload_are_measured_for_equal_shares() -> None:
     assert marginals_within(DOMAIN, [("b", "a"), ("c",)]) == (("a",), ("b",), ("c",), ("a", "b"), ("a", "b", "c"))
     assert marginals_within(TableDomain(("a",), (4,)), [("a",)]) == (("a",),)

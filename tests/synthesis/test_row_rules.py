@@ -85,6 +85,13 @@ def test_rules_follow_columns_under_other_names_and_only_where_all_are_there(con
         f"CREATE SYNTHETIC TABLE pair AS SELECT state, zip FROM people OPTIONS ({PRICE})"))
 
 
+def test_rules_follow_columns_whose_names_have_quotes(connection: dpsql.Connection) -> None:
+    frame = made(connection, "quoted", 'hours AS "h ""A", income AS "I;", zip AS "z""Z", state AS "s""t"',
+                 """, rules = '"h ""a" < 70; "z""z" DETERMINES "S""T"'""")
+    assert not ((frame['h "A'] == 0) & (frame["I;"] > 0)).any() and frame['h "A'].max() < 70
+    assert (frame.groupby('z"Z')['s"t'].nunique() == 1).all()
+
+
 def test_a_rule_of_a_statement_may_be_about_several_columns_and_null(connection: dpsql.Connection) -> None:
     frame = made(connection, "dates", "born, died, income, spending",
                  ", rules = 'died >= born; spending <= income OR spending IS NULL; born + income % 7 < 2010'")

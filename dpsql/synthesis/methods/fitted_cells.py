@@ -29,7 +29,7 @@ from dpsql.microdata.fitted import FittedTable
 from dpsql.microdata.noisy_answers import NoisyAnswers, QueryGroup, noisy_answers, query_group
 from dpsql.microdata.sparse_queries import of_product
 from dpsql.models.joint_histogram import JointHistogram
-from dpsql.models.noisy_marginals import MarginalMeasurement, combined
+from dpsql.models.noisy_marginals import LEAST_TOTAL, MarginalMeasurement, combined
 from dpsql.models.table_domain import Columns, TableDomain
 from dpsql.synthesis.method import Impossible, Measured, Measuring, Method, SynthesisTask
 from dpsql.synthesis.methods.marginal_requests import LEAST_VARIANCE, counted, noise_for
@@ -76,6 +76,8 @@ class FittedCells(Method):
         except FAILURES:
             notes = (f"{self.name} found no table: this one is made from the noisy cells alone",)
             cells = np.rint(np.maximum(found[-1].values, 0.0))
+        if not cells.any():
+            cells = np.full(cells.size, LEAST_TOTAL / cells.size)
         model = JointHistogram(domain=domain, counts=cells.reshape(domain.sizes))
         return Measured(marginals=tuple(found), model=model, notes=notes)
 
