@@ -119,7 +119,7 @@ def _columns_of(text: str) -> list[str]:
     """The columns that a rule names. Raises SqlError or Unsupported, located in the text of a query, if it is none."""
     pair = DETERMINES.fullmatch(text)
     if pair is not None:
-        return [part.strip('"') for part in pair.groups()]
+        return list(map(_unquoted, pair.groups()))
     return [column.name for column in _parsed(text).tree.args["where"].find_all(exp.Column)]
 
 
