@@ -158,7 +158,7 @@ class BinnedColumn(Frozen):
             return int(number)
         if self.type is Type.DATE:
             return dt.date.fromordinal(int(number))
-        return _moment(number).replace(microsecond=0) if self.type is Type.TIMESTAMP else number
+        return _moment(number) if self.type is Type.TIMESTAMP else number
 
 
 def _drawn(form: BinnedColumn, low: Numbers, high: Numbers, uniform: Numbers) -> Numbers:
@@ -371,4 +371,5 @@ def _between(low: float, high: float, cuts: Sequence[float], *, whole: bool) -> 
 
 
 def _moment(days: float) -> dt.datetime:
-    return dt.datetime.fromordinal(int(days)) + dt.timedelta(days=days - int(days))
+    """The nearest millisecond, as drawn times have it: 12:59:59.999997, for 13:00, would be another second."""
+    return dt.datetime.fromordinal(int(days)) + dt.timedelta(milliseconds=round((days - int(days)) * MILLISECONDS))

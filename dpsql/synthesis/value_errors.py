@@ -89,7 +89,8 @@ def error_of_sum(table: MeasuredCounts, value: str, columns: Sequence[str], summ
 
 
 def error_of_mean(table: MeasuredCounts, value: str, columns: Sequence[str], summed: Collection[str] = ()) -> NumberError | None:
-    """The error of averages of a column by others, as above: the largest, as if each was over the average number of rows."""
+    """The error of averages of a column by others, as above: the largest, as if each was over the average number of rows, or over
+    as many as make it no larger than the range of the column: for more rows, it is in inverse proportion to them."""
     cells = _cells(table, value, columns, summed)
     if cells is None:
         return None
@@ -105,11 +106,15 @@ def error_of_mean(table: MeasuredCounts, value: str, columns: Sequence[str], sum
         weights = np.where(there, means - np.nan_to_num(centre)[:, None], 0)
         margin = np.maximum(margin, cells.margin(weights, table.rows))
     many = float(rows.sum()) * scale / np.count_nonzero(rows)
-    each = _rounded(many) if columns else max(round(many), 1)
     more = (counts.sum(axis=1) @ cells.numbers.reach)[groups] / rows.sum(axis=1)[groups]
-    widest = float(np.nanmax(cells.numbers.highs) - np.nanmin(cells.numbers.lows))
-    return NumberError(columns=cells.columns, rows=each, margin=min(float(margin[groups].max()) * scale / each, widest),
-                        more=float(more.max()))
+    off, widest = float(margin[groups].max()) * scale, float(np.nanmax(cells.numbers.highs) - np.nanmin(cells.numbers.lows))
+    if not columns:
+        each = max(round(many), 1)
+        return NumberError(columns=cells.columns, rows=each, margin=min(off / each, widest), more=float(more.max()))
+    each = _rounded(many)
+    if widest > 0 and off > each * widest:  # over so few rows, an average may be anything
+        each = _rounded(off / widest, up=True)
+    return NumberError(columns=cells.columns, rows=each, margin=off / each, more=float(more.max()))
 
 
 def _cells(table: MeasuredCounts, value: str, columns: Sequence[str], summed: Collection[str]) -> _Cells | None:
@@ -132,7 +137,8 @@ def _cells(table: MeasuredCounts, value: str, columns: Sequence[str], summed: Co
                   measured=found.measured.transpose(order).reshape(shape), drawn=found.drawn.transpose(order).reshape(shape))
 
 
-def _rounded(rows: float) -> int:
+def _rounded(rows: float, *, up: bool = False) -> int:
     """A number of rows with its first digit alone, at least 1."""
-    unit = 10.0 ** math.floor(math.log10(max(rows, 1)))
-    return round(max(rows, 1) // unit * unit)
+    rows = max(rows, 1)
+    unit = 10.0 ** math.floor(math.log10(rows))
+    return round((math.ceil(rows / unit) if up else rows // unit) * unit)

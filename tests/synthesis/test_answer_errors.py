@@ -111,7 +111,14 @@ def test_the_error_of_an_average_follows_from_that_of_counts() -> None:
     assert told.endswith("the average of b is off by up to about 1.2 (95 %), and by up to 9 more if values within a bin are not spread "
                          "as in this table")
     by_a = error_of_mean(counts(*ONES, PAIR), "b", ["a"])
-    assert by_a is not None and (by_a.columns, by_a.rows) == (("a", "b in 2 parts"), 2)
+    assert by_a is not None and (by_a.columns, by_a.rows) == (("a", "b in 2 parts"), 3)
+
+
+def test_the_margin_of_an_average_over_more_rows_is_right_where_that_over_few_is_the_range() -> None:
+    """It is in inverse proportion to the rows, so it is told for a number of rows at which it is no more than the range."""
+    found = error_of_mean(counts(marginal("a", "b", values=[[1, 1, 0, 0], [0, 0, 1, 1]], variance=10_000)), "b", ["a"])
+    assert found is not None and found.rows == 10 ** (len(str(found.rows)) - 1) * int(str(found.rows)[0]) > 4
+    assert 20 < found.margin <= 40 and found.margin * found.rows > QUANTILE * 100 * (5**2 + 5**2) ** 0.5
 
 
 def test_the_error_of_a_sum_follows_from_that_of_counts() -> None:
