@@ -96,7 +96,7 @@ class BinnedColumn(Frozen):
             found.append("ifs", exp.If(this=exp.Is(this=column.copy(), expression=exp.Null()), true=exp.Null()))
         if self.nullable and self.type is Type.DOUBLE:
             found.append("ifs", exp.If(this=exp.IsNan(this=column.copy()), true=exp.Null()))
-        for place, edge in enumerate(self.edges[1:-1] or self.edges[1:]):  # a constant would be no key
+        for place, edge in enumerate(self.edges[1:-1] or self.edges[:1]):  # a constant would be no key
             found.append("ifs", exp.If(this=exp.LT(this=column.copy(), expression=self._constant(edge)),
                                        true=exp.Literal.number(place)))
         return found

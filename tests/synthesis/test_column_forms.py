@@ -32,7 +32,7 @@ def counted(form: BinnedColumn, values: Sequence[Any]) -> list[int | None]:
     return [place for _, place in rows]
 
 
-YEAR = dt.date(2020, 1, 1).toordinal()
+YEAR, LAST = dt.date(2020, 1, 1).toordinal(), dt.date.max.toordinal()
 FORMS = {
     "whole": (known(Type.BIGINT, 0, 1000), [-5, 0, 31, 32, 999, 1000, 7000, None]),
     "few whole": (known(Type.BIGINT, -3, 3), [-9, -3, 0, 3, 4, None]),
@@ -43,6 +43,8 @@ FORMS = {
     "one decimal": (known(Type.DOUBLE, 0.3, 0.3, step=Fraction(1, 10)), [0.0, 0.3, 9.0, None]),
     "one time": (known(Type.TIMESTAMP, YEAR, YEAR), [dt.datetime(2020, 1, 1), dt.datetime(2031, 1, 1)]),
     "dates": (known(Type.DATE, YEAR, YEAR + 365), [dt.date(2019, 1, 1), dt.date(2020, 1, 1), dt.date(2020, 7, 9), dt.date(2021, 3, 1), None]),
+    "last dates": (known(Type.DATE, LAST - 30, LAST), [dt.date(2020, 1, 1), dt.date(9999, 12, 31), None]),
+    "last time": (known(Type.TIMESTAMP, LAST, LAST), [dt.datetime(2020, 1, 1), dt.datetime(9999, 12, 31), None]),
     "times": (known(Type.TIMESTAMP, YEAR, YEAR + 10), [dt.datetime(2020, 1, 1), dt.datetime(2020, 1, 5, 13, 14), dt.datetime(2031, 1, 1)]),
 }
 
