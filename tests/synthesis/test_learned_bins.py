@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
+import random
 from fractions import Fraction
+from types import SimpleNamespace
 
 import duckdb
 import numpy as np
@@ -11,11 +14,14 @@ import pandas as pd
 import pytest
 
 import dpsql
+from dpsql.catalog.price import Price
+from dpsql.engine.synthesizing import statement_of, synthesis
 from dpsql.frozen import replace
 from dpsql.synthesis.column_cells import cut_again, first_starts, uncounted
 from dpsql.synthesis.column_forms import UncutColumn
-from dpsql.synthesis.learned_bins import FEWEST, binned, smoothed
+from dpsql.synthesis.learned_bins import FEWEST, LEARNING, binned, learned, smoothed
 from dpsql.synthesis.synthetic_table import SyntheticTable
+from dpsql.trusted.accounting.cost import concentrated, pure
 from dpsql.trusted.kernel.ledger import Ledger
 from dpsql.types import Type
 
@@ -228,3 +234,29 @@ def test_a_single_value_that_noise_explains_is_no_bin() -> None:
     for zeros, has_own in ((50.0, False), (500.0, True)):
         own = replace(cells, counts=np.where(np.array(cells.starts) == 0.0, zeros, 100.0))
         assert (binned(form, own, 20.0, wide=True).edges[1] < 1) == has_own
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_no_release_makes_bins_beyond_the_range_or_spends_more(connection: dpsql.Connection, seed: int) -> None:
+    """Whatever numbers are released, at any price: edges and cells are in order, and values within the bounds."""
+    draws = random.Random(seed)
+    with connection._used() as session:
+        plan = synthesis(statement_of("SELECT income, score, day, at FROM people", "never", ()), replace(session, price=Price(rho=Fraction(1))), ()).plan
+    price = draws.choice([concentrated, pure])(Fraction(10) ** draws.randint(-9, 3))
+    steps, released = learned(replace(plan.task, price=price), plan.forms), None
+    try:
+        while True:
+            request = next(steps) if released is None else steps.send(released)
+            rows, size = 10 ** draws.randint(0, 6), math.sqrt(request.noises[0].variance)
+            totals = [round(draws.choice([0, rows]) + draws.gauss(0, size)) for _ in request.cells]
+            released = SimpleNamespace(totals=[[totals]])
+    except StopIteration as ended:
+        made = ended.value
+    assert 0 < made.spent <= LEARNING
+    for form, before in zip(made.forms, plan.forms, strict=True):
+        edges, cells = form.edges, form.cells or form.edges[:-1]
+        assert list(edges[:-1]) == sorted({*edges[:-1]}) and edges[0] == before.low and edges[-2] <= edges[-1]
+        assert list(cells) == sorted({*cells}) and {*edges[:-1]} <= {*cells} and all(share >= 0 for share in form.shares)
+        values = form.values(range(len(edges) - 1), np.arange(len(edges) - 1).repeat(9), np.tile(np.linspace(0, 1, 9, endpoint=False), len(edges) - 1))
+        low, high = (value.toordinal() if isinstance(value, dt.date) else value for value in (min(values), max(values)))
+        assert before.low <= low and high <= before.high
