@@ -4,8 +4,8 @@ Where there are many rows, a column is cut into cells of equal width, besides ce
 Cells with many rows are cut again, up to two times. Cells with few rows are put together, more of them the farther they are from
 the middle of the rows, and are counted again: the tails of a distribution are then known in parts, whose noise is small.
 
-Where noise allows few cells only, they are counted once. Most of a range may be empty: so it is seen before, for a small part of
-the price, whether one quarter of the range has nearly all rows, then one quarter of this quarter, and so on. In it the cells are.
+Where noise allows only a few cells, they are counted once. Most of a range may be empty: so first, for a small part of the price,
+quarters of the range are counted; if one has nearly all rows, its own quarters, and so on. The cells are parts of the last one.
 
 Source: the idea of cutting only where there are rows is that of Zhang, Xiao and Xie, PrivTree: A Differentially Private Algorithm
 for Hierarchical Decompositions, SIGMOD 2016, here with a fixed number of cuts, so that each cut has a known price.
@@ -33,9 +33,9 @@ from dpsql.workload.factors import Array
 
 FIRST = Fraction(1, 2)  # of a column's price, for the first of many cells
 LATER = Fraction(1, 4), Fraction(1, 4)  # for those that are cut again
-LOOK, LOOKS = Fraction(1, 10), 5  # of a column's price, to see whether one cell has nearly all rows; so many times at most
-QUARTERS, NEARLY_ALL = 4, 0.85  # the cells of such a look, and what share of all rows is meant
-CLEAR = 5  # standard errors of a look: with fewer rows in all it would be left to chance
+LOOK, LOOKS = Fraction(1, 10), 5  # of a column's price, for the counts of quarters; so many times at most
+QUARTERS, NEARLY_ALL = 4, 0.85  # parts; and the share of all rows with which one is nearly all there is
+CLEAR = 5  # standard errors of these counts: with fewer rows in all, what they show would be left to chance
 PARTS = 16  # into which a cell with many rows is cut, at most
 FEW = 8  # cells
 WORTH = 2  # standard errors of a count: cells should have as many rows, on average
