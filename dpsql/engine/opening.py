@@ -33,7 +33,6 @@ from dpsql.catalog.public_lists import Values
 from dpsql.catalog.reading import USUAL_CSV
 from dpsql.catalog.schema import carried_as, fit
 from dpsql.catalog.sections import locate, suggest
-from dpsql.engine.new_texts import with_patterns
 from dpsql.engine.promises import check_promise, check_views, compared_with, recorded_elsewhere, rely_on_promise
 from dpsql.engine.registry import Served, marks, note, others
 from dpsql.engine.session import AwaitedStore, Session
@@ -342,7 +341,11 @@ def fitted(policy: Policy, budget: str, reader: Reader) -> Catalog:
         from dpsql.engine.table_rules import check_rules_of
 
         check_rules_of(policy, found)
-    return with_patterns(policy, found)
+    if any(column.like is not None for table in policy.tables.values() for column in table.columns.values()):
+        from dpsql.engine.new_texts import with_patterns
+
+        found = with_patterns(policy, found)
+    return found
 
 
 def public_values(reader: Reader) -> Values:
