@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 
 from dpsql.backends.scratch import DuckScratch
@@ -10,8 +10,8 @@ from dpsql.catalog.model import Catalog
 from dpsql.engine.table_rules import Dependency, rules_of_table
 from dpsql.errors import Error
 from dpsql.frozen import Frozen, replace
-from dpsql.synthesis.row_rules import RowRule
 from dpsql.trusted.declarations.tables import Table
+from dpsql.trusted.plan.expr.nodes import Expr
 from dpsql.trusted.plan.expr.printing import quote, to_sql
 from dpsql.trusted.plan.node import Printing
 from dpsql.trusted.plan.operators.scan import Scan
@@ -38,15 +38,16 @@ def rules_on_rows(table: Table, catalog: Catalog, reader: Reader, rows: int) -> 
                 yield replace(found, fault=rule.reason)
                 continue
             try:
-                (broken,), = reader.rows(_determined(table, rule) if isinstance(rule, Dependency) else _false(table, rule))
+                (broken,), = reader.rows(_determined(table, rule) if isinstance(rule, Dependency) else
+                                         _false(table, rule.condition, rule.columns))
                 yield replace(found, broken=broken)
             except ReaderFault:
                 yield replace(found, fault="it cannot be evaluated on the rows")
 
 
-def _false(table: Table, rule: RowRule) -> str:
-    condition = to_sql(rule.condition, {name: f"t.{quote(name)}" for name in rule.columns})
-    return f"SELECT COUNT(*) FROM {_rows(table, *rule.columns)} AS t WHERE ({condition}) IS FALSE"
+def _false(table: Table, condition: Expr, columns: Sequence[str]) -> str:
+    test = to_sql(condition, {name: f"t.{quote(name)}" for name in columns})
+    return f"SELECT COUNT(*) FROM {_rows(table, *columns)} AS t WHERE ({test}) IS FALSE"
 
 
 def _determined(table: Table, rule: Dependency) -> str:

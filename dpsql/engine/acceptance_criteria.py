@@ -18,12 +18,12 @@ probability that a table is accepted although this criterion does not hold is at
 score in each run, stops at the first score above a threshold, and after any other run with probability gamma. A result x has the
 probability Q(x) / (p + gamma (1 - p)), where Q is the distribution of one run, and p the probability that it passes. If a run
 costs a pure epsilon, both the numerator and the denominator change by a factor of e^epsilon, so the loop costs 2 epsilon,
-however many runs there are. So each candidate, with its criteria, gets half of the price; here it gets 1 - `SHARE` of it. And
-the number of runs must stay hidden, as the probability that the first j runs fail may change by a factor of e^(epsilon j); here
-it is told. For rho, Papernot and Steinke (Hyperparameter Tuning with Renyi DP, ICLR 2022) hide the number K of runs by drawing
-it at random. That adds log(E[K]) / (a - 1) to the Renyi divergence of order a, which no rho covers. Measuring k models for an
-equal share of the price each is worse still, and so is deciding the criteria for each of k candidates by `NoisyFlipDistance`,
-with 1 / k of what is spent here on all of them.
+however many runs there are. So each candidate, with its criteria, gets half of the price; here it gets 1 - `SHARE` of it. The
+loop must also hide how many runs there were: the probability that the first j runs fail may change by a factor of e^(epsilon j).
+Here that number is public. For rho, there is a loop whose number K of runs is random (Papernot and Steinke, Hyperparameter Tuning
+with Renyi Differential Privacy, ICLR 2022). It adds log(E[K]) / (a - 1) to the Renyi divergence of order a, and no rho bounds
+that for all orders. Two other ways are less accurate still: k models for an equal share of the price each; and a decision by
+`NoisyFlipDistance` about the criteria of each of k candidates, for 1 / k of what is spent here on all of them.
 
 **What differs between candidates.** Rows are drawn with so little error (`models.sampling`) that two tables of one model differ
 far less than two models of the same rows: most of what a criterion misses is in the model. So the rows of the second candidate

@@ -73,8 +73,8 @@ def _of_values(table: MeasuredCounts, read: ColumnsRead) -> Iterator[str]:
     """About sums, averages, and aggregates whose errors no count tells."""
     columns, values, summed = _in_order(table, read.counted), _in_order(table, read.values), read.counted - read.fixed
     apart = [value for value in values if table.by([*columns, value]) is None]
-    told = set[str]()
-    for value in (value for value in values if value not in apart):
+    together, told = [value for value in values if value not in apart], set[str]()
+    for value in together:
         if value in read.sums and (found := error_of_sum(table, value, columns, summed)) is not None:
             by = f"each sum of {value} by {_listed(found.columns[:-1])}" if columns else f"the sum of {value}"
             yield f"{by} is {_margin(table, found)}"
@@ -82,7 +82,6 @@ def _of_values(table: MeasuredCounts, read: ColumnsRead) -> Iterator[str]:
         if value in read.means and (found := error_of_mean(table, value, columns, summed)) is not None:
             yield f"the average of {value}{f' over {found.rows:,} rows' if columns else ''} is {_margin(table, found)}"
             told.add(value)
-    together = [value for value in values if value not in apart]
     if others := [value for value in together if value in read.others or value not in told]:
         other = "other " if told.intersection(others) else ""
         yield f"how far {other}aggregates of {_listed(others)} are off is not known"

@@ -119,7 +119,8 @@ class LinkedRules(Frozen, eq=False):
 
 def drawn_until(rows: int, draw: Callable[[Places], dict[str, Places]], obeyed: Callable[[dict[str, Places]], Mask]) -> dict[
         str, Places]:
-    """Rows, column by column, of which each is drawn until it obeys, or `ROUNDS` times; `draw` is told the numbers of rows."""
+    """Draw so many rows, and draw those that break a rule again, `ROUNDS` times at most. `draw` gets the indices of the rows that
+    are to be drawn, and returns their values, column by column; `obeyed` says which of these rows obey the rules."""
     left = np.arange(rows)
     found = draw(left)
     left = left[~obeyed(found)]
