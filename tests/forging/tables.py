@@ -141,6 +141,7 @@ STATEMENTS: Sequence[tuple[str, ...]] = tuple((text,) for text in (
     *(f"CREATE SYNTHETIC TABLE made_{i} AS SELECT g, n, f FROM people OPTIONS ({options})" for i, options in enumerate((
         "epsilon = 60, method = 'aim'", "epsilon = 60, method = 'mwem'", "epsilon = 1, method = 'dualquery'", "epsilon = 60, method = 'privbayes'",
         "epsilon = 60, method = 'privbayes', score = 'mutual information'", "rho = 60, method = 'mst'", "rho = 60"))),
+    "CREATE SYNTHETIC TABLE made_of_bins AS SELECT g, x, f FROM people OPTIONS (epsilon = 200, method = 'mst', bins = 8)",
 )) + (
     ("CREATE ONLINE MODEL m1 AS SELECT g, n FROM people OPTIONS (epsilon = 1, updates = 3)", "SELECT g, COUNT(*) FROM m1 GROUP BY g"),
     ("CREATE ONLINE MODEL m2 AS SELECT g FROM people OPTIONS (rho = 1, updates = 2)", "SELECT COUNT(*) FROM m2"),

@@ -25,7 +25,7 @@ from dpsql.trusted.matrices.blocks import IntegerBlock
 from dpsql.trusted.matrices.matrices import AllStretches, Centre, Halves, Prefixes, Root, Stacked, Stretches, Sum, Unit, Written
 from dpsql.trusted.measurements.above_threshold import AboveThresholdOfCounts, AboveThresholdOfSums, AboveThresholdOfTests, Rising
 from dpsql.trusted.measurements.all_measurements import MEASUREMENTS, VALUES
-from dpsql.trusted.measurements.block_sums import Axis, Blocks
+from dpsql.trusted.measurements.block_sums import Axis, Blocks, MergedAxis
 from dpsql.trusted.measurements.boxes import Tree
 from dpsql.trusted.measurements.buckets import Numbered, Partition
 from dpsql.trusted.measurements.dependent_parents import ConvexInformation, DependentParents, ProductDistance
@@ -102,8 +102,8 @@ HONEST: dict[str, Any] = {type(made).__name__: made for made in (
     Vote(plan=replace(COUNTED, keys=()), low=HALF, high=Fraction(9), most=Fraction(4), scale=2.0),
     Blocks(view=VIEW, axes=(Axis(column="a", values=(0, 1, None)),), summand=Count(), noise="laplace",
            blocks=(IntegerBlock(axes=(0,), matrices=(Unit(3),), scale=2.0),)),
-    FarthestMarginal(view=VIEW, axes=(Axis(column="a", values=(0, 1, None)),), marginals=((0,), ()), expected=((5, 0, 1), (7,)),
-                     weights=(1, 2), penalties=(3, 0), scale=2.0),
+    FarthestMarginal(view=VIEW, axes=(Axis(column="a", values=(0, 1, None)),), merged=(MergedAxis(of=0, cells=(1, 0, 1)),), marginals=((1,), ()),
+                     expected=((5, 0), (7,)), weights=(1, 2), penalties=(3, 0), scale=2.0),
     FarthestCount(view=VIEW, axes=(Axis(column="a", values=(0, 1, None)),), marginals=((0,), ()), expected=((5, 0, 1), (7,)), scale=2.0,
                   multiplier=3, draws=2),
     DependentParents(view=VIEW, axes=(Axis(column="a", values=(0, 1, None)),), candidates=((0,),), offsets=(3,), scale=2.0,

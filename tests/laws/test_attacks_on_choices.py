@@ -17,11 +17,13 @@ from dpsql.audit.exact import Exact
 from dpsql.frozen import replace
 from dpsql.models.table_domain import TableDomain
 from dpsql.trusted.measurements import all_measurements as measurements
-from dpsql.trusted.measurements.block_sums import Axis
+from dpsql.trusted.measurements.block_sums import Axis, MergedAxis
 
 SIZES = (2, 3, 2)
 AXES = tuple(Axis(column=f"c{at}", values=tuple(range(size))) for at, size in enumerate(SIZES))
 SETS = ((0,), (1,), (0, 1), (2, 0), (1, 2))
+MERGED = MergedAxis(of=1, cells=(0, 1, 0)), MergedAxis(of=3, cells=(1, 0))
+OF_MERGED = (3,), (4, 0), (1, 4)
 
 
 class Scores(Exact):
@@ -36,9 +38,10 @@ class Scores(Exact):
 
 
 def farthest_marginal(view: Any, draw: random.Random) -> Any:
-    chosen, grain = draw.sample(SETS, 3), draw.choice([1, 3])
-    expected = tuple(tuple(draw.choice([0, 1, 2, 4]) * grain for _ in range(math.prod(SIZES[at] for at in places))) for places in chosen)
-    return measurements.FarthestMarginal(view=view, axes=AXES, marginals=tuple(chosen), expected=expected, grain=grain, scale=draw.choice([1.0, 5.0]),
+    chosen, grain, sizes = draw.sample((*SETS, *OF_MERGED), 3), draw.choice([1, 3]), (*SIZES, 2, 2)
+    expected = tuple(tuple(draw.choice([0, 1, 2, 4]) * grain for _ in range(math.prod(sizes[at] for at in places))) for places in chosen)
+    return measurements.FarthestMarginal(view=view, axes=AXES, merged=MERGED, marginals=tuple(chosen), expected=expected, grain=grain,
+                                         scale=draw.choice([1.0, 5.0]),
                                          weights=tuple(draw.choice([1, -1, 2, -2]) for _ in chosen), penalties=tuple(draw.choice([0, 3]) for _ in chosen))
 
 

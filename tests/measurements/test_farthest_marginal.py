@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import random
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -12,33 +13,50 @@ import numpy as np
 import pytest
 from bench.bench_cells import VIEW
 from support.chances import ALARM, p_value
-from support.three_axes import AXES, MARGINALS, SIZES, Database, Rows, Tap, certificate, chances, drawn_by, some_rows
+from support.three_axes import (
+    AXES,
+    MARGINALS,
+    MERGED,
+    OF_MERGED,
+    SIZES,
+    Database,
+    Tap,
+    certificate,
+    chances,
+    drawn_by,
+    some_rows,
+)
 
 from dpsql.audit.exact import Exact
-from dpsql.trusted.measurements.block_sums import Axis
+from dpsql.trusted.measurements import marginal_tables
+from dpsql.trusted.measurements.block_sums import Axis, MergedAxis
 from dpsql.trusted.measurements.farthest_marginal import FarthestMarginal, distance
 
 
 def request_of(draw: random.Random, **given: Any) -> FarthestMarginal:
-    cells = [math.prod(SIZES[place] for place in places) for places in MARGINALS]
+    marginals = MARGINALS + OF_MERGED
+    cells = [math.prod((*SIZES, 2, 1)[place] for place in places) for places in marginals]
     made: dict[str, Any] = {"expected": tuple(tuple(draw.randint(-1, 5) for _ in range(size)) for size in cells),
                             "weights": tuple(draw.choice([-2, -1, 1, 2, 3]) for _ in cells), "penalties": tuple(draw.randint(-9, 9) for _ in cells),
                             "scale": draw.choice([0.3, 2.0, 5.0]), "grain": draw.choice([1, 2])}
-    return FarthestMarginal(view=VIEW, axes=AXES, marginals=MARGINALS, **{**made, **given})
+    return FarthestMarginal(view=VIEW, axes=AXES, merged=MERGED, **{"marginals": marginals, **made, **given})
 
 
-def scores(request: FarthestMarginal, rows: Rows) -> list[float]:
+def scores(request: FarthestMarginal, rows: Sequence[tuple[int, ...]]) -> list[float]:
     """By the definition, row by row."""
     found = []
+    rows = [(*row, (1, 0, 1)[row[0]], 0) for row in rows]
     for places, expected, weight, penalty in zip(request.marginals, request.expected, request.weights, request.penalties, strict=True):
-        cells = itertools.product(*(range(SIZES[place]) for place in places))
+        cells = itertools.product(*(range((*SIZES, 2, 1)[place]) for place in places))
         far = sum(abs(request.grain * sum(tuple(row[place] for place in places) == cell for row in rows) - count)
                   for cell, count in zip(cells, expected, strict=True))
         found.append(weight * (far - penalty) / request.scale)
     return found
 
 
-def test_scores_are_those_of_the_definition() -> None:
+@pytest.mark.parametrize("most", [0, 2**16])
+def test_scores_are_those_of_the_definition(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(marginal_tables, "MOST_MERGED", most)
     draw = random.Random(1)
     for _ in range(100):
         request, rows = request_of(draw), some_rows(draw)
@@ -66,7 +84,7 @@ def test_neighbours_are_told_apart_by_no_more_than_is_charged(moved: int) -> Non
 
 def test_scores_that_are_far_apart_are_cut_off_and_move_no_more_than_others() -> None:
     """Candidates as far below the best one as they get are never drawn; a row moves them by no more than it moves the others."""
-    request = request_of(random.Random(3), expected=((0,) * 3, (2**51,) * 2, (0,) * 6, (2**51 + 20, *(0,) * 5), (0,)),
+    request = request_of(random.Random(3), expected=((0,) * 3, (2**51,) * 2, (0,) * 6, (2**51 + 20, *(0,) * 5), (0,)), marginals=MARGINALS,
                          penalties=(0, 2**51, 0, 0, 0), scale=1.0, grain=1, weights=(1,) * 5)
     one, two = (drawn_by(request, rows) for rows in ((), ((0, 0, 0),)))
     assert one == [-47, -20, -47, 0, -47] and two == [-47, -20, -47, 0, -47]
@@ -91,6 +109,18 @@ def test_rows_are_read_anew_where_something_else_was_asked() -> None:
         FarthestMarginal(view=VIEW, axes=axes, marginals=((asked % 2,),), expected=((0,) * SIZES[asked % 2],), weights=(1,), penalties=(0,),
                          scale=1.0).release(context, None)  # type: ignore[arg-type]
         assert context.reads == asked
+
+
+def test_rows_are_read_anew_where_other_cells_are_merged() -> None:
+    context = Database(((0, 0, 0), (1, 0, 0)), Exact())
+    scored = []
+    for cells in ((0, 0, 1), (0, 0, 1), (0, 1, 1)):
+        context.noise = tap = Tap()
+        FarthestMarginal(view=VIEW, axes=AXES, merged=(MergedAxis(of=0, cells=cells),), marginals=((3,), ()), expected=((2, 0), (0,)), weights=(1, 1),
+                         penalties=(0, 0), scale=1.0).release(context, None)  # type: ignore[arg-type]
+        scored.append(tap.scores)
+    assert scored == [[-2, 0], [-2, 0], [0, 0]], "distances as seen from the largest one"
+    assert context.reads == 2
 
 
 def test_values_that_are_not_listed_are_in_no_cell() -> None:

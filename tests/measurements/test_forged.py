@@ -18,7 +18,7 @@ from dpsql.trusted.kernel.taken import copied_request
 from dpsql.trusted.matrices.blocks import IntegerBlock
 from dpsql.trusted.matrices.matrices import Sum, Unit, Written
 from dpsql.trusted.measurements.above_threshold import AboveThresholdOfCounts
-from dpsql.trusted.measurements.block_sums import Axis, Blocks
+from dpsql.trusted.measurements.block_sums import Axis, Blocks, MergedAxis
 from dpsql.trusted.measurements.boxes import Tree
 from dpsql.trusted.measurements.buckets import Numbered, Partition, height
 from dpsql.trusted.measurements.dependent_parents import ConvexInformation, DependentParents, ProductDistance
@@ -167,6 +167,13 @@ WRONG: dict[str, Callable[[], Any]] = {
     "farthest: an axis of numbers": lambda: forged(FARTHEST, axes=(numbered(3), FARTHEST.axes[1])),
     "farthest: a column twice": lambda: forged(FARTHEST, axes=(FARTHEST.axes[0], forged(FARTHEST.axes[1], column="a0"))),
     "farthest: a value twice": lambda: forged(FARTHEST, axes=(Axis(column="a0", values=(0, 1, 0)), FARTHEST.axes[1])),
+    "farthest: merged cells of itself": lambda: forged(FARTHEST, merged=(MergedAxis(of=2, cells=(0, 0)),)),
+    "farthest: merged cells of what comes later": lambda: forged(FARTHEST, merged=(MergedAxis(of=3, cells=(0, 0)), MergedAxis(of=1, cells=(0, 0)))),
+    "farthest: merged cells of another axis": lambda: forged(FARTHEST, merged=(MergedAxis(of=0, cells=(0, 0)),)),
+    "farthest: a list of merged cells": lambda: forged(FARTHEST, merged=(forged(MergedAxis(of=1, cells=(0, 0)), cells=[0, 0]),)),
+    "farthest: merged into a cell below zero": lambda: forged(FARTHEST, merged=(forged(MergedAxis(of=1, cells=(0, 0)), cells=(0, -1)),)),
+    "farthest: merged from behind": lambda: forged(FARTHEST, merged=(forged(MergedAxis(of=1, cells=(0, 0)), of=-1),)),
+    "farthest: a merged axis with too many cells": lambda: forged(FARTHEST, merged=(MergedAxis(of=1, cells=(0, 2**40)),), marginals=((0,), (2,))),
     "farthest: an axis twice": lambda: forged(FARTHEST, marginals=((0,), (1, 1)), expected=((1, 2, 3), (0,) * 4)),
     "farthest: an axis from behind": lambda: forged(FARTHEST, marginals=((0,), (-1,)), expected=((1, 2, 3), (0, 0))),
     "farthest: an axis too many": lambda: forged(FARTHEST, marginals=((0,), (2,)), expected=((1, 2, 3), (0, 0))),

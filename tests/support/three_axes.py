@@ -11,7 +11,7 @@ import numpy as np
 from bench.bench_cells import Cells
 
 from dpsql.audit.exact import Exact
-from dpsql.trusted.measurements.block_sums import Axis
+from dpsql.trusted.measurements.block_sums import Axis, MergedAxis
 from dpsql.trusted.measurements.reading.request import Last
 from dpsql.trusted.plan.certificate import Certificate, Sensitivity
 from dpsql.trusted.plan.node import Stability
@@ -19,6 +19,8 @@ from dpsql.trusted.plan.node import Stability
 SIZES = 3, 2, 2
 AXES = tuple(Axis(column=f"a{i}", values=tuple(range(size))) for i, size in enumerate(SIZES))
 MARGINALS = (0,), (1,), (0, 1), (2, 0), ()
+MERGED = MergedAxis(of=0, cells=(1, 0, 1)), MergedAxis(of=3, cells=(0, 0))
+OF_MERGED = (3,), (1, 3), (4, 0)
 Rows = tuple[tuple[int, ...], ...]
 
 

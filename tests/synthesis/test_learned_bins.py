@@ -213,7 +213,7 @@ def test_few_rows_are_counted_in_few_cells_and_keep_a_correlation(connection: dp
         table = connection.synthesize("SELECT income, age, spending, score, sex FROM people WHERE id < $1", parameters=[500 + number],
                                       name=f"few{number}", epsilon=1, delta=1e-6, method="mst")
         income = next(column for column in table.columns if column.name == "income")
-        assert income.counted is not None and 2 <= len(income.counted.edges) - 1 <= 12
+        assert income.counted is not None and 2 <= len(income.counted.edges) - 1 <= 16  # 32 and more of many rows
         found.append(table.df()[["income", "spending"]].corr().iloc[0, 1])
     assert np.mean(found) > 0.15
 

@@ -25,7 +25,7 @@ from dpsql.models.table_domain import Columns, TableDomain, most_numbers
 from dpsql.models.table_model import TableModel
 from dpsql.synthesis.method import CodedTable, SynthesisTask, versions_of
 from dpsql.trusted.accounting.cost import Cost, root
-from dpsql.trusted.measurements.block_sums import Axis
+from dpsql.trusted.measurements.block_sums import Axis, MergedAxis
 from dpsql.trusted.measurements.farthest_count import FarCell, FarthestCount, FarthestCounts
 from dpsql.trusted.measurements.farthest_marginal import Farthest, FarthestMarginal
 from dpsql.trusted.measurements.noisy_sums import MeasuredSums, NoisySums
@@ -139,7 +139,7 @@ def farthest(table: CodedTable, candidates: Sequence[tuple[Candidate, Array]], n
     grain = max(1, math.ceil(FINE / max(noise, 1 / FINE)))
     weights = tuple(candidate.weight for candidate, _ in candidates)
     chosen: Farthest = yield FarthestMarginal(
-        view=table.leveled or table.view, axes=_axes(table),
+        view=table.view, axes=_axes(table), merged=_merged(table),
         marginals=tuple(_places(table, candidate.columns) for candidate, _ in candidates),
         expected=tuple(tuple(np.rint(grain * counts).astype(np.int64).ravel().tolist()) for _, counts in candidates),
         weights=weights, penalties=tuple(round(grain * noise * counts.size) for _, counts in candidates),
@@ -166,7 +166,12 @@ def cells_scale(table: CodedTable, multiplier: int, price: Cost) -> float:
 
 
 def _axes(table: CodedTable) -> tuple[Axis, ...]:
-    return tuple(Axis(column=column.column, values=column.values) for column in table.columns)
+    return tuple(Axis(column=column.column, values=column.values) for column in table.columns if not column.of)
+
+
+def _merged(table: CodedTable) -> tuple[MergedAxis, ...]:
+    """The coarser versions, which come after all columns."""
+    return tuple(MergedAxis(of=table.place[column.of], cells=column.merged) for column in table.columns if column.of)
 
 
 def _places(table: CodedTable, columns: Columns) -> tuple[int, ...]:

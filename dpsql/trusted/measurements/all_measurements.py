@@ -5,7 +5,7 @@ from __future__ import annotations
 from dpsql.trusted.matrices.blocks import IntegerBlock
 from dpsql.trusted.matrices.matrices import AllStretches, Centre, Halves, Prefixes, Root, Stacked, Stretches, Sum, Unit, Written
 from dpsql.trusted.measurements.above_threshold import AboveThresholdOfCounts, AboveThresholdOfSums, AboveThresholdOfTests, Rising
-from dpsql.trusted.measurements.block_sums import Axis, Blocks
+from dpsql.trusted.measurements.block_sums import Axis, Blocks, MergedAxis
 from dpsql.trusted.measurements.boxes import Tree
 from dpsql.trusted.measurements.buckets import Numbered, Partition
 from dpsql.trusted.measurements.dependent_parents import ConvexInformation, DependentParents, ProductDistance
@@ -35,8 +35,8 @@ MEASUREMENTS: frozenset[type] = frozenset({
 })
 """The kernel accepts exactly these classes and no subclass: what is charged and released is what their files say."""
 
-VALUES = frozenset({Form, Within, DistinctWithin, ExtensionWithin, Segment, Target, Axis, Numbered, IntegerBlock, Rising,
-                    Unit, Sum, Prefixes, AllStretches, Stretches, Written, Stacked, Halves, Centre, Root,
+VALUES = frozenset({Form, Within, DistinctWithin, ExtensionWithin, Segment, Target, Axis, MergedAxis, Numbered, IntegerBlock,
+                    Rising, Unit, Sum, Prefixes, AllStretches, Stretches, Written, Stacked, Halves, Centre, Root,
                     ProductDistance, ConvexInformation, Grid, DiscreteLaplace, DiscreteGaussian,
                     TruncatedGeometric, GaussianThreshold, Student})
 """The classes that their fields may hold besides plans and plain values; again no subclasses."""

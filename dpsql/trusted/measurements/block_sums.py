@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from dpsql.frozen import Frozen
+from dpsql.frozen import Frozen, replace
 from dpsql.trusted.accounting.cost import FREE, Cost, concentrated, pure
 from dpsql.trusted.field_types import Assumptions, Natural
 from dpsql.trusted.matrices.blocks import IntegerBlock, Noise, sensitivity_of
@@ -61,6 +63,22 @@ class Axis(Frozen):
         return tuple(cells.get(place, NOWHERE) for place in range(len(self.values)))
 
 
+class MergedAxis(Frozen):
+    """A further axis of a measurement, whose cells merge those of an earlier one.
+
+    of     the place of that axis
+    cells  for each cell of that axis, the number of the cell here
+    """
+
+    of: Natural
+    cells: tuple[Natural, ...]
+
+    @property
+    def size(self) -> int:
+        """The number of cells."""
+        return max(self.cells, default=-1) + 1
+
+
 class OfCells(OfOnePlan):
     """A measurement of the numbers of rows in the cells of some axes."""
 
@@ -74,10 +92,24 @@ class OfCells(OfOnePlan):
         return GroupedSums(input=self.view, keys=tuple(axis.column for axis in self.axes), summands=(Count(),))
 
 
-def occupied(plan: GroupedSums, axes: Sequence[Axis], context: Context) -> Filled:
+def occupied(plan: GroupedSums, axes: Sequence[Axis], context: Context, merged: Sequence[MergedAxis] = ()) -> Filled:
     """The cells of these axes that have rows, and their sums."""
     filled = read(plan, [axis.values for axis in axes], context, [axis.rest for axis in axes])
-    return filled if all(axis.counted is None for axis in axes) else numbered(filled, [axis.numbers for axis in axes])
+    if any(axis.counted is not None for axis in axes):
+        filled = numbered(filled, [axis.numbers for axis in axes])
+    return replace(filled, sizes=(*filled.sizes, *(each.size for each in merged)), merged=_from_axes(len(axes), merged))
+
+
+def _from_axes(axes: int, merged: Sequence[MergedAxis]) -> tuple[tuple[int, NDArray[Any]], ...]:
+    """For each further axis the place of the axis that it merges, at last, and its own code for each code there."""
+    found = list[tuple[int, NDArray[Any]]]()
+    for each in merged:
+        of, codes = each.of, np.array(each.cells, dtype=np.min_scalar_type(each.size))
+        if of >= axes:
+            of, before = found[of - axes]
+            codes = codes[before]
+        found.append((of, codes))
+    return tuple(found)
 
 
 class Blocks(Frozen):

@@ -140,10 +140,11 @@ class DependentParents(Frozen, OfCells):
 
     def assumptions(self) -> Assumptions:
         yield are_axes(self.axes), "axes must be different columns of the view"
-        yield all(axis.size for axis in self.axes), "every axis needs a value"
+        sizes = [axis.size for axis in self.axes]
+        yield all(sizes), "every axis needs a value"
         yield len(self.candidates) == len(self.offsets) > 0, "every candidate needs an offset"
         for places in self.candidates:
-            yield places and are_places(places, self.axes), "a candidate is a child and its parents: different axes"
+            yield places and are_places(places, sizes), "a candidate is a child and its parents: different axes"
 
     def cost(self, certificate: Certificate) -> Cost:
         return FREE if certificate.below.public else choice_cost(self.score.apart() * certificate.l1, self.scale, flip=False)

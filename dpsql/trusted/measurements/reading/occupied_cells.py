@@ -24,6 +24,7 @@ from dpsql.trusted.measurements.reading.request import Context
 from dpsql.trusted.plan.cells import Cells, Grid, cell_of
 from dpsql.trusted.plan.expr.nodes import Call, Case, Expr, Literal, Ref, Value, predicate
 from dpsql.trusted.plan.expr.nodes import whole as _whole
+from dpsql.trusted.plan.operators.filter import Filter
 from dpsql.trusted.plan.operators.grouped_sums import GroupedSums
 from dpsql.trusted.plan.operators.project import Project
 from dpsql.trusted.plan.operators.summands import Count
@@ -33,28 +34,57 @@ WORDS = 2**62  # beyond this, Python's integers are used
 DIGITS = {Type.BOOLEAN: bool, Type.BIGINT: int, Type.VARCHAR: str}  # types of which different values are never equal by =
 PIECE = 2**20  # cells that are worked on at a time
 FEW_KEYS, SHORT = 6, 64  # keys, from which on, and values of each, up to which codes are read as digits
+MANY_CELLS, SLICES, SOME = 2**40, 4, 3  # cells, from which on they are read in slices; how many; and by how many keys
 NOWHERE = -1
 
 
 class Filled(Frozen, kw_only=False):
-    """The non-empty cells: their codes on each axis, and their sums. `total` is at least the sum of all |sums|."""
+    """The non-empty cells: their codes on each axis, and their sums. `total` is at least the sum of all |sums|. Further axes are
+    `merged`: each has the place of one of these, and its own code for each code there."""
 
     sizes: tuple[int, ...]
     codes: tuple[NDArray[Any], ...]
     sums: NDArray[np.int64]
     total: int
+    merged: tuple[tuple[int, NDArray[Any]], ...] = ()
 
     def marginal(self, axes: Sequence[int]) -> Exact:
         """The exact marginal over some axes: in 64 bits if every partial sum fits, otherwise in Python integers."""
-        shape = tuple(self.sizes[axis] for axis in axes)
-        table: Exact = np.zeros(math.prod(shape), dtype=np.int64 if self.total < WORDS else object)
+        shape, table = tuple(self.sizes[axis] for axis in axes), self._zeros(axes)
         for start in range(0, len(self.sums), PIECE):
             sums = self.sums[start:start + PIECE]
             flat = np.zeros(len(sums), dtype=np.int64)
             for axis, size in zip(axes, shape, strict=True):
-                flat = flat * size + self.codes[axis][start:start + PIECE]
+                flat = flat * size + self._codes(axis, slice(start, start + PIECE))
             np.add.at(table, flat, sums.astype(table.dtype, copy=False))
         return table.reshape(shape)
+
+    def root(self, axis: int) -> int:
+        """The axis that a merged axis merges; otherwise the axis itself."""
+        return axis if axis < len(self.codes) else self.merged[axis - len(self.codes)][0]
+
+    def merged_marginal(self, marginal: Exact, roots: Sequence[int], axes: Sequence[int]) -> Exact:
+        """The exact marginal over some axes, from the marginal over what they merge."""
+        places = dict(zip(roots, np.indices(marginal.shape), strict=True))
+        flat = np.zeros(marginal.shape, dtype=np.int64)
+        for axis in axes:
+            place = places[self.root(axis)]
+            flat = flat * self.sizes[axis] + (place if axis in places else self.merged[axis - len(self.codes)][1][place])
+        table = self._zeros(axes)
+        np.add.at(table, flat.reshape(-1), marginal.reshape(-1))
+        return table.reshape([self.sizes[axis] for axis in axes])
+
+    def _zeros(self, axes: Sequence[int]) -> Exact:
+        return np.zeros(math.prod(self.sizes[axis] for axis in axes), dtype=np.int64 if self.total < WORDS else object)
+
+    def _codes(self, axis: int, cells: slice) -> NDArray[Any]:
+        """The codes of some cells on an axis. Those of merged axes are looked up when they are needed: as there are many cells,
+        they would take much memory."""
+        if axis < len(self.codes):
+            return self.codes[axis][cells]
+        of, codes = self.merged[axis - len(self.codes)]
+        looked_up: NDArray[Any] = codes[self.codes[of][cells]]
+        return looked_up
 
 
 def read(plan: GroupedSums, axes: Sequence[Sequence[Value]], context: Context,
@@ -63,7 +93,16 @@ def read(plan: GroupedSums, axes: Sequence[Sequence[Value]], context: Context,
     with the index in `rests`, or left out if that is None."""
     places = [NOWHERE if rest is None else rest for rest in rests or [None] * len(axes)]
     words = digits_of(plan, axes)
-    *keys, sums = context.columns(in_words(plan, axes, places, words) if words else plan)
+    if not words:
+        return _filled(context.columns(plan), axes, places, words)
+    slices = in_slices(plan, axes, places, words[0][:SOME])
+    return _joined([_filled(context.columns(in_words(slice, axes, places, words)), axes, places, words) for slice in slices])
+
+
+def _filled(columns: Sequence[np.ma.MaskedArray[Any, Any]], axes: Sequence[Sequence[Value]], places: Sequence[int],
+            words: Sequence[Sequence[int]]) -> Filled:
+    """The cells of a query for words, and for the other keys."""
+    *keys, sums = columns
     whole, inside, codes = integers(sums), np.ones(len(sums), dtype=bool), dict[int, NDArray[Any]]()
     for word in words:
         column = keys.pop(0)
@@ -80,6 +119,15 @@ def read(plan: GroupedSums, axes: Sequence[Sequence[Value]], context: Context,
     kept = whole[chosen]
     total = sum(map(abs, kept.tolist())) if _may_be_large(kept) else int(np.abs(kept).sum())
     return Filled(tuple(len(axis) for axis in axes), tuple(codes.pop(at)[chosen] for at in range(len(axes))), kept, total)
+
+
+def _joined(parts: list[Filled]) -> Filled:
+    """The cells of all parts, which are given up: axis by axis, so that memory does not hold everything twice."""
+    sizes, total = parts[0].sizes, sum(part.total for part in parts)
+    columns = [[*part.codes, part.sums] for part in parts]
+    parts.clear()
+    *codes, sums = (np.concatenate([column.pop(0) for column in columns]) for _ in range(len(sizes) + 1))
+    return Filled(sizes, tuple(codes), sums, total)
 
 
 def digits_of(plan: GroupedSums, axes: Sequence[Sequence[Value]]) -> list[list[int]]:
@@ -115,6 +163,26 @@ def in_words(plan: GroupedSums, axes: Sequence[Sequence[Value]], places: Sequenc
     return replace(plan, input=input, keys=(*whole, *others))
 
 
+def in_slices(plan: GroupedSums, axes: Sequence[Sequence[Value]], places: Sequence[int],
+              some: Sequence[int]) -> list[GroupedSums]:
+    """The same counts as several queries, one after the other, where so many cells are possible that nearly every row may be in a
+    cell of its own: the engine then needs memory for a part of the rows only. `some` keys have short lists.
+
+    Proof. Each query has the rows of which the codes of these keys, added up, leave one remainder; so a group is in one of them,
+    as a whole. Where a code is NULL, the row is in no cell.
+    """
+    if math.prod(map(len, axes)) < MANY_CELLS:
+        return [plan]
+    added = reduce(_sum, (_digit(plan, at, axes[at], places[at])[0] for at in some))
+    remainder = Call(function="%", args=(added, _whole(SLICES)), type=Type.BIGINT)
+    return [replace(plan, input=Filter(input=plan.input, condition=predicate("=", remainder, _whole(slice))))
+            for slice in range(SLICES)]
+
+
+def _sum(one: Expr, other: Expr) -> Expr:
+    return Call(function="+", args=(one, other), type=Type.BIGINT)
+
+
 def _digit(plan: GroupedSums, at: int, axis: Sequence[Value], rest: int) -> tuple[Expr, int]:
     """The code of a key, and how many there are."""
     key = Ref(column=plan.keys[at], type=plan.input.env[plan.keys[at]].type)
@@ -127,7 +195,7 @@ def _digit(plan: GroupedSums, at: int, axis: Sequence[Value], rest: int) -> tupl
 
 def _shifted(before: tuple[Expr, int], digit: tuple[Expr, int]) -> tuple[Expr, int]:
     higher = Call(function="*", args=(before[0], _whole(digit[1])), type=Type.BIGINT)
-    return Call(function="+", args=(higher, digit[0]), type=Type.BIGINT), before[1] * digit[1]
+    return _sum(higher, digit[0]), before[1] * digit[1]
 
 
 def numbered(filled: Filled, numbers: Sequence[Sequence[int]]) -> Filled:
