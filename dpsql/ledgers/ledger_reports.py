@@ -19,7 +19,8 @@ from dpsql.trusted.kernel.ledger import Ledger, Promised
 
 
 class Entry(Frozen):
-    """One statement that was charged. `body` is its stored answer; None if it failed after the charge, or is running.
+    """One statement that was charged. `body` is its stored answer; None if it failed after the charge, was `stopped` (in a word),
+    or is running.
 
     Where answers are shared, also one that was not charged, as the account was told the answer to a charge of another one, of
     which `told` is the number.
@@ -33,22 +34,35 @@ class Entry(Frozen):
     body: str | None
     running: bool
     told: int | None = None
+    stopped: str = ""
 
     @property
     def outcome(self) -> str:
         if self.told is not None:
             return f"shared, as {self.told}"
-        return "running" if self.running else "failed" if self.body is None else "answered"
+        return "running" if self.running else self.stopped or ("failed" if self.body is None else "answered")
 
 
 class Failure(Frozen):
-    """A charged statement that failed; `forgiven` where the owner has reopened the account since."""
+    """A charged statement that failed, and why, as far as that is known; `forgiven` where the owner has reopened the account
+    since."""
 
     seq: int
     at: str
     account: Account
     sql: str
     forgiven: bool
+    cause: str
+
+
+class Stop(Frozen):
+    """A charged statement that was stopped, and why. It does not count as failed."""
+
+    seq: int
+    at: str
+    account: Account
+    sql: str
+    cause: str
 
 
 class KeptAnswer(Frozen):
@@ -63,6 +77,9 @@ class SharedAnswer(Frozen):
 
     charge: int
     body: str
+
+
+ENDED = "process ended"
 
 
 class ReportingLedger(Ledger):
@@ -111,8 +128,15 @@ class ReportingLedger(Ledger):
             failed = _all_failed(chain, budget)
             seqs = sorted(failed | chain.sums.forgiven)
         charged = [event for seq in seqs for event in self._events("seq = $1 AND kind = 'charge' AND budget = $2", seq, budget)]
-        return [Failure(seq=event.seq, at=event.at, account=event.account.named, sql=event.sql, forgiven=event.seq not in failed)
-                for event in charged]
+        causes = {event.answers: event.body or "not recorded" for event in self._events(
+            "kind = 'incident' AND budget = $1", budget)} if charged else {}
+        return [Failure(seq=event.seq, at=event.at, account=event.account.named, sql=event.sql, forgiven=event.seq not in failed,
+                        cause=causes.get(event.seq, ENDED)) for event in charged]
+
+    def stops(self, budget: str) -> list[Stop]:
+        """Every charge of a budget that was stopped, oldest first. For the owner."""
+        return [Stop(seq=event.answers or 0, at=event.at, account=event.account.named, sql=event.sql, cause=event.body or "")
+                for event in self._events("kind = 'stopped' AND budget = $1 ORDER BY seq", budget)]
 
     def entries(self, budget: str, analyst: str | None = None) -> list[Entry]:
         """Every charged statement of a budget, or of one analyst, and every answer of another account that was told, oldest
@@ -124,12 +148,15 @@ class ReportingLedger(Ledger):
             if len(found) != _listed(chain, budget, account):
                 raise self._damaged()
             with self._asking():
-                over = {event.answers for event in found if event.kind == "answer"}
-                over |= _all_failed(chain, budget) | chain.sums.forgiven
+                failed = _all_failed(chain, budget)
+            running = {seq for account, pending in chain.sums.pending.items() if account.budget == budget
+                       for seq in pending} - failed
+            stopped = {event.answers for event in self._events(f"kind = 'stopped' AND {whose}", budget, *names)}
         bodies = {event.answers: event.body for event in found if event.kind == "answer" and event.body is not None}
         return [Entry(seq=event.seq, at=event.at, account=event.account.named, sql=event.sql, charge=event.cost,
                       body=bodies.get(event.seq) if event.kind == "charge" else "", told=event.answers,
-                      running=event.kind == "charge" and event.seq not in over)
+                      running=event.kind == "charge" and event.seq in running,
+                      stopped="stopped" if event.kind == "charge" and event.seq in stopped else "")
                 for event in found if event.kind == "charge" or event.body is None]
 
     def texts(self, account: Account, word: str, most: int, *, of_others: bool = False) -> list[str]:

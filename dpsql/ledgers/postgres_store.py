@@ -30,6 +30,7 @@ from collections.abc import Generator, Iterator, Mapping
 from typing import Any
 
 from dpsql.errors import LedgerError
+from dpsql.trusted.kernel import chain
 from dpsql.trusted.kernel.chain import Event, genesis
 from dpsql.trusted.kernel.event_store import COLUMNS, LISTS, PATIENCE, Row, StoreFault
 from dpsql.trusted.kernel.marks import MARKS
@@ -43,8 +44,8 @@ except ImportError:
                       try_="pip install 'dpsql[ledger]'") from None
 
 USUAL_SCHEMA = "dpsql_ledger"
-KINDS = "events_kind_check"  # as PostgreSQL calls the constraint by itself
-KNOWN_KINDS = "CHECK (kind IN ('charge', 'answer', 'incident', 'reopened', 'checkpoint', 'late', 'promise'))"
+KINDS_CHECK = "events_kind_check"  # as PostgreSQL calls the constraint by itself
+KNOWN_KINDS = f"CHECK (kind IN {chain.KINDS})"
 UNKNOWN_KIND = "23514"  # the SQLSTATE of a constraint that is violated: of those here, only by events of a kind that is new
 TABLES = (
     "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL)",
@@ -59,6 +60,7 @@ TABLES = (
     f"CREATE INDEX listed ON events (budget, analyst) WHERE {LISTS}",
     "CREATE INDEX checkpoints ON events (seq) WHERE kind = 'checkpoint'",
     "CREATE INDEX told ON events (budget, analyst, data) WHERE kind = 'answer' AND body IS NULL",
+    "CREATE INDEX stopped ON events (budget, analyst) WHERE kind = 'stopped'",
     *(f"CREATE INDEX marked_{name} ON events (budget, analyst, data) WHERE kind = 'answer' AND strpos(body, '{mark}') > 0"
       for name, mark in MARKS.items()))
 REACHED = {  # how soon a connection that was cut off is noticed here, unless the URI says otherwise
@@ -137,6 +139,8 @@ class PostgresStore:
                               code="ledger-access", try_="REVOKE ALL ON meta, events FROM PUBLIC")
         meta = self.meta()
         self.identity, self._named = genesis(meta), meta["identity"]
+        with contextlib.suppress(StoreFault):  # once the owner has opened it, other users can write events of all kinds
+            self.make_room()
 
     def close(self) -> None:
         self._is_open = False
@@ -265,10 +269,10 @@ class PostgresStore:
 
     def make_room(self) -> None:
         """Allow new kinds of events in the table, if this user may: a server need not be the owner of the tables."""
-        if self.rows("SELECT EXISTS (SELECT FROM pg_constraint JOIN pg_class ON pg_class.oid = conrelid WHERE conname = $2 AND "
-                     "conrelid = to_regclass('events') AND pg_get_constraintdef(pg_constraint.oid) NOT LIKE $1 AND "
-                     "pg_has_role(relowner, 'USAGE'))", "%promise%", KINDS)[0][0]:
-            self.rows_of(f"ALTER TABLE events DROP CONSTRAINT {KINDS}, ADD CONSTRAINT {KINDS} {KNOWN_KINDS}")
+        missing = " OR ".join(f"strpos(pg_get_constraintdef(pg_constraint.oid), '''{kind}''') = 0" for kind in chain.KINDS)
+        if self.rows("SELECT EXISTS (SELECT FROM pg_constraint JOIN pg_class ON pg_class.oid = conrelid WHERE conname = $1 AND "
+                     f"conrelid = to_regclass('events') AND ({missing}) AND pg_has_role(relowner, 'USAGE'))", KINDS_CHECK)[0][0]:
+            self.rows_of(f"ALTER TABLE events DROP CONSTRAINT {KINDS_CHECK}, ADD CONSTRAINT {KINDS_CHECK} {KNOWN_KINDS}")
 
     def contains(self, text: str, part: str) -> str:
         return f"strpos({text}, {part}) > 0"

@@ -20,7 +20,15 @@ from dpsql.trusted.plan.stored import StoredTable
 
 
 class ReaderFault(Exception):
-    """The database engine failed. Neither its message nor the cause is shown, as both may depend on private rows."""
+    """The database engine failed. Neither its message nor the cause is shown, as both may depend on private rows. `cause` is one of
+    the words below, for the owner alone."""
+
+    def __init__(self, cause: str = "fault") -> None:
+        super().__init__()
+        self.cause = cause if cause in CAUSES else "fault"
+
+
+CAUSES = MEMORY, DISK, FAULT = "memory", "disk", "fault"
 
 
 TOKEN = secrets.token_hex(8)

@@ -1,4 +1,4 @@
-"""A statement that is interrupted on request: before its charge it costs nothing, afterwards it is an incident of its own name."""
+"""A statement that is interrupted: before its charge it costs nothing, afterwards it is stopped, which is no incident."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_a_reader_ends_the_query_that_it_runs() -> None:
     reader.close()
 
 
-def test_after_the_charge_it_is_an_incident(vault: Vault, slow: Slowly) -> None:
+def test_after_the_charge_it_is_stopped(vault: Vault, slow: Slowly) -> None:
     number, session = connected(vault)
 
     def cancel() -> None:
@@ -84,9 +84,9 @@ def test_after_the_charge_it_is_an_incident(vault: Vault, slow: Slowly) -> None:
     with pytest.raises(Interrupted, match="interrupted on request") as caught:
         answer("SELECT COUNT(*) FROM people", session)
     thread.join(20)
-    assert not thread.is_alive() and isinstance(caught.value, Incident)
+    assert not thread.is_alive() and isinstance(caught.value, Incident), "as before for programs"
     entry, = session.ledger.entries("person", "ada")
-    assert entry.body is None and session.ledger.failed(session.account) == [entry.seq]
+    assert entry.body is None and entry.outcome == "stopped" and session.ledger.failed(session.account) == []
     vault.interrupt(number, 1)  # when nothing runs, it does nothing
     assert answer("SELECT city, SUM(beds) FROM clinics GROUP BY city", session).rows  # type: ignore[union-attr]
     session.close()

@@ -43,8 +43,8 @@ class ControlHere:
 
     def channel(self) -> VaultChannel:
         number, socket = cast(Any, self.vault.channel())
-        return VaultChannel(socket, lambda statement: threading.Thread(
-            target=self.vault.interrupt, args=(number, statement), daemon=True).start())
+        return VaultChannel(socket, lambda statement, cause, if_free: threading.Thread(
+            target=self.vault.interrupt, args=(number, statement, cause), kwargs={"if_free": if_free}, daemon=True).start())
 
 
 class Reply(Frozen, kw_only=False):

@@ -34,6 +34,8 @@ Told = TypeVar("Told")
 LOG = logging.getLogger("dpsql.server")
 LENGTH = struct.Struct(">Q")
 MOST_ASKED = 200  # bytes of a message on the control socket
+CAUSES = REQUEST, TIMEOUT, LEFT, SERVER, GONE = "request", "time limit", "client left", "server stopped", "front gone"
+"""Why a statement is stopped: its analyst asked for it, it took longer than they or the owner allow, or nobody waits for it."""
 WITHHELD = "answered"  # in place of an answer that is not told
 PIECE = 2**20  # bytes that are read at a time, so that nobody fills memory by announcing a length
 AHEAD = 2**14  # bytes that are read at least, if they are there: most frames come in one piece
@@ -306,7 +308,8 @@ def gone() -> OperationalError:
 KNOWN: Mapping[str, type[Error]] = {kind.__name__: kind for kind in vars(errors).values()
                                     if isinstance(kind, type) and issubclass(kind, Error)}
 CONSTANT: Mapping[str, Callable[[], BaseException]] = {
-    "Incident": errors.Incident, "Interrupted": errors.Interrupted, "Disagreement": Disagreement,
+    "Incident": errors.Incident, "Interrupted": errors.Interrupted, "SourceChanged": errors.SourceChanged,
+    "Disagreement": Disagreement,
     "KeyboardInterrupt": KeyboardInterrupt}
 SAID: frozenset[str] = frozenset({"login", "login-message", "login-busy", "user", "role", "cancelled", "too-large", "naming",
                                   "data-changed", "promise-outdated"})

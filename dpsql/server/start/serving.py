@@ -39,6 +39,7 @@ from dpsql.ledgers.ledger_reports import ReportingLedger
 from dpsql.server.front.wire.listening import TlsFiles, address_of, is_loopback, listen_on, tls_terms
 from dpsql.server.front.wire.server_limits import ServerLimits
 from dpsql.server.start.front_process import control_sockets, serve_control, start_front
+from dpsql.server.vault.account_turns import TurnLimits
 from dpsql.server.vault.doorkeeper import Doorkeeper
 from dpsql.server.vault.passwords import WatchedUsers, users_file
 from dpsql.server.vault.vault import Vault
@@ -96,7 +97,10 @@ def serve(policy: Path, listen: str, *, http: str | None = None, http_names: Seq
     listening = [listen_on(host, port) for host, port in addresses]
     sockets = [*chain(*listening)]
     reached = [(host, found[0].getsockname()[1]) for (host, _), found in zip(addresses, listening, strict=True)]
-    vault = Vault(keeper.open_account, keeper.authenticate, pace=declared.pace)
+    limits = limits or ServerLimits()
+    vault = Vault(keeper.open_account, keeper.authenticate, pace=declared.pace, turns=TurnLimits(
+        at_once=limits.statements_of_account, waiting=limits.waiting_of_account, size=limits.waiting_bytes,
+        seconds=limits.turn_seconds))
     ours, theirs = control_sockets()
     numbers = [sock.fileno() for sock in sockets]
     wire = len(listening[0])
@@ -107,7 +111,7 @@ def serve(policy: Path, listen: str, *, http: str | None = None, http_names: Seq
         handed = None if tls is None else _handed(tls, Path(folder))
         settings = FrontSettings(sockets=numbers[:wire], http_sockets=numbers[wire:], http_names=[*http_names],
                                  policy=policy.name, tls=handed, needs_tls=needs_tls[0],
-                                 limits=replace(limits or ServerLimits(), pace_seconds=declared.pace_stored or 0.0))
+                                 limits=replace(limits, pace_seconds=declared.pace_stored or 0.0))
         if user is not None:
             for path in (folder, *([] if handed is None else handed.paths)):
                 os.chown(path, *user)

@@ -25,16 +25,19 @@ from itertools import count
 from typing import Any, TypeAlias
 
 from dpsql.engine.session import Session
-from dpsql.errors import Error, Incident, Interrupted, OperationalError
+from dpsql.errors import Error, OperationalError
 from dpsql.frozen import Frozen, replace
 from dpsql.ledgers.ledger_reports import Entry, KeptAnswer, SharedAnswer
 from dpsql.server.link.plain_values import MOST_BYTES, MessageReader, decoded, encoded
 from dpsql.server.link.vault_calls import (
     CALLS,
+    CAUSES,
+    GONE,
     MOST_HELD,
     MOST_NAME,
     OTHER,
     RUN,
+    SERVER,
     TELL,
     WITHHELD,
     AccountState,
@@ -51,7 +54,8 @@ from dpsql.server.link.vault_calls import (
     may_call,
     send_answer,
 )
-from dpsql.server.vault.departure import Leaving
+from dpsql.server.vault.account_turns import AccountTurns, TurnLimits
+from dpsql.server.vault.departure import Leaving, Underway
 from dpsql.server.vault.one_core import Cores
 from dpsql.synthesis.released_table import SyntheticColumn
 from dpsql.synthesis.synthetic_table import declared_column
@@ -85,9 +89,11 @@ CORES = Cores()
 class Vault:
     """Serves channels. Safe with threads."""
 
-    def __init__(self, open_account: OpenAccount, authenticate: Authenticate, *, pace: float | None) -> None:
+    def __init__(self, open_account: OpenAccount, authenticate: Authenticate, *, pace: float | None,
+                 turns: TurnLimits = TurnLimits()) -> None:
         """`pace` is in seconds; see `departure`."""
-        self._open_account, self._authenticate, self._pace = open_account, authenticate, pace
+        self._open_account, self._authenticate = open_account, authenticate
+        self._common = Common(pace=pace, underway=Underway(), turns=AccountTurns(turns))
         self.numbers = count(1)
         self._channels: dict[int, Channel] = {}
         self._turn = threading.Condition()
@@ -101,19 +107,20 @@ class Vault:
                 theirs.close()
                 return None
             number = next(self.numbers)
-            self._channels[number] = made = Channel(ours, self._open_account, self._authenticate, self._pace)
+            self._channels[number] = made = Channel(ours, self._open_account, self._authenticate, self._common)
         threading.Thread(target=self._serve, args=(number, made), daemon=True, name=f"channel {number}").start()
         return number, theirs
 
-    def interrupt(self, number: int, statement: int) -> None:
-        """Interrupt a statement of a channel, given by its number, if it is the running one."""
+    def interrupt(self, number: int, statement: int, cause: str = CAUSES[0], *, if_free: bool = False) -> None:
+        """Interrupt a statement of a channel, given by its number, if it is the running one; with `if_free`, only if it is not
+        charged yet. The cause is what the front says it is."""
         with self._turn:
             found = self._channels.get(number)
-        if found is not None:
-            found.interrupt(statement)
+        if found is not None and cause in CAUSES:
+            found.interrupt(statement, cause, if_free=if_free)
 
     def close(self) -> None:
-        """End all channels; running statements fail. Waits a while for their end, because a process that exits during a query of
+        """End all channels; running statements are stopped. Waits a while for their end, because a process that exits during a query of
         the engine is aborted."""
         with self._turn:
             channels = [*self._channels.values()]
@@ -132,12 +139,20 @@ class Vault:
                 self._turn.notify_all()
 
 
+class Common(Frozen):
+    """What the accounts of a vault share."""
+
+    pace: float | None
+    underway: Underway
+    turns: AccountTurns
+
+
 class Channel:
     """One end of a channel: a login, and then the calls of one account."""
 
-    def __init__(self, front: socket.socket, open_account: OpenAccount, authenticate: Authenticate, pace: float | None) -> None:
+    def __init__(self, front: socket.socket, open_account: OpenAccount, authenticate: Authenticate, common: Common) -> None:
         self._front, self._frames = front, Frames(front)
-        self._open_account, self._authenticate, self._pace = open_account, authenticate, pace
+        self._open_account, self._authenticate, self._common = open_account, authenticate, common
         self._account: ServedAccount | None = None
 
     def serve(self) -> None:
@@ -150,14 +165,14 @@ class Channel:
                 if self._account is not None:
                     self._account.close()
 
-    def interrupt(self, statement: int) -> None:
+    def interrupt(self, statement: int, cause: str, *, if_free: bool = False) -> None:
         if self._account is not None:
-            self._account.interrupt(statement)
+            self._account.interrupt(statement, cause, if_free=if_free)
 
     def stop(self) -> None:
         """Interrupt the statement that is running, if any."""
         if self._account is not None:
-            self._account.interrupt(self._account.number)
+            self._account.interrupt(self._account.number, SERVER)
 
     def close(self) -> None:
         with contextlib.suppress(OSError):
@@ -182,9 +197,9 @@ class Channel:
 
     def _open(self, user: str, database: str, role: Callable[[], str]) -> None:
         """Open the account, for which files with private rows may be read, and tell so, or what is raised, at a step."""
-        departure = Leaving(self._pace)
+        departure = Leaving(self._common.pace)
         try:
-            self._account = ServedAccount(self._open_account(user, database), self._frames, role, self._pace)
+            self._account = ServedAccount(self._open_account(user, database), self._frames, role, self._common)
         finally:
             departure.hold()
         send_answer(self._frames, Made(self._account.opening()))
@@ -209,10 +224,12 @@ class _Cancelled(BaseException):
 class ServedAccount:
     """The calls of one account. What is private in a session stays here."""
 
-    def __init__(self, session: Session, front: Frames, role: Callable[[], str], pace: float | None) -> None:
+    def __init__(self, session: Session, front: Frames, role: Callable[[], str], common: Common) -> None:
         """`role` tells the user's role now, and raises OperationalError as soon as the account is no user's any more."""
-        self._session, self._front, self._role, self._pace = session, front, role, pace
-        self._departure = Leaving(pace)  # of the statement that runs, or ran last
+        self._session, self._front, self._role, self._common, self._pace = session, front, role, common, common.pace
+        self._departure = Leaving(self._pace)  # of the statement that runs, or ran last
+        self._size = 0  # of that statement, in bytes
+        self._woken = threading.Event()  # it has its turn, or is to stop
         self.number = 0  # of that statement, as the front counts those that it sends
         self._held: dict[str, HeldTable] = {}
         self._brought: list[int] = []  # how many values there were in each table that the front has brought
@@ -244,18 +261,20 @@ class ServedAccount:
             inside.close()
         self._session.close()
 
-    def interrupt(self, statement: int) -> None:
-        """From another thread: stop the statement with this number, if it is running, as soon as possible. Returns when it has
-        ended.
+    def interrupt(self, statement: int, cause: str = CAUSES[0], *, if_free: bool = False) -> None:
+        """From another thread: stop the statement with this number, if it is running, as soon as possible; with `if_free`, only if
+        it is not charged yet. Returns when it has ended.
 
-        One that is over and has not left fails all the same: when it was over, its analyst is not to find out by interrupting.
+        One that is over and has not left is stopped all the same: when it was over, its analyst is not to find out by interrupting.
         No other one is met: none begins while a thread has the turn, and looks which it is.
         """
         with self._turn:
-            if self.number != statement or self._idle.is_set() or self._stopping.is_set():
+            if self.number != statement or self._idle.is_set() or self._stopping.is_set() or (
+                    if_free and self._departure.is_charged):
                 return
+            self._departure.interrupt(cause)  # first, so that what fails by itself is never taken for stopped
             self._stopping.set()
-            self._departure.interrupt()
+            self._woken.set()
         while not self._idle.wait(PATIENCE):
             with self._turn:
                 if self.number != statement:
@@ -275,7 +294,8 @@ class ServedAccount:
         if name not in CALLS or not CALLS[name].statement:
             return self._outcome(name, data)
         with self._turn:
-            self._departure, self.number = Leaving(self._pace, charged=CORES.spread), self.number + 1
+            self._departure = Leaving(self._pace, charged=CORES.spread, underway=self._common.underway)
+            self.number, self._size = self.number + 1, len(data)
         answer = self._outcome(name, data)
         if not (isinstance(answer, Fault) and answer.kind == AnsweredBefore.__name__):  # that is told at once, as by "stored"
             self._departure.hold()  # at once, where the kernel has waited
@@ -307,15 +327,12 @@ class ServedAccount:
         """A context in which the statement may be interrupted."""
         with self._turn:
             self._stopping.clear()
+            self._woken.clear()
             self._idle.clear()
         try:
             with stopped_by(self._stopping):
                 self._session.look()
                 yield
-        except Incident:
-            if self._stopping.is_set():
-                raise Interrupted from None
-            raise
         finally:
             self._steps = MessageReader(self._own_table)  # what was read of the front is kept no longer
             self._idle.set()
@@ -383,12 +400,31 @@ class ServedAccount:
         is what most clients are told next."""
         self._departure.asked = seconds
         limits = {} if cost.rounded() == NOTHING else self._session.limits  # as nothing exceeds no limit
-        self._session.kernel.run(self._script(step), cost=cost, account=self._session.account, limits=limits, digest=digest,
-                                 sql=sql, encode=_written, views=views, leaving=self._departure, unless_stored=unless_stored)
+        with self._in_turn(digest if unless_stored else None):
+            self._session.kernel.run(self._script(step), cost=cost, account=self._session.account, limits=limits, digest=digest,
+                                     sql=sql, encode=_written, views=views, leaving=self._departure, unless_stored=unless_stored)
         spent = None
         with contextlib.suppress(Error):
             spent = self._spent()
         return Ran(version=self._session.kernel.version, spent=spent)
+
+    @contextlib.contextmanager
+    def _in_turn(self, stored: str | None = None) -> Generator[None]:
+        """A context in which a statement has its turn. One that wants the stored answer under a name, if there is one, does not
+        wait where there is. Raises AnsweredBefore, Busy, and _Cancelled."""
+        session = self._session
+
+        def look() -> None:
+            if stored is not None and (body := session.ledger.stored(session.account, stored, session.kernel.version)) is not None:
+                raise AnsweredBefore(body, session.kernel.version)
+
+        def left() -> int:
+            return session.kernel.incidents - len(session.ledger.failed(session.account))
+
+        with self._common.turns.turn(session.account, self._size, self._woken, left, look):
+            if self._stopping.is_set():
+                raise _Cancelled
+            yield
 
     def _script(self, step: Any) -> Generator[Any, Any, str]:
         """The script that the front runs: its requests, and at the end the text of its answer.
@@ -414,8 +450,14 @@ class ServedAccount:
                     raise ValueError("the script of the front failed")
             if self._stopping.is_set():
                 raise InterruptedError
-            self._send(ReleasedStep(released))
-            step = self._next_step()
+            try:
+                self._send(ReleasedStep(released))
+                step = self._next_step()
+            except (OSError, _Gone):  # between two requests, so what is read next plays no part in it
+                with self._turn:
+                    self._departure.interrupt(GONE)
+                    self._stopping.set()
+                raise
 
     def _next_step(self) -> Any:
         while True:
@@ -426,8 +468,9 @@ class ServedAccount:
 
     def _compare(self, asked: Any, model: str, sql: str, seconds: float = 0.0) -> Any:
         self._departure.asked = seconds
-        return self._session.kernel.compare(asked, model=model, account=self._session.account, sql=sql,
-                                            leaving=self._departure)
+        with self._in_turn():
+            return self._session.kernel.compare(asked, model=model, account=self._session.account, sql=sql,
+                                                leaving=self._departure)
 
     # -- the ledger, of this account
 

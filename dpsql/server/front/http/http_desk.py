@@ -14,20 +14,21 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol, TypeVar
 
 from dpsql.dbapi import Connection
-from dpsql.errors import Error, Incident, Interrupted, OperationalError
+from dpsql.errors import Error, OperationalError
 from dpsql.server.front.http.http_errors import HttpRefusal, limited, not_logged_in, refused, told_over_http
 from dpsql.server.front.http.http_sessions import HttpSession, HttpSessions
 from dpsql.server.front.statements.doors import Say
+from dpsql.server.front.statements.leaving_times import stopped_for
 from dpsql.server.front.terms.answers_on_wire import RefusedOnWire
 from dpsql.server.front.wire.login_delays import FailedLogins, network
 from dpsql.server.front.wire.server_limits import AccountUse, ServerLimits
 from dpsql.server.front.wire.steady_answers import at_a_multiple
 from dpsql.server.link.login_messages import PLAIN, FirstProof, NotProven, library
+from dpsql.server.link.vault_calls import LEFT, REQUEST, SERVER
 from dpsql.trusted.declarations import names
 
 LOG = logging.getLogger("dpsql.server")
 ENDING = ("user", "closed")  # codes of errors after which a session is of no use
-MOST_WAITING = 8  # requests of a session that wait for their turn
 SWEEP = 5.0  # seconds between two looks for sessions that are over
 
 Made = TypeVar("Made")
@@ -49,7 +50,7 @@ class HttpDesk:
         self.limits, self.use, self.policy = limits, use, policy
         self.sessions = HttpSessions(limits)
         self._door, self._failed = door, failed
-        self._pool = ThreadPoolExecutor(max_workers=limits.threads, thread_name_prefix="http")
+        self._pool = ThreadPoolExecutor(max_workers=limits.connections, thread_name_prefix="http")  # as each session may wait for a turn
         self._at_door = ThreadPoolExecutor(max_workers=limits.connections, thread_name_prefix="http-login")  # proofs wait
 
     async def run(self, work: Callable[[], Made]) -> Made:
@@ -115,13 +116,13 @@ class HttpDesk:
     # -- statements
 
     async def ask(self, session: HttpSession, text: str, work: Callable[[Connection], Made],
-                  gone: Callable[[], Awaitable[None]] | None = None) -> Made:
-        """Do work on the connection of a session when its turn comes, and return the result. `gone` returns when the client has
+                  gone: Callable[[], Awaitable[None]] | None = None, *, size: int = 0) -> Made:
+        """Do work on the connection of a session when its turn comes, and return the result. The request is of so many bytes. `gone` returns when the client has
         left; a running statement is then interrupted. Raises HttpRefusal; errors refer to a statement with this text."""
         if len(text.encode()) > self.limits.text_bytes:
             raise refused(413, "too-large", f"a statement can have at most {self.limits.text_bytes} bytes", sqlstate="54000")
-        async with self._turn(session):
-            with _limits(), self.use.running(session.name, time.monotonic()):
+        with _limits(), self.use.asking(session.name, size or len(text), time.monotonic()):
+            async with self._turn(session):
                 return await self._worked(session, text, work, gone)
 
     @contextlib.asynccontextmanager
@@ -129,8 +130,6 @@ class HttpDesk:
         """A context in which nothing else runs on the connection. Raises HttpRefusal if others take too long."""
         busy = refused(409, "busy", "another statement of this session is running", try_="POST /api/cancel, or another session",
                        kind="OperationalError", sqlstate="55006")
-        if session.waiting >= MOST_WAITING:
-            raise busy
         session.waiting += 1
         try:
             async with asyncio.timeout(self.limits.turn_seconds):
@@ -158,10 +157,10 @@ class HttpDesk:
             if watching is not None:
                 await asyncio.wait({running, watching}, return_when=asyncio.FIRST_COMPLETED)
                 if not running.done():
-                    self.cancel(session)
+                    self.cancel(session, LEFT)
             return await asyncio.shield(running)
         except asyncio.CancelledError:  # the server stops, and cannot wait any longer
-            self.cancel(session)
+            self.cancel(session, SERVER)
             raise
         except Error as caught:
             fault = caught
@@ -170,16 +169,17 @@ class HttpDesk:
                 watching.cancel()
         if fault.code in ENDING:
             raise await self._ended(session, fault)
-        raise told_over_http(Interrupted() if isinstance(fault, Incident) and session.cancelled else fault, text)
+        raise told_over_http(fault, text)
 
     async def _ended(self, session: HttpSession, fault: Error) -> HttpRefusal:
         await asyncio.shield(self.end(session))
         return not_logged_in(fault.code, fault.reason)
 
-    def cancel(self, session: HttpSession) -> bool:
-        """Interrupt the running statement; returns whether there is one."""
+    def cancel(self, session: HttpSession, cause: str = REQUEST) -> bool:
+        """Interrupt the running statement, for a cause that the owner is told; returns whether there is one."""
         if session.working:
             session.cancelled = True
+            stopped_for(session.connection.session, cause)
             asyncio.get_running_loop().run_in_executor(None, _quietly, session.connection.interrupting())
         return session.working
 

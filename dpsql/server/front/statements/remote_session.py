@@ -35,11 +35,13 @@ from dpsql.server.link.vault_calls import (
     HOLDING,
     IS_TOLD,
     LEAVE,
+    LEFT,
     OF_ANOTHER,
     OF_OTHERS,
     PRICES,
     PUBLIC_ROWS,
     REFRESH,
+    REQUEST,
     RUN,
     SPENT,
     STORED,
@@ -75,17 +77,19 @@ NOTHING_GIVEN = encoded((), {})
 class VaultChannel:
     """The front's end of a channel: one call at a time. `interrupt` alone may come from another thread meanwhile."""
 
-    def __init__(self, vault: socket.socket, interrupt: Callable[[int], None] = lambda number: None) -> None:
-        """`interrupt` has the statement of a number stop, if the channel runs it."""
+    def __init__(self, vault: socket.socket, interrupt: Callable[[int, str, bool], None] = lambda number, cause, if_free: None,
+                 ) -> None:
+        """`interrupt` has the statement of a number stop for a cause, if the channel runs it, or only if it is not charged yet."""
         self._vault, self._frames, self._interrupt = vault, Frames(vault), interrupt
         self.asked = 0  # how often something was asked
         self._number = 0  # of the statement that was sent last, as the vault counts them too
         self.version = ""  # of the content, as the vault told it last
         self._tables: Mapping[str, Table] = {}
 
-    def interrupt(self) -> None:
-        """Interrupt the statement that was sent last, if it is running, without waiting for its end."""
-        self._interrupt(self._number)
+    def interrupt(self, cause: str = REQUEST, *, if_free: bool = False) -> None:
+        """Interrupt the statement that was sent last, if it is running, without waiting for its end; with `if_free`, only if it is
+        not charged yet."""
+        self._interrupt(self._number, cause, if_free)
 
     def log_in(self, user: str, database: str, answer: Callable[[bytes], bytes]) -> ToldAccount:
         """Bind the channel to the account of a user; `answer` returns the client's answer to a message of the password check.
@@ -186,6 +190,7 @@ class RemoteKernel:
     or later."""
 
     pace = 0.0
+    cause = REQUEST  # for which the statement is interrupted
 
     def __init__(self, channel: VaultChannel, told: Callable[[Spent], object]) -> None:
         """`told` is called with what is spent when a statement is over."""
@@ -207,7 +212,11 @@ class RemoteKernel:
         self._channel.take(await self._channel.ask_meanwhile(CHECK))
 
     def interrupt(self) -> None:
-        self._channel.interrupt()
+        self._channel.interrupt(self.cause)
+
+    def give_up_turn(self) -> None:
+        """Stop a statement that is not charged yet."""
+        self._channel.interrupt(LEFT, if_free=True)
 
     def close(self) -> None:
         self._channel.close()

@@ -19,7 +19,7 @@ from dpsql.catalog.model import Catalog
 from dpsql.dbapi import Connection, Cursor
 from dpsql.engine.accounts import left_if_known
 from dpsql.engine.answering import session_for, tables_named
-from dpsql.errors import Error, Incident, InternalError
+from dpsql.errors import Error, InternalError, Interrupted
 from dpsql.frozen import Frozen
 from dpsql.server.front.catalogue.catalog_queries import CatalogDatabase, parameter_kinds, read_question
 from dpsql.server.front.catalogue.catalog_rewriting import Asking
@@ -28,12 +28,13 @@ from dpsql.server.front.statements.copy_statements import CopyStatement, read_co
 from dpsql.server.front.statements.copying import copied_outcome, described_copy
 from dpsql.server.front.statements.database_names import without_database
 from dpsql.server.front.statements.described import columns_of, count_of, describe_with, kind_of
-from dpsql.server.front.statements.leaving_times import leave_after, waits_told
+from dpsql.server.front.statements.leaving_times import give_up_turn, leave_after, stopped_for, waits_told
 from dpsql.server.front.statements.shown_answers import ENTRY, ShownAnswer, ShownToAccounts, current, key_of
 from dpsql.server.front.statements.statements_about_connection import SETTING_WORDS, AboutConnection, Settings, read_setting
 from dpsql.server.front.statements.transaction_status import first_word
 from dpsql.server.front.terms.answers_on_wire import ColumnOnWire, Described, Notice, OutcomeOnWire, RefusedOnWire
 from dpsql.server.front.terms.sqlstates import cancelled, refusal_on_wire
+from dpsql.server.link.vault_calls import REQUEST, TIMEOUT
 from dpsql.sql.text import border
 from dpsql.sql.text.parse import parse
 from dpsql.sql.text.split import split
@@ -95,11 +96,17 @@ class ConnectionSeat:
         with self._told(text) as text:
             return self._executed(text, parameters)
 
-    def cancel(self) -> None:
-        """Interrupt the running statement, if there is one."""
+    def cancel(self, cause: str = REQUEST) -> None:
+        """Interrupt the running statement, if there is one, for a cause that the owner is told."""
         if self._busy.locked():
             self._was_cancelled.set()
+            stopped_for(self._connection.session, cause)
             threading.Thread(target=self._connection.interrupting(), daemon=True).start()  # it waits until the statement is over
+
+    def give_up_turn(self) -> None:
+        """Interrupt the running statement if it waits for its turn, as its client has left."""
+        if self._busy.locked():
+            give_up_turn(self._connection.session)
 
     def close(self) -> None:
         """Release the resources of the connection."""
@@ -250,6 +257,7 @@ class ConnectionSeat:
         with self._busy:
             self._was_cancelled.clear()
             self._was_late = False
+            stopped_for(self._connection.session, REQUEST)
             with self._in_terms(text) as text, self._in_time() if timed else contextlib.nullcontext():
                 yield text
 
@@ -272,8 +280,8 @@ class ConnectionSeat:
 
     @contextlib.contextmanager
     def _in_time(self) -> Iterator[None]:
-        """A context in which a statement is interrupted when it takes longer than statement_timeout, as by `cancel`: after its
-        charge it fails and counts as such, as how long it takes may depend on private rows. The next one is never meant."""
+        """A context in which a statement is interrupted when it takes longer than statement_timeout, as by `cancel`. The next one is
+        never meant."""
         if not (seconds := self._settings.timeout):
             yield
             return
@@ -283,6 +291,7 @@ class ConnectionSeat:
             if over.wait(seconds):
                 return
             self._was_late = True
+            stopped_for(self._connection.session, TIMEOUT)
             while not over.wait(_AGAIN):
                 self._connection.interrupt()
 
@@ -296,7 +305,7 @@ class ConnectionSeat:
 
     def _refusal(self, fault: Error, text: str) -> RefusedOnWire:
         was_stopped = self._was_late or self._was_cancelled.is_set()
-        if was_stopped and isinstance(fault, Incident):
+        if was_stopped and isinstance(fault, Interrupted):
             return cancelled(late=self._was_late, charged=self._last_charge())
         if was_stopped and fault.code in STOPPED:
             return cancelled(late=self._was_late)

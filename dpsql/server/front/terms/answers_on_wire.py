@@ -60,7 +60,7 @@ class RefusedOnWire(Exception):
 
 class Seat(Protocol):
     """One analyst's connection. Its methods run in threads, one at a time, and coroutines on the thread of the event loop, when
-    none runs; `cancel` alone comes from another thread meanwhile, and returns at once.
+    none runs; `cancel` and `give_up_turn` alone come from another thread meanwhile, and return at once.
 
     All of them raise RefusedOnWire.
     """
@@ -86,8 +86,11 @@ class Seat(Protocol):
     def execute(self, text: str, parameters: Sequence[object]) -> OutcomeOnWire:
         """Answer one statement; the parameters are Python values of the described kinds, or None."""
 
-    def cancel(self) -> None:
-        """Interrupt the running statement, if there is one."""
+    def cancel(self, cause: str) -> None:
+        """Interrupt the running statement, if there is one, for a cause that the owner is told."""
+
+    def give_up_turn(self) -> None:
+        """Interrupt the running statement if it waits for its turn, as its client has left."""
 
     def close(self) -> None:
         """Release the resources of the connection."""

@@ -50,5 +50,5 @@ def cancelled(*, late: bool = False, charged: str | None = None) -> RefusedOnWir
     if charged is None:
         return RefusedOnWire(f"canceling statement due to {why}", sqlstate="57014", detail="Nothing was charged.")
     return RefusedOnWire(f"canceling statement due to {why}", sqlstate="57014",
-                         detail=f"The statement was charged before ({charged}), and the charge is kept; it counts as a "
-                         "failed statement.", hint="SHOW BUDGET shows what is left")
+                         detail=f"The statement was charged before ({charged}), and the charge is kept.",
+                         hint="SHOW BUDGET shows what is left")

@@ -27,6 +27,7 @@ from dpsql.server.front.wire.server_limits import AccountUse, ServerLimits
 from dpsql.server.front.wire.startup import Cancelling, Startup, started
 from dpsql.server.front.wire.wire import Client
 from dpsql.server.link.login_messages import can_bind
+from dpsql.server.link.vault_calls import SERVER
 
 LOG = logging.getLogger("dpsql.server")
 _WAITING = 128  # connections that the system holds until they are accepted
@@ -95,7 +96,7 @@ class ListeningServer:
         self.use, self.failed = AccountUse(limits), FailedLogins()
         self.accepting = asyncio.Event()
         self._tls = tls.context if tls is not None else None
-        self._pool = ThreadPoolExecutor(max_workers=limits.threads, thread_name_prefix="seat")
+        self._pool = ThreadPoolExecutor(max_workers=limits.connections, thread_name_prefix="seat")  # as each may wait for a turn
         self._at_door = ThreadPoolExecutor(max_workers=limits.connections, thread_name_prefix="login")  # they wait for clients
         self._clients: dict[int, Client] = {}
         self._connections: set[asyncio.Task[None]] = set()
@@ -196,7 +197,7 @@ class ListeningServer:
         if self._connections:
             await asyncio.wait(self._connections, timeout=self.limits.stop_seconds)
         for client in self._clients.values():
-            client.cancel()
+            client.cancel(SERVER)
         for task in self._connections:
             task.cancel()
         if self._connections:

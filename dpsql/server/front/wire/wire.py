@@ -65,6 +65,7 @@ from dpsql.server.front.wire.server_limits import AccountUse, ServerLimits
 from dpsql.server.front.wire.startup import Startup
 from dpsql.server.front.wire.steady_answers import at_a_multiple
 from dpsql.server.link.login_messages import FirstProof, NotProven, mechanisms
+from dpsql.server.link.vault_calls import LEFT, REQUEST
 from dpsql.trusted.declarations import names
 
 LOG = logging.getLogger("dpsql.server")
@@ -115,11 +116,12 @@ class Client:
 
     # -- from other tasks
 
-    def cancel(self) -> None:
+    def cancel(self, cause: str = REQUEST) -> None:
         """Interrupt the running statement, if there is one. The statement may end by itself first; the next one is never
         affected."""
-        if self._working and self._seat is not None:
-            _quietly(self._seat.cancel)
+        seat = self._seat
+        if self._working and seat is not None:
+            _quietly(lambda: seat.cancel(cause))
 
     def stop(self) -> None:
         """Tell the client that the server is stopping: now, or when its statement is answered."""
@@ -330,7 +332,7 @@ class Client:
             self._answer_itself(word, text)
             return
         refuse_if_failed(word, self._status)
-        with self._admitted():
+        with self._admitted(len(text)):
             outcome, rows = await self._outcome(text, (), None)
             if outcome.columns is not None:
                 self._packets.send_encoded(_encoded_description(outcome.columns, (0,) * len(outcome.columns)))
@@ -364,7 +366,7 @@ class Client:
         described = _EMPTY
         if word is None:  # an empty word stands for an empty statement from here on
             given = types_on_wire.kinds_given(message.param_types)
-            with self._admitted():
+            with self._admitted(len(text)):
                 found = await self._prepared(text, given)
             text, described = found or ("", _EMPTY)
             word = None if found else ""
@@ -433,7 +435,7 @@ class Client:
                 self._packets.send(EmptyQueryResponse())
             return
         most = message.max_rows if 0 < message.max_rows < 2**31 else None
-        with self._admitted(again=portal.outcome is not None):
+        with self._admitted(len(statement.text) + portal.size, again=portal.outcome is not None):
             suspended = await self._take(portal, most)
         assert portal.outcome is not None
         if suspended:
@@ -510,12 +512,18 @@ class Client:
 
     @contextlib.asynccontextmanager
     async def _at_work(self) -> AsyncGenerator[None]:
-        """A context in which a statement runs that can be interrupted; it is, some time after its client has left."""
-        loop = asyncio.get_running_loop()
+        """A context in which a statement runs that can be interrupted: when its client has left, it is at once if it waits for its
+        turn, and otherwise some time later."""
+        loop, seat = asyncio.get_running_loop(), self._used_seat()
         late: list[asyncio.TimerHandle] = []
+
+        def left() -> None:
+            _quietly(seat.give_up_turn)
+            late.append(loop.call_later(self._limits.left_seconds, self.cancel, LEFT))
+
         self._working = True
         try:
-            with self._packets.watched(lambda: late.append(loop.call_later(self._limits.left_seconds, self.cancel))):
+            with self._packets.watched(left):
                 yield
         finally:
             self._working = False
@@ -537,9 +545,9 @@ class Client:
         return await self._serving.run(told)
 
     @contextlib.contextmanager
-    def _admitted(self, *, again: bool = False) -> Iterator[None]:
-        """A context for a statement of the account. Raises RefusedOnWire."""
-        with contextlib.nullcontext() if again else self._serving.use.running(self._name, time.monotonic()):
+    def _admitted(self, size: int, *, again: bool = False) -> Iterator[None]:
+        """A context for a statement of the account, of about so many bytes. Raises RefusedOnWire."""
+        with contextlib.nullcontext() if again else self._serving.use.asking(self._name, size, time.monotonic()):
             yield
 
     def _used_seat(self) -> Seat:
