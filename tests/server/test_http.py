@@ -334,14 +334,14 @@ def test_a_statement_is_cancelled_by_request_and_by_leaving(tmp_path: Path) -> N
         assert ada.post("/api/cancel").body == {"interrupting": True}
         thread.join(30)
         assert (replies[0].status, replies[0].code, replies[0].body["error"]["type"]) == (409, "interrupted", "Interrupted")
-        assert [entry["outcome"] for entry in ada.get("/api/budget").body["history"]] == ["failed"]
+        assert [entry["outcome"] for entry in ada.get("/api/budget").body["history"]] == ["stopped"]
         slow.begun.clear()
         with contextlib.closing(ada.connection()) as connection:
             connection.request("POST", "/api/query", json.dumps({"sql": "SELECT COUNT(*), 1 FROM people"}), {
                 "Content-Type": "application/json", "Authorization": f"Bearer {ada.token}"})
             assert slow.begun.wait(30)
         wait_until(lambda: ada.get("/api/budget").status == 200)
-        assert [entry["outcome"] for entry in ada.get("/api/budget").body["history"]] == ["failed", "failed"]
+        assert [entry["outcome"] for entry in ada.get("/api/budget").body["history"]] == ["stopped", "stopped"]
         slow.begun.clear()
         thread = threading.Thread(target=lambda: replies.append(ada.query("SELECT COUNT(*), 2 FROM people")))
         thread.start()

@@ -29,6 +29,7 @@ from dpsql.server.front.wire.listening import TlsFiles, listen_on
 from dpsql.server.front.wire.login_delays import FailedLogins
 from dpsql.server.front.wire.server_limits import AccountUse, ServerLimits
 from dpsql.server.vault import passwords
+from dpsql.server.vault.account_turns import TurnLimits
 from dpsql.server.vault.doorkeeper import Doorkeeper
 from dpsql.server.vault.vault import Vault
 
@@ -146,8 +147,9 @@ def http_running(folder: Path, *, opened: Callable[[str], Session] | None = None
         add(users)
     keeper = Doorkeeper(policy=folder / "dpsql.toml", users=passwords.WatchedUsers(users))
     made = opened or functools.partial(_session, folder)
-    vault = Vault(lambda user, database: made(user), keeper.authenticate, pace=None)
     allowed = ServerLimits(**limits)
+    vault = Vault(lambda user, database: made(user), keeper.authenticate, pace=None,
+                  turns=TurnLimits(at_once=allowed.statements_of_account, seconds=allowed.turn_seconds))
     sockets = listen_on("127.0.0.1", 0)
     port, kept, started = sockets[0].getsockname()[1], [], threading.Event()
 

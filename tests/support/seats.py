@@ -28,7 +28,7 @@ class ScriptedSeat:
     def __init__(self, user: str = "ada", database: str = "d", startup: Mapping[str, str] | None = None) -> None:
         self.user, self.database, self.startup = user, database, dict(startup or {})
         self.parameter_status: Mapping[str, str] = STATUS
-        self.interrupted, self.closed, self.executed = threading.Event(), False, 0
+        self.interrupted, self.closed, self.executed, self.given_up, self.cause = threading.Event(), False, 0, 0, ""
 
     def split(self, text: str) -> list[str]:
         return [part for part in text.split(";") if part.strip()]
@@ -110,8 +110,12 @@ class ScriptedSeat:
         tag = f"SELECT {len(rows)}" if isinstance(rows, list) else "SELECT 0"
         return Outcome(tag=tag, columns=columns, rows=iter(rows), notices=notices)
 
-    def cancel(self) -> None:
+    def cancel(self, cause: str) -> None:
+        self.cause = cause
         self.interrupted.set()
+
+    def give_up_turn(self) -> None:
+        self.given_up += 1
 
     def close(self) -> None:
         self.closed = True

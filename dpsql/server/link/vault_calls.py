@@ -34,7 +34,7 @@ Told = TypeVar("Told")
 LOG = logging.getLogger("dpsql.server")
 LENGTH = struct.Struct(">Q")
 MOST_ASKED = 200  # bytes of a message on the control socket
-CAUSES = REQUEST, TIMEOUT, LEFT, SERVER, GONE = "request", "time limit", "client left", "server stopped", "front gone"
+CAUSES = REQUEST, TIMEOUT, LEFT, SERVER = "request", "time limit", "client left", "server stopped"
 """Why a statement is stopped: its analyst asked for it, it took longer than they or the owner allow, or nobody waits for it."""
 WITHHELD = "answered"  # in place of an answer that is not told
 PIECE = 2**20  # bytes that are read at a time, so that nobody fills memory by announcing a length

@@ -32,7 +32,6 @@ from dpsql.server.link.plain_values import MOST_BYTES, MessageReader, decoded, e
 from dpsql.server.link.vault_calls import (
     CALLS,
     CAUSES,
-    GONE,
     MOST_HELD,
     MOST_NAME,
     OTHER,
@@ -81,6 +80,7 @@ MOST_NAMED = 100  # names that a statement gives
 MOST_PROOF = 2**16  # bytes of a message before a login, so that nobody fills memory on many channels
 NAMING = 60.0  # seconds to wait for a name that another connection gives
 LAST_SECONDS = 10.0  # what channels get to end in when the vault does
+STOPPING = 5.0  # seconds within which a statement is interrupted that the front has stopped; otherwise it fails
 PATIENCE = 0.05  # seconds between two attempts to interrupt: one that comes just before a query begins is lost
 CARRIED = {Type.BOOLEAN: bool, Type.VARCHAR: str, Type.DATE: dt.date, Type.TIMESTAMP: dt.datetime}
 CORES = Cores()
@@ -446,18 +446,15 @@ class ServedAccount:
                     return text
                 case ("interrupted",):
                     raise KeyboardInterrupt
+                case ("stopped",):  # the front has noticed it first; the grid begins when we do, not when a release was ready
+                    self._stopping.wait(STOPPING)
+                    raise InterruptedError
                 case _:
                     raise ValueError("the script of the front failed")
             if self._stopping.is_set():
                 raise InterruptedError
-            try:
-                self._send(ReleasedStep(released))
-                step = self._next_step()
-            except (OSError, _Gone):  # between two requests, so what is read next plays no part in it
-                with self._turn:
-                    self._departure.interrupt(GONE)
-                    self._stopping.set()
-                raise
+            self._send(ReleasedStep(released))
+            step = self._next_step()
 
     def _next_step(self) -> Any:
         while True:

@@ -69,8 +69,10 @@ from dpsql.trusted.declarations.tables import Table
 from dpsql.trusted.kernel.run import AnsweredBefore, Kernel
 from dpsql.trusted.measurements.online_comparisons import ComparisonResult, Comparisons
 from dpsql.trusted.plan.node import Node
+from dpsql.trusted.stopping import is_to_stop
 
 STEP_FAILED = ("failed",)  # a step of a script that raised
+STEP_STOPPED = ("stopped",)  # one of a script that was interrupted here, as the vault will be told
 NOTHING_GIVEN = encoded((), {})
 
 
@@ -280,7 +282,7 @@ def _stepped(step: Callable[[], Any], encode: Callable[[Any], str], *, begun: bo
     except Exception as fault:
         if isinstance(fault, Error) and not begun:
             raise
-        return STEP_FAILED, None
+        return STEP_STOPPED if is_to_stop() else STEP_FAILED, None
     except BaseException as fault:
         if not begun:
             raise
