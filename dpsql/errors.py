@@ -169,8 +169,8 @@ class Incident(InternalError):
 
 
 class Interrupted(Incident):
-    """The statement was interrupted after it was charged: by its analyst, a time limit, or the end of the server. The charge stays.
-    It does not count as failed, unless it had failed by itself before, which is not shown."""
+    """The statement was interrupted after it was charged: by its analyst, a time limit, or the end of the server. The charge
+    stays. It does not count as failed, unless it had failed by itself before, which is not shown."""
 
     code = "interrupted"
 
@@ -184,8 +184,8 @@ class Interrupted(Incident):
 
 
 class SourceChanged(Incident):
-    """Files of the database were changed while the statement ran, after it was charged. The charge stays, and it does not count as
-    failed, whatever became of it."""
+    """Files of the database were changed while the statement ran, after it was charged. The charge stays, and it does not count
+    as failed, whatever became of it."""
 
     code = "data-changed"
 

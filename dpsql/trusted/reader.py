@@ -20,8 +20,8 @@ from dpsql.trusted.plan.stored import StoredTable
 
 
 class ReaderFault(Exception):
-    """The database engine failed. Neither its message nor the cause is shown, as both may depend on private rows. `cause` is one of
-    the words below, for the owner alone."""
+    """The database engine failed. Neither its message nor the cause is shown, as both may depend on private rows. `cause` is one
+    of the words below, for the owner alone."""
 
     def __init__(self, cause: str = "fault") -> None:
         super().__init__()

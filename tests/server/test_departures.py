@@ -118,6 +118,97 @@ def test_neighbours_within_a_step_leave_at_one_time(step: int, here: float, ther
     assert left == {(step, False, None, 1000 + high)}
 
 
+class Agenda:
+    """A clock that moves when it is waited for, and at some times does something."""
+
+    def __init__(self, *due: tuple[float, Callable[[], object]]) -> None:
+        self.time, self._due = 1000.0, sorted(due, key=lambda each: each[0])
+
+    def until(self, time: float) -> None:
+        while self._due and self._due[0][0] <= time:
+            at, act = self._due.pop(0)
+            self.time = max(self.time, at)
+            act()
+        self.time = max(self.time, time)
+
+    def wait(self, condition: threading.Condition, seconds: float) -> None:
+        end = self.time + seconds
+        if not self._due or self._due[0][0] > end:
+            self.time = end
+            return
+        condition.release()
+        self.until(self._due[0][0])
+        condition.acquire()
+
+    @property
+    def clock(self) -> Clock:
+        return Clock(now=lambda: self.time, wait=self.wait)
+
+
+def shown(seconds: float, cut: float | None, *, first: tuple[int, int] = (0, 0), others: float | None = None, stops: float = 0.0,
+          asked: float = 0.0) -> tuple[tuple[str | None, float], int]:
+    """What is seen of a statement that takes so many seconds, or `stops` in so many when it is interrupted at `cut`; others are
+    under way from a time on. And whether it was late."""
+    underway = departure.Underway()
+    acts = [] if cut is None else [(1000 + cut, lambda: leaving.interrupt("request"))]
+    if others is not None:
+        acts.append((1000 + others, lambda: Leaving(PACE, agenda.clock, underway=underway).begin(0, 0)))
+    agenda = Agenda(*acts)
+    leaving = Leaving(PACE, agenda.clock, underway=underway)
+    leaving.asked = asked
+    agenda.until(1000.0)
+    leaving.begin(*first)
+    agenda.until(1000 + (seconds if cut is None or seconds <= cut else min(seconds, cut + stops)))
+    left = leaving.hold()
+    return (left.stopped, agenda.time), left.late
+
+
+MOMENTS = st.floats(0, 3)
+FIRSTS = st.sampled_from([(0, 0), (0, 2), (1, 1), (2, 4)])
+
+
+@given(st.lists(MOMENTS, min_size=2, max_size=2), st.none() | MOMENTS, FIRSTS, st.none() | MOMENTS, st.floats(0, 0.5), st.sampled_from([0.0, 0.7]))
+def test_whatever_is_seen_to_differ_is_counted_as_late(seconds: list[float], cut: float | None, first: tuple[int, int],
+                                                      others: float | None, stops: float, asked: float) -> None:
+    """Two databases on which a statement takes different times: a client that interrupts at any time, and others who begin at any
+    time, see the same, or see that it was late on one of them."""
+    (one, late), (other, later) = (shown(each, cut, first=first, others=others, stops=stops, asked=asked) for each in seconds)
+    assert one == other or late or later
+
+
+def test_a_client_that_interrupts_at_every_millisecond_learns_nothing_of_what_is_on_time() -> None:
+    for millisecond in range(400):
+        cut = millisecond / 1000
+        if cut == PACE:
+            continue  # both at once: what is not answered is late then
+        seen = {shown(seconds, cut) for seconds in (0.001, 0.05, 0.1, 0.124)}
+        assert seen == {(("request", 1000 + cut + PACE), 0) if cut < PACE else ((None, 1000 + PACE), 0)}
+
+
+def test_an_interruption_that_finds_out_that_a_statement_is_slow_counts_as_late() -> None:
+    for millisecond in range(126, 2000, 7):
+        (stopped, _), late = shown(10.0, millisecond / 1000)
+        assert stopped and late == first_step(millisecond / 1000, PACE) > 0
+
+
+@pytest.mark.parametrize("others, seconds, step, late", [
+    (None, 0.01, 0, 0), (-1, 0.01, 2, 0), (0.1, 0.01, 2, 0), (0.13, 0.01, 0, 0), (0.1, 0.4, 2, 0), (0.13, 0.4, 2, 2), (0.1, 0.9, 3, 3)])
+def test_a_crowded_statement_leaves_at_its_own_first_step(others: float | None, seconds: float, step: int, late: int) -> None:
+    assert shown(seconds, None, first=(0, 2), others=others) == ((None, 1000 + PACE * 2**step), late)
+
+
+def test_who_is_under_way_crowds_those_who_begin_until_it_leaves() -> None:
+    underway, agenda = departure.Underway(), Agenda()
+    one, two, three = (Leaving(PACE, agenda.clock, underway=underway) for _ in range(3))
+    one.begin(0, 0)
+    two.begin(0, 3)
+    assert [each.crowded_at for each in (one, two)] == [1000.0, 1000.0]
+    one.hold()
+    assert two.hold().late == 0 and agenda.time == 1000 + PACE * 8
+    three.begin(0, 3)
+    assert three.crowded_at == float("inf"), "nobody is there any more"
+
+
 def test_without_a_pace_nothing_waits() -> None:
     hands = Hands()
     leaving = Leaving(None, hands.clock)

@@ -140,7 +140,7 @@ def test_one_that_comes_late_does_not_meet_the_next_statement(vault: Vault, slow
         slow.begun.wait(60)
         vault.interrupt(number, 1)
         vault.interrupt(number, 3)
-        assert not account._stopping.is_set() and not account._departure._interrupted
+        assert not account._stopping.is_set() and account._departure._cause is None
         vault.interrupt(number, 2)
 
     thread = threading.Thread(target=meanwhile)

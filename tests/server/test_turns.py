@@ -6,7 +6,7 @@ import asyncio
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -21,13 +21,13 @@ pytest.importorskip("scramp", reason="the extra dpsql[server] is not installed")
 
 from support.seats import wait_until
 from support.sessions import open_ledger, reader_of, session_of
-from support.vaults import channel_to, remote, vault_of
+from support.vaults import remote, vault_of
 from support.wire_servers import PASSWORD, Served, served
 from support.worlds import world
 
 from dpsql.demo import folder
 from dpsql.engine.answering import answer
-from dpsql.errors import BudgetExhausted, Error, OperationalError
+from dpsql.errors import Error, OperationalError
 from dpsql.ledgers.ledger_reports import ReportingLedger
 from dpsql.server.front.statements.remote_session import open_remote_session
 from dpsql.server.vault.account_turns import AccountTurns, TurnLimits

@@ -1,14 +1,15 @@
 """The turns of each account's statements: as many run at once as may, the others wait, in the order in which they came.
 
 A turn is taken where a statement is about to be charged, and given back when its outcome has left. So what is free never waits
-for one: stored answers, the catalogue, EXPLAIN and statements about the connection are not charged, whatever a front says of them.
+for one: stored answers, the catalogue, EXPLAIN and statements about the connection are not charged, whatever a front says of
+them.
 
 At most `incidents` - failed statements of an account can run (`kernel.chain`), so as many turns there are at most. The ledger
 remains the judge: it counts what other servers run too, and a statement that it finds too many waits there, and is not charged.
 
-What waiting reveals: a turn becomes free when an outcome leaves, so at a step of a public grid, and the next statement begins then.
-So when a statement has to wait, and how long, follows from when statements came and left, which their analyst knows. Failures that
-are counted make turns fewer from the time at which they are told.
+What waiting reveals: a turn becomes free when an outcome leaves, so at a step of a public grid, and the next statement begins
+then. So when a statement has to wait, and how long, follows from when statements came and left, which their analyst knows.
+Failures that are counted make turns fewer from the time at which they are told.
 
 Whoever waits holds one thread of the vault, that of their channel. An account waits with so many statements and so many bytes at
 most; further ones are refused as too many.
@@ -74,9 +75,9 @@ class AccountTurns:
     @contextlib.contextmanager
     def turn(self, account: Account, size: int, woken: threading.Event, left: Callable[[], int],
              stored: Callable[[], object]) -> Iterator[None]:
-        """A context in which a statement of `size` bytes has its turn. It waits for it, until `woken` is set from elsewhere, as it
-        is to stop: then it gets none, and must not be charged. `left` returns how many statements of the account may still fail;
-        `stored` is called before it waits, and raises an exception if it need not, as its answer is stored.
+        """A context in which a statement of `size` bytes has its turn. It waits for it, until `woken` is set from elsewhere, as
+        it is to stop: then it gets none, and must not be charged. `left` returns how many statements of the account may still
+        fail; `stored` is called before it waits, and raises an exception if it need not, as its answer is stored.
 
         Raises Busy if there are too many, or if it takes too long.
         """

@@ -2,9 +2,9 @@
 
 Step k of a grid is `pace` * 2^k seconds after its beginning: the moment at which the call came, or that at which the statement
 was interrupted, which its analyst or the owner chose. What is over leaves at the first step that is not past yet, and not before
-the first step of its account (`kernel.chain`), nor before a time that its analyst asked for: an outcome that leaves after these is
-*late*, which is counted. One that is interrupted, or refused before its charge, is not held for the sake of a time that was asked
-for.
+the first step of its account (`kernel.chain`), nor before a time that its analyst asked for: an outcome that leaves after these
+is *late*, which is counted. One that is interrupted, or refused before its charge, is not held for the sake of a time that was
+asked for.
 
 The first step of an account may be another one for *crowded* statements: those that another statement was under way beside, at
 any time from the charge to the first step of statements that are not. That is looked up when this step has come, also of a
@@ -98,8 +98,8 @@ class Leaving(Leave):
         self._left: Departure | None = None
 
     def begin(self, first: int, crowded: int) -> None:
-        """Record that the statement is charged: its outcome leaves at the `first` step or later, or at that of statements that are
-        `crowded`."""
+        """Record that the statement is charged: its outcome leaves at the `first` step or later, or at that of statements that
+        are `crowded`."""
         self._charged()
         self.is_charged = True
         if not self._pace:
@@ -117,7 +117,7 @@ class Leaving(Leave):
         with self._changed:
             if self._cause is None and self._left is None:
                 now = self._clock.now()
-                if self.is_charged and self._pace and now > self._at(self._first_step()):
+                if self.is_charged and self._pace and now >= self._at(self._first_step()):
                     step = first_step(now - self._begun, self._pace)
                     self._overdue = Departure(late=step, crowded=self._is_crowded())
                 self._begun, self._cause = now, cause

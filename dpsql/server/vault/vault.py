@@ -120,8 +120,8 @@ class Vault:
             found.interrupt(statement, cause, if_free=if_free)
 
     def close(self) -> None:
-        """End all channels; running statements are stopped. Waits a while for their end, because a process that exits during a query of
-        the engine is aborted."""
+        """End all channels; running statements are stopped. Waits a while for their end, because a process that exits during a
+        query of the engine is aborted."""
         with self._turn:
             channels = [*self._channels.values()]
         for channel in channels:
@@ -262,12 +262,11 @@ class ServedAccount:
         self._session.close()
 
     def interrupt(self, statement: int, cause: str = CAUSES[0], *, if_free: bool = False) -> None:
-        """From another thread: stop the statement with this number, if it is running, as soon as possible; with `if_free`, only if
-        it is not charged yet. Returns when it has ended.
+        """From another thread: stop the statement with this number, if it is running, as soon as possible; with `if_free`, only
+        if it is not charged yet. Returns when it has ended.
 
-        One that is over and has not left is stopped all the same: when it was over, its analyst is not to find out by interrupting.
-        No other one is met: none begins while a thread has the turn, and looks which it is.
-        """
+        One that is over and has not left is stopped all the same: when it was over, its analyst is not to find out by
+        interrupting. No other one is met: none begins while a thread has the turn, and looks which it is. """
         with self._turn:
             if self.number != statement or self._idle.is_set() or self._stopping.is_set() or (
                     if_free and self._departure.is_charged):
@@ -415,8 +414,9 @@ class ServedAccount:
         session = self._session
 
         def look() -> None:
-            if stored is not None and (body := session.ledger.stored(session.account, stored, session.kernel.version)) is not None:
-                raise AnsweredBefore(body, session.kernel.version)
+            version = session.kernel.version
+            if stored is not None and (body := session.ledger.stored(session.account, stored, version)) is not None:
+                raise AnsweredBefore(body, version)
 
         def left() -> int:
             return session.kernel.incidents - len(session.ledger.failed(session.account))

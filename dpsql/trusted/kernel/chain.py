@@ -20,28 +20,28 @@ if it has neither an answer nor an incident, was not stopped (below), and no pro
 killed, which the analyst sees as well. It is *running* while it has none of these and its lock is held. Nothing else matters:
 neither what went wrong nor how long it took.
 
-Claim: between two acts of the owner, at most `incidents` charges of an account ever fail. Proof: a charge becomes an event
-only if failed + running < incidents, in the same turn that writes it, holding its lock already; so failed + running <=
-incidents just after. Later a charge leaves the sum (it is answered or stopped) or passes from running to failed, which does not change
-the sum, as no lock is taken again; only another charge increases it. An account can therefore run at most `incidents` statements
-at a time, too. A charge whose lock is lost has failed then, whatever becomes of its statement: no answer is recorded or shown, so
-the failure that its analyst sees later is the one that was counted, also if the owner has forgiven it in between. It is enough
-that the lock is held in the turn that writes the answer, as others decide by what runs in turns only.
+Claim: between two acts of the owner, at most `incidents` charges of an account ever fail. Proof: a charge becomes an event only
+if failed + running < incidents, in the same turn that writes it, holding its lock already; so failed + running <= incidents just
+after. Later a charge leaves the sum (it is answered or stopped) or passes from running to failed, which does not change the sum,
+as no lock is taken again; only another charge increases it. An account can therefore run at most `incidents` statements at a
+time, too. A charge whose lock is lost has failed then, whatever becomes of its statement: no answer is recorded or shown, so the
+failure that its analyst sees later is the one that was counted, also if the owner has forgiven it in between. It is enough that
+the lock is held in the turn that writes the answer, as others decide by what runs in turns only.
 
 *Stopped.* A `stopped` event ends a charge that gets no answer and does not count as failed; its text names the cause. There are
 two causes: the statement was interrupted before its outcome left (by its analyst, by a time limit, because its client had left,
 or because the server stops), or the files of the database were others when it left. `run` writes no such event for a statement
 that failed by itself before it was interrupted: this is an incident, although its analyst sees it as interrupted.
 
-Claim: on a server with a pace, whether a statement is answered or stopped depends on rows only through the step at which it would
-have left, and that is counted: if private rows decide it, there is a late event. Proof: let D be the first step of the statement.
-Nothing leaves before D, and up to D the effect of an interruption is the same whether the statement runs, is over or has failed:
-it is stopped, and leaves at a step of the grid that begins at the interruption. Whoever interrupts knows neither; so what they see
-is decided by when they interrupt. After D, a statement that was on time is answered and one that was not is stopped: so an
-interruption after D states that the statement is late, as an answer at that time would (`server.vault.departure`). Stopping may
-take longer than a first step, too, which is late as well. Whether the files are others is looked up at the time of departure, in
-all cases alike, and files are changed by the owner, never by a statement. Without a pace, an interruption reveals whether the
-statement was still running, as its answer would have: times are not hidden there.
+Claim: on a server with a pace, whether a statement is answered or stopped depends on rows only through the step at which it
+would have left, and that is counted: if private rows decide it, there is a late event. Proof: let D be the first step of the
+statement. Nothing leaves before D, and up to D the effect of an interruption is the same whether the statement runs, is over or
+has failed: it is stopped, and leaves at a step of the grid that begins at the interruption. Whoever interrupts knows neither; so
+what they see is decided by when they interrupt. After D, a statement that was on time is answered and one that was not is
+stopped: so an interruption after D states that the statement is late, as an answer at that time would
+(`server.vault.departure`). Stopping may take longer than a first step, too, which is late as well. Whether the files are others
+is looked up at the time of departure, in all cases alike, and files are changed by the owner, never by a statement. Without a
+pace, an interruption reveals whether the statement was still running, as its answer would have: times are not hidden there.
 
 Claim: the number of failures is bounded as before. Proof: a stopped charge leaves the sum, as an answered one does. A statement
 that failed by itself is an incident even if it is interrupted before that can be seen. So nobody can try out what fails and
@@ -69,17 +69,17 @@ is looked up for the same period whether the statement is over or not.
 
 *Fading.* Events of `FADES` days and more before today, by the date that they state, no longer count.
 
-Claim: if all outcomes leave at step K or before, fewer than late + incidents * (K + 1) outcomes of an account are late, and fewer
-than as many crowded, in any `FADES` consecutive days between two such acts (if the clock does not go back). Proof: first for all
-days, as if nothing faded, and for either kind, by induction on j: once late + incidents * j late events were recorded, the largest step is j or more; so
-there are never late + incidents * (K + 1). First steps of crowded statements follow from both kinds, so at least from their own.
-For j = 0 there is nothing to show. Consider the next `incidents` late events after
-these. Not all of their statements can have been charged before the last of the former was recorded, as its own statement was
-running then, and at most incidents - 1 others. A statement that was charged later looked up its first step since: both
-incidents * j, if that is less, and the largest step are at least j, so it was late at j + 1 or more. (For late = 0 and j = 0,
-none ran before.) Statements that had been charged when the owner acted are among those that run. Now take only the events of
-`FADES` consecutive days: a statement that is late on one of these days, and was charged after events of these days, looked up its
-first step on one of them too, when all of those events counted. So the same induction holds for them.
+Claim: if all outcomes leave at step K or before, fewer than late + incidents * (K + 1) outcomes of an account are late, and
+fewer than as many crowded, in any `FADES` consecutive days between two such acts (if the clock does not go back). Proof: first
+for all days, as if nothing faded, and for either kind, by induction on j: once late + incidents * j late events were recorded,
+the largest step is j or more; so there are never late + incidents * (K + 1). First steps of crowded statements follow from both
+kinds, so at least from their own. For j = 0 there is nothing to show. Consider the next `incidents` late events after these. Not
+all of their statements can have been charged before the last of the former was recorded, as its own statement was running then,
+and at most incidents - 1 others. A statement that was charged later looked up its first step since: both incidents * j, if that
+is less, and the largest step are at least j, so it was late at j + 1 or more. (For late = 0 and j = 0, none ran before.)
+Statements that had been charged when the owner acted are among those that run. Now take only the events of `FADES` consecutive
+days: a statement that is late on one of these days, and was charged after events of these days, looked up its first step on one
+of them too, when all of those events counted. So the same induction holds for them.
 
 *Checkpoints.* From time to time an event states all sums (`sums`), so that a ledger can be opened from there on. Claim: a
 reader that resumes at a checkpoint, and then accepts the head of the chain that the anchor has seen, has the same sums as a
@@ -90,9 +90,10 @@ that accepted it then compared it with its own sums. The first hash, of the iden
 a checkpoint is exactly as hard as to forge any other event: the anchor would have to be forged too.
 
 A checkpoint of an earlier version states less: no days of late events, no hashes of the events between checkpoints, no skips
-(`waypoint`), no reports (`reported`). Nobody resumes at such a checkpoint; it is accepted for what it states, and the next event is followed by a
-checkpoint that states everything. In turn, earlier versions accept our checkpoints without comparing those parts: no charge
-depends on them, and someone who has only the file could just as well add events that nobody can tell from genuine ones.
+(`waypoint`), no reports (`reported`). Nobody resumes at such a checkpoint; it is accepted for what it states, and the next event
+is followed by a checkpoint that states everything. In turn, earlier versions accept our checkpoints without comparing those
+parts: no charge depends on them, and someone who has only the file could just as well add events that nobody can tell from
+genuine ones.
 
 *Promises.* A `promise` event states what the charges of a budget promise from there on, until the next such event of the
 budget (`catalog.promise` decides its text; here it is only kept). Its `data` names the `promise` event before it. The sums

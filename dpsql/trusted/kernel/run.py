@@ -54,8 +54,8 @@ class AnsweredBefore(Exception):
 
 
 class Departure(NamedTuple):
-    """How an outcome left: at which step if that was a `late` one, otherwise 0; whether the statement was `crowded`; and the cause
-    for which it was `stopped` before, if it was."""
+    """How an outcome left: at which step if that was a `late` one, otherwise 0; whether the statement was `crowded`; and the
+    cause for which it was `stopped` before, if it was."""
 
     late: int = 0
     crowded: bool = False
@@ -177,8 +177,8 @@ class Kernel:
 
     def _answered(self, seq: int, account: Account, serve: Callable[[], Any], encode: Callable[[Any], str],
                   leaving: Leave) -> Any:
-        """Serve a charged statement, store its answer when it may leave, and return it. All faults become the same Incident, except
-        where the statement is stopped (`chain`)."""
+        """Serve a charged statement, store its answer when it may leave, and return it. All faults become the same Incident,
+        except where the statement is stopped (`chain`)."""
         answer, body, left = None, "", Departure()
         fault: BaseException | None = None
         failed: str | None = None  # the cause, if it failed by itself

@@ -50,7 +50,7 @@ class HttpDesk:
         self.limits, self.use, self.policy = limits, use, policy
         self.sessions = HttpSessions(limits)
         self._door, self._failed = door, failed
-        self._pool = ThreadPoolExecutor(max_workers=limits.connections, thread_name_prefix="http")  # as each session may wait for a turn
+        self._pool = ThreadPoolExecutor(max_workers=limits.connections, thread_name_prefix="http")  # each may wait for a turn
         self._at_door = ThreadPoolExecutor(max_workers=limits.connections, thread_name_prefix="http-login")  # proofs wait
 
     async def run(self, work: Callable[[], Made]) -> Made:
@@ -117,8 +117,9 @@ class HttpDesk:
 
     async def ask(self, session: HttpSession, text: str, work: Callable[[Connection], Made],
                   gone: Callable[[], Awaitable[None]] | None = None, *, size: int = 0) -> Made:
-        """Do work on the connection of a session when its turn comes, and return the result. The request is of so many bytes. `gone` returns when the client has
-        left; a running statement is then interrupted. Raises HttpRefusal; errors refer to a statement with this text."""
+        """Do work on the connection of a session when its turn comes, and return the result. The request is of so many bytes.
+        `gone` returns when the client has left; a running statement is then interrupted. Raises HttpRefusal; errors refer to a
+        statement with this text."""
         if len(text.encode()) > self.limits.text_bytes:
             raise refused(413, "too-large", f"a statement can have at most {self.limits.text_bytes} bytes", sqlstate="54000")
         with _limits(), self.use.asking(session.name, size or len(text), time.monotonic()):

@@ -79,9 +79,9 @@ NOTHING_GIVEN = encoded((), {})
 class VaultChannel:
     """The front's end of a channel: one call at a time. `interrupt` alone may come from another thread meanwhile."""
 
-    def __init__(self, vault: socket.socket, interrupt: Callable[[int, str, bool], None] = lambda number, cause, if_free: None,
-                 ) -> None:
-        """`interrupt` has the statement of a number stop for a cause, if the channel runs it, or only if it is not charged yet."""
+    def __init__(self, vault: socket.socket,
+                 interrupt: Callable[[int, str, bool], None] = lambda number, cause, if_free: None) -> None:
+        """`interrupt` has the statement of a number stop for a cause, if the channel runs it, or only if it is not charged."""
         self._vault, self._frames, self._interrupt = vault, Frames(vault), interrupt
         self.asked = 0  # how often something was asked
         self._number = 0  # of the statement that was sent last, as the vault counts them too
@@ -89,8 +89,8 @@ class VaultChannel:
         self._tables: Mapping[str, Table] = {}
 
     def interrupt(self, cause: str = REQUEST, *, if_free: bool = False) -> None:
-        """Interrupt the statement that was sent last, if it is running, without waiting for its end; with `if_free`, only if it is
-        not charged yet."""
+        """Interrupt the statement that was sent last, if it is running, without waiting for its end; with `if_free`, only if it
+        is not charged yet."""
         self._interrupt(self._number, cause, if_free)
 
     def log_in(self, user: str, database: str, answer: Callable[[bytes], bytes]) -> ToldAccount:

@@ -280,8 +280,8 @@ class ConnectionSeat:
 
     @contextlib.contextmanager
     def _in_time(self) -> Iterator[None]:
-        """A context in which a statement is interrupted when it takes longer than statement_timeout, as by `cancel`. The next one is
-        never meant."""
+        """A context in which a statement is interrupted when it takes longer than statement_timeout, as by `cancel`. The next
+        one is never meant."""
         if not (seconds := self._settings.timeout):
             yield
             return

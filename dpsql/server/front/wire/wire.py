@@ -512,8 +512,8 @@ class Client:
 
     @contextlib.asynccontextmanager
     async def _at_work(self) -> AsyncGenerator[None]:
-        """A context in which a statement runs that can be interrupted: when its client has left, it is at once if it waits for its
-        turn, and otherwise some time later."""
+        """A context in which a statement runs that can be interrupted: when its client has left, it is at once if it waits for
+        its turn, and otherwise some time later."""
         loop, seat = asyncio.get_running_loop(), self._used_seat()
         late: list[asyncio.TimerHandle] = []
 
