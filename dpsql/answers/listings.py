@@ -13,6 +13,7 @@ from dpsql.catalog.model import Catalog
 from dpsql.catalog.price import short
 from dpsql.sql.binding.sources import unknown_table
 from dpsql.trusted.accounting.cost import ATTO, NANO, Charge
+from dpsql.trusted.declarations.account_limits import FADES
 from dpsql.trusted.declarations.tables import Column, Table
 from dpsql.types import Span, Type
 
@@ -99,7 +100,7 @@ def listed_late(late: Sequence[tuple[str, int, int]]) -> Listing:
 def slowed_in_words(first: int, late: int) -> str:
     """For the owner: how late outcomes delay an account, if they leave at step `first` of their grid or later and `late` may be
     late."""
-    return f"leaves after {2**first:,} times the pace or later, as more than {late} were late"
+    return f"leaves after {2**first:,} times the pace or later, as more than {late} were late in {FADES} days"
 
 
 def listed_failures(failures: Sequence[Failure]) -> Listing:

@@ -45,7 +45,6 @@ def _budget(options: argparse.Namespace) -> None:
     from dpsql.answers.listings import listed_failures, listed_late, listed_stops, slowed_in_words
     from dpsql.engine.promises import history
     from dpsql.trusted.accounting.cost import Account
-    from dpsql.trusted.kernel.chain import FADES
 
     if options.create:
         from dpsql.catalog.policy import read_policy
@@ -101,8 +100,8 @@ def _budget(options: argparse.Namespace) -> None:
             for crowded, what in ((False, "all"), (True, "while others ask, all")):
                 first = ledger.first_step(Account(budget=budget, analyst=name), connection.session.budget.late, crowded=crowded)
                 if first:
-                    print_wrapped(f"{what} that {name} asks {slowed_in_words(first, connection.session.budget.late)}; it fades "
-                                  f"within {FADES} days, and dpsql budget --budget {budget} --reopen {name} forgives it at once")
+                    print_wrapped(f"{what} that {name} asks {slowed_in_words(first, connection.session.budget.late)}; dpsql "
+                                  f"budget --budget {budget} --reopen {name} forgives that")
                     break
 
 

@@ -6,6 +6,7 @@ of the engine into `ReaderFault`, which carries nothing.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import secrets
 from collections.abc import Mapping, Sequence
@@ -29,6 +30,18 @@ class ReaderFault(Exception):
 
 
 CAUSES = MEMORY, DISK, FAULT = "memory", "disk", "fault"
+
+
+def cause_of(fault: BaseException) -> str:
+    """Which of these is the cause of a fault."""
+    match fault:
+        case ReaderFault(cause=cause):
+            return cause
+        case MemoryError():
+            return MEMORY
+        case OSError(errno=errno.ENOSPC | errno.EDQUOT):
+            return DISK
+    return FAULT
 
 
 TOKEN = secrets.token_hex(8)

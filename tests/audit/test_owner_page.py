@@ -61,7 +61,7 @@ def test_who_is_slowed_down_is_told_in_the_words_of_the_shell(ledger: ReportingL
     for late, state in ((1, f"slowed down: all {slowed_in_words(2, 1)}"), (3, "open")):
         rows = {row[0]: row[1] for row in rows_of(page_of(ledger, replace(BUDGET, late=late))) if len(row) == 7}
         assert rows["dan"] == state
-    assert slowed_in_words(2, 1) == "leaves after 4 times the pace or later, as more than 1 were late"
+    assert slowed_in_words(2, 1) == "leaves after 4 times the pace or later, as more than 1 were late in 7 days"
 
 
 def test_every_statement_and_failure_is_on_it_and_does_nothing(ledger: ReportingLedger) -> None:

@@ -16,6 +16,7 @@ from support.ledgers import BOTH
 
 from dpsql.ledgers.ledger_reports import ReportingLedger
 from dpsql.trusted.accounting.cost import Account, pure
+from dpsql.trusted.declarations.account_limits import FADES
 from dpsql.trusted.kernel import chain as rules
 from dpsql.trusted.kernel.chain import Chain, Event
 from dpsql.trusted.kernel.ledger import Busy
@@ -187,10 +188,10 @@ def test_late_outcomes_fade(path: Path, days: Days) -> None:
     days.passed(1)
     leave(ledger, 4)
     firsts = []
-    for _ in range(rules.FADES + 1):
+    for _ in range(FADES + 1):
         firsts.append(ledger.first_step(ADA, 0))
         days.passed(1)
-    assert firsts == [*[3] * (rules.FADES - 1), 1, 0]
+    assert firsts == [*[3] * (FADES - 1), 1, 0]
     assert ledger.late("main") == [("ada", 1, 1), ("ada", 2, 1), ("ada", 4, 1)], "the owner sees them all"
     days.passed(-30)
     assert ledger.first_step(ADA, 0) == 3, "a clock that was put back forgives nothing"
@@ -228,7 +229,7 @@ def test_few_are_late_of_either_kind_in_so_many_days(late: int, incidents: int, 
                 counts[days.at.date(), crowded] += step > first
         for crowded in (False, True):
             for day, _ in [*counts]:
-                span = [day + dt.timedelta(days=more) for more in range(rules.FADES)]
+                span = [day + dt.timedelta(days=more) for more in range(FADES)]
                 assert sum(counts[each, crowded] for each in span) < adversary.bound
         assert adversary.count >= late + longest
 

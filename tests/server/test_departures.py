@@ -149,7 +149,7 @@ def shown(seconds: float, cut: float | None, *, first: tuple[int, int] = (0, 0),
           asked: float = 0.0) -> tuple[tuple[str | None, float], int]:
     """What is seen of a statement that takes so many seconds, or `stops` in so many when it is interrupted at `cut`; others are
     under way from a time on. And whether it was late."""
-    underway = departure.Underway()
+    underway = departure.StatementsUnderway()
     acts = [] if cut is None else [(1000 + cut, lambda: leaving.interrupt("request"))]
     if others is not None:
         acts.append((1000 + others, lambda: Leaving(PACE, agenda.clock, underway=underway).begin(0, 0)))
@@ -198,7 +198,7 @@ def test_a_crowded_statement_leaves_at_its_own_first_step(others: float | None, 
 
 
 def test_who_is_under_way_crowds_those_who_begin_until_it_leaves() -> None:
-    underway, agenda = departure.Underway(), Agenda()
+    underway, agenda = departure.StatementsUnderway(), Agenda()
     one, two, three = (Leaving(PACE, agenda.clock, underway=underway) for _ in range(3))
     one.begin(0, 0)
     two.begin(0, 3)

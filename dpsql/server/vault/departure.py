@@ -62,7 +62,7 @@ class Clock(Frozen, kw_only=False):
     wait: Callable[[threading.Condition, float], object] = threading.Condition.wait
 
 
-class Underway:
+class StatementsUnderway:
     """The statements of a vault that are charged and have not left. Safe with threads."""
 
     def __init__(self) -> None:
@@ -88,9 +88,9 @@ class Leaving(Leave):
     crowded_at = math.inf  # since when another statement was under way
 
     def __init__(self, pace: float | None, clock: Clock = Clock(), charged: Callable[[], object] = lambda: None,
-                 underway: Underway | None = None) -> None:
+                 underway: StatementsUnderway | None = None) -> None:
         self._pace, self._clock, self._begun, self._charged = pace or 0.0, clock, clock.now(), charged
-        self._underway = underway or Underway()
+        self._underway = underway or StatementsUnderway()
         self._changed = threading.Condition()
         self._alone = self._crowded = self._wanted = 0
         self._cause: str | None = None  # of the interruption

@@ -54,7 +54,7 @@ from dpsql.server.link.vault_calls import (
     send_answer,
 )
 from dpsql.server.vault.account_turns import AccountTurns, TurnLimits
-from dpsql.server.vault.departure import Leaving, Underway
+from dpsql.server.vault.departure import Leaving, StatementsUnderway
 from dpsql.server.vault.one_core import Cores
 from dpsql.synthesis.released_table import SyntheticColumn
 from dpsql.synthesis.synthetic_table import declared_column
@@ -93,7 +93,7 @@ class Vault:
                  turns: TurnLimits = TurnLimits()) -> None:
         """`pace` is in seconds; see `departure`."""
         self._open_account, self._authenticate = open_account, authenticate
-        self._common = Common(pace=pace, underway=Underway(), turns=AccountTurns(turns))
+        self._common = SharedByAccounts(pace=pace, underway=StatementsUnderway(), turns=AccountTurns(turns))
         self.numbers = count(1)
         self._channels: dict[int, Channel] = {}
         self._turn = threading.Condition()
@@ -139,18 +139,19 @@ class Vault:
                 self._turn.notify_all()
 
 
-class Common(Frozen):
+class SharedByAccounts(Frozen):
     """What the accounts of a vault share."""
 
     pace: float | None
-    underway: Underway
+    underway: StatementsUnderway
     turns: AccountTurns
 
 
 class Channel:
     """One end of a channel: a login, and then the calls of one account."""
 
-    def __init__(self, front: socket.socket, open_account: OpenAccount, authenticate: Authenticate, common: Common) -> None:
+    def __init__(self, front: socket.socket, open_account: OpenAccount, authenticate: Authenticate,
+                 common: SharedByAccounts) -> None:
         self._front, self._frames = front, Frames(front)
         self._open_account, self._authenticate, self._common = open_account, authenticate, common
         self._account: ServedAccount | None = None
@@ -224,7 +225,7 @@ class _Cancelled(BaseException):
 class ServedAccount:
     """The calls of one account. What is private in a session stays here."""
 
-    def __init__(self, session: Session, front: Frames, role: Callable[[], str], common: Common) -> None:
+    def __init__(self, session: Session, front: Frames, role: Callable[[], str], common: SharedByAccounts) -> None:
         """`role` tells the user's role now, and raises OperationalError as soon as the account is no user's any more."""
         self._session, self._front, self._role, self._common, self._pace = session, front, role, common, common.pace
         self._departure = Leaving(self._pace)  # of the statement that runs, or ran last

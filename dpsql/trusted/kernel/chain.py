@@ -134,6 +134,7 @@ from typing import NamedTuple
 from dpsql.frozen import replace
 from dpsql.trusted.accounting.cost import NOTHING, Account, Charge
 from dpsql.trusted.accounting.privacy_filter import Limit
+from dpsql.trusted.declarations.account_limits import FADES
 from dpsql.trusted.declarations.names import normal
 from dpsql.trusted.kernel.sums import ChainSums, Late
 from dpsql.trusted.kernel.waypoint import Head, Waypoint
@@ -142,7 +143,6 @@ LISTED = "charge", "answer"  # kinds of events that make a list of statements
 CHANGED, EXTENDED = "changed", "extended"  # what `promise` events do
 EVERY = 1000  # events, at least, between two checkpoints
 KINDS = "charge", "answer", "incident", "reopened", "checkpoint", "late", "promise", "stopped", "crowded"
-FADES = 7  # days, of which this is the last, whose late outcomes count
 
 
 class Event(NamedTuple):

@@ -13,7 +13,6 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -40,7 +39,7 @@ from dpsql.trusted.plan.operators.arcs import Arcs
 from dpsql.trusted.plan.operators.grouped_sums import GroupedSums
 from dpsql.trusted.plan.operators.join_sum import JoinSum
 from dpsql.trusted.plan.operators.owner_sets import OwnerSets
-from dpsql.trusted.reader import DISK, FAULT, MEMORY, Reader, ReaderFault
+from dpsql.trusted.reader import Reader, cause_of
 from dpsql.trusted.stopping import is_to_stop
 
 
@@ -326,15 +325,6 @@ def _check_paid(spent: Cost, cost: Cost) -> None:
 
 def _told(fault: BaseException, is_stopped: bool) -> tuple[BaseException, str | None, str | None]:
     """What is raised for a fault; why the statement failed, if by itself; and why it was stopped, if it was."""
-    match fault:
-        case KeyboardInterrupt():
-            return KeyboardInterrupt(), None, REQUEST
-        case _ if is_stopped:
-            return Interrupted(), None, REQUEST
-        case MemoryError():
-            return Incident(), MEMORY, None
-        case OSError(errno=errno.ENOSPC | errno.EDQUOT):
-            return Incident(), DISK, None
-        case ReaderFault(cause=cause):
-            return Incident(), cause, None
-    return Incident(), FAULT, None
+    if isinstance(fault, KeyboardInterrupt):
+        return KeyboardInterrupt(), None, REQUEST
+    return (Interrupted(), None, REQUEST) if is_stopped else (Incident(), cause_of(fault), None)
