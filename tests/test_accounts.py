@@ -18,6 +18,7 @@ from dpsql.catalog.price import Price
 from dpsql.engine.opening import analyst_of
 from dpsql.ledgers.ledger_reports import ReportingLedger
 from dpsql.trusted.accounting.cost import Account, Charge
+from dpsql.trusted.reader import ReaderFault
 
 COUNT = "SELECT COUNT(*) FROM people WHERE age > "
 
@@ -117,14 +118,34 @@ def test_the_owner_is_shown_what_left_a_server_late(late: str, first: int, folde
     assert code == 0 and "late" not in told
 
 
-def test_an_interruption_counts_as_it_is_seen(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interruption_is_no_incident(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     connection = connect(folder)
     with monkeypatch.context() as patch:
         patch.setattr(DuckReader, "columns", lambda *args: (_ for _ in ()).throw(KeyboardInterrupt))
         patch.setattr(DuckReader, "columns", lambda *args: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             connection.execute(f"{COUNT}1")
-    assert connection.budget().incidents_left == 2
+    assert connection.budget().incidents_left == 3
+    entry, = connection.session.ledger.entries("person")
+    assert entry.outcome == "stopped" and entry.charge.epsilon
+    connection.close()
+    code, told = run(capsys, folder, "budget", "--json")
+    assert code == 0 and json.loads(told)["stopped"] == [{"analyst": "ada", "cause": "request", "statements": 1}]
+    code, told = run(capsys, folder, "budget")
+    assert code == 0 and "stopped after their charge, which do not count as failed" in told and "failed after their" not in told
+
+
+def test_the_owner_is_told_why_statements_failed(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    connection = connect(folder)
+    for number, cause in enumerate(("memory", "disk")):
+        with monkeypatch.context() as patch:
+            patch.setattr(DuckReader, "columns", lambda *args, cause=cause: (_ for _ in ()).throw(ReaderFault(cause)))
+            with pytest.raises(dpsql.Incident) as caught:
+                connection.execute(f"{COUNT}{number}")
+        assert cause not in str(caught.value), "its analyst is not"
+    connection.close()
+    code, told = run(capsys, folder, "budget", "--json")
+    assert code == 0 and [row["cause"] for row in json.loads(told)["failed"]] == ["memory", "disk"]
 
 
 def test_the_owner_cannot_reopen_what_is_no_analyst(folder: Path) -> None:

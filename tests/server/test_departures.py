@@ -351,6 +351,21 @@ def test_what_is_over_and_interrupted_before_it_leaves_is_stopped(ada: Session, 
     assert [stop.cause for stop in books.stops("person")] == ["request"]
 
 
+def test_nobody_tries_out_what_fails_by_interrupting_it_each_time(ada: Session, vault: Vault, hands: Hands, books: Books,
+                                                                  slow: Slow) -> None:
+    """A front sees that no release comes, so that a statement has failed, before anybody may know; and so it could ask, of one row
+    after the other, whether a statement about it fails. Its analyst sees the same as if it had not failed; but it is counted."""
+    slow.seconds = 0.01
+    for slow.fails, text in zip((True, False, True), SOME, strict=False):
+        hands.time, hands.meanwhile = 1000.0, lambda: interrupt(vault)
+        with pytest.raises(Interrupted):
+            answer(text, ada)
+        assert hands.time == pytest.approx(1000.01 + (PACE - 0.01) / 3 + PACE)
+    assert [kind for kind, _ in books.told] == ["incident", "stopped", "incident"]
+    with pytest.raises(BudgetExhausted, match="closed"):
+        answer(SOME[4], ada)
+
+
 def interrupt(vault: Vault) -> None:
     """Interrupt the statement that the one channel runs, from another thread, which goes on until the statement is over."""
     account: Any = next(iter(vault._channels.values()))._account

@@ -19,6 +19,7 @@ from dpsql.dbapi import Connection
 from dpsql.engine.answering import answer
 from dpsql.engine.session import Session
 from dpsql.errors import Error, Incident, Interrupted, OperationalError
+from dpsql.server.front.statements import remote_session
 from dpsql.server.front.statements.remote_session import VaultChannel, open_remote_session
 from dpsql.server.vault.vault import ServedAccount, Vault
 from dpsql.trusted.accounting.cost import pure
@@ -125,6 +126,38 @@ def test_before_the_charge_nothing_is_charged(vault: Vault, monkeypatch: pytest.
     with pytest.raises(OperationalError, match="before it was charged"):
         session.kernel._channel.call("run", pure(Fraction(1)), "d", "s", (), ("made", "{}"))  # type: ignore[attr-defined]
     assert session.ledger.entries("person", "ada") == []
+    session.close()
+
+
+@pytest.mark.parametrize("interrupts", [False, True])
+def test_a_front_that_says_it_stopped_has_failed_unless_it_interrupts(interrupts: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                                                      ) -> None:
+    monkeypatch.setattr("dpsql.server.vault.vault.STOPPING", 20.0 if interrupts else 0.1)
+    vault = vault_of(lambda user: session_of(tmp_path, analyst=user))
+    number, session = connected(vault)
+    step = remote_session._stepped
+
+    def stopped(*given: Any, begun: bool = False) -> Any:
+        if not begun:
+            return step(*given)
+        if interrupts:
+            threading.Timer(0.3, vault.interrupt, (number, 1)).start()
+        return ("stopped",), None
+
+    monkeypatch.setattr(remote_session, "_stepped", stopped)
+    with pytest.raises(Incident) as caught:
+        answer("SELECT COUNT(*) FROM people", session)
+    assert isinstance(caught.value, Interrupted) == interrupts
+    assert session.ledger.failed(session.account) == ([] if interrupts else [1])
+    session.close()
+    vault.close()
+
+
+@pytest.mark.parametrize("cause", ["", "a secret", "request\n", "x" * 150])
+def test_a_front_gives_no_cause_but_those_there_are(vault: Vault, cause: str) -> None:
+    number, session = connected(vault)
+    vault.interrupt(number, 0, cause)
+    assert not vault._channels[number]._account._stopping.is_set()  # type: ignore[union-attr]
     session.close()
 
 

@@ -13,6 +13,7 @@ from dpsql.server.front.terms.sqlstates import state_of
 
 BY_CODE: Mapping[str, int] = {
     "account-closed": 403, "account-busy": 503, "busy": 503, "naming": 409, "user": 401, "closed": 401, "interrupted": 409,
+    "data-changed": 503,
     "extra": 406, "answer-size": 406}
 BY_CLASS: tuple[tuple[type[Error], int], ...] = (
     (errors.BudgetExhausted, 402), (errors.InternalError, 500), (errors.PolicyError, 503), (errors.OperationalError, 503),
