@@ -320,7 +320,7 @@ def test_those_who_log_in_hold_up_nobody_else(tmp_path: Path, monkeypatch: pytes
         go.wait(60)
         return 0.0
 
-    with http_running(tmp_path, connections=2, description=False) as server:
+    with http_running(tmp_path, connections=6, description=False) as server:
         ada = server.logged_in()
         monkeypatch.setattr(ProofAttempts, "_admitted", waits)
         strangers = [threading.Thread(target=server.client().post, args=("/api/login", {**LOGIN, "password": "wrong horse"})) for _ in range(3)]

@@ -155,7 +155,7 @@ class ChargedStatement(BaseModel):
     at: str
     sql: str
     cost: str
-    outcome: Literal["answered", "failed", "running"]
+    outcome: Literal["answered", "failed", "stopped", "running"]
 
 
 class ToldBudget(BaseModel):
