@@ -316,14 +316,39 @@ def test_a_front_that_sends_statements_without_end_is_refused(vault: Vault, gate
     found: list[Any] = []
     threads = [asked(vault, text(number), found) for number in range(12)]
     wait_until(lambda: len(found) == 4)
-    assert found == [BusyCode] * 4
+    assert found == ["account-busy"] * 4
     gate.opened.set()
     for thread in threads:
         thread.join(30)
     assert sum(isinstance(rows, tuple | list) for rows in found) == 8
 
 
-BusyCode = "account-busy"
+
+def test_statements_beside_each_other_are_crowded_and_one_alone_is_not(tmp_path: Path, gate: Gate) -> None:
+    open_ledger(tmp_path).close()
+    path = tmp_path / "test.ledger"
+    vault = vault_of(lambda user: session_of(tmp_path, reader=Gated(gate), ledger=ReportingLedger(path), analyst=user), 1.0)
+    found: list[Any] = []
+    threads = [asked(vault, text(number), found, user) for number, user in enumerate(("ada", "bob"))]
+    wait_until(lambda: gate.reading == 2)
+    time.sleep(1.2)
+    gate.opened.set()
+    for thread in threads:
+        thread.join(30)
+    ledger, ada = ReportingLedger(path), Account(budget="person", analyst="ada")
+    assert sorted(event.kind for event in ledger._events("kind IN ('late', 'crowded')")) == ["crowded", "crowded"]
+    assert (ledger.first_step(ada, 0), ledger.first_step(ada, 0, crowded=True)) == (0, 1)
+    gate.opened.clear()
+    alone = asked(vault, text(9), found)
+    wait_until(lambda: gate.reading == 3)
+    time.sleep(1.2)
+    gate.opened.set()
+    alone.join(30)
+    ledger.refresh()
+    assert (ledger.first_step(ada, 0), ledger.first_step(ada, 0, crowded=True)) == (1, 1)
+    assert len(found) == 3
+    ledger.close()
+    vault.close()
 
 
 # -- pools and dashboards

@@ -46,7 +46,9 @@ pace, an interruption reveals whether the statement was still running, as its an
 Claim: the number of failures is bounded as before. Proof: a stopped charge leaves the sum, as an answered one does. A statement
 that failed by itself is an incident even if it is interrupted before that can be seen. So nobody can try out what fails and
 interrupt it each time, not even a front that sees, before the outcome leaves, that a release does not come. The release that
-would come next may still be on its way when the statement is interrupted; then it is as for one that takes long.
+would come next may still be on its way when the statement is interrupted; then it is as for one that takes long. Only with the
+files do failures go uncounted that such a front could see: those of the at most `incidents` statements that run when the owner
+changes files.
 
 What remains an incident: a full disk and exhausted memory, because queries write to disk and fill memory as their rows have it;
 and a killed process, as one that runs out of memory is killed by the same signal as one that its owner kills. Also if another
