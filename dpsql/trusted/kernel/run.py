@@ -131,7 +131,8 @@ class Kernel:
         be exceeded, Closed and Busy where too many statements of the account failed or are running, claims.Disagreement where a
         claim is not confirmed, TypeError or ValueError where the first request is invalid or costs more than `cost`, or `digest`
         names comparisons with an online model, which would forget how many updates it made, and any exception that the script
-        raises before that request; Incident where anything fails after the charge.
+        raises before that request; after the charge Interrupted or SourceChanged where it is stopped, and Incident where anything
+        else fails.
         """
         if digest.startswith(SERIES):
             raise ValueError("this is the name of comparisons with an online model")
