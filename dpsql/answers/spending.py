@@ -205,6 +205,13 @@ def exhausted(account: BudgetLine, price: Price | None, span: Span | None = None
                            + "a statement that was answered before, which is free")
 
 
+def used_up_today(share: BudgetLine, price: Price | None, span: Span | None = None) -> BudgetExhausted:
+    """The error for a statement that costs more than is left of an account's share for this day."""
+    return BudgetExhausted(f"the statement costs {price}, and the share of {share.whose} for today has left: {share.part_left()}",
+                           code="day-share", span=span, subject=share.whose or "", try_=affordable((share,), price)
+                           + "the same after midnight (UTC), or a statement that was answered before, which is free")
+
+
 def closed(budget: str, analyst: str, failed: int) -> BudgetExhausted:
     """The error for a statement of a closed account."""
     many = f"{failed} statements of {analyst} have" if failed != 1 else f"a statement of {analyst} has"

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 
 from dpsql.answers.asked import Asked
 from dpsql.answers.spending import ALL, REPORT_DELTA, BudgetLine, Spending, accounts_in_words
+from dpsql.budgets.day_shares import spent_since
 from dpsql.engine.session import Session
 from dpsql.ledgers.ledger_reports import Entry
+from dpsql.trusted.accounting.cost import Charge
 
 if TYPE_CHECKING:
     from dpsql.planning.explain import Explanation
@@ -32,6 +34,18 @@ def accounts_of(session: Session) -> tuple[BudgetLine, ...]:
     totals = {None: budget.total, analyst: budget.of(analyst)}
     return tuple(BudgetLine(whose=whose, total=total, spent=ledger.spent(budget.name, whose), last=ledger.last(session.account))
                  for whose, total in totals.items() if total is not None)
+
+
+def account_of_today(session: Session, spent: Charge | None = None) -> BudgetLine | None:
+    """The share of the analyst for this day (UTC), if the policy gives them one; `spent` is what they were charged so far, if
+    that is known."""
+    share = session.share_per_day
+    if share is None:
+        return None
+    if spent is None:
+        session.ledger.refresh()
+        spent = session.ledger.spent(session.budget.name, session.analyst)
+    return BudgetLine(whose=session.analyst, total=share, spent=spent_since(spent, session.spent_before_today()))
 
 
 def left_if_known(session: Session, everybody: str = ALL) -> str:

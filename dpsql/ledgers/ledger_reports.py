@@ -6,13 +6,15 @@ Nothing here writes events, and nothing that is charged depends on it.
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import math
+import operator
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from dpsql.frozen import Frozen
-from dpsql.trusted.accounting.cost import Account, Charge
+from dpsql.trusted.accounting.cost import NOTHING, Account, Charge
 from dpsql.trusted.kernel.chain import Chain, Event
 from dpsql.trusted.kernel.event_store import LISTS, StoreFault
 from dpsql.trusted.kernel.ledger import Ledger, Promised
@@ -90,6 +92,12 @@ class ReportingLedger(Ledger):
         """The last charge of an account that was not zero, up to the newest event this process has verified."""
         with self._reading() as chain:
             return chain.sums.reported.last.get(account.named)
+
+    def spent_before(self, account: Account, day: str) -> Charge:
+        """What an account was charged before the beginning of a day (UTC), which is given as 2026-11-30."""
+        charged = self._events(f"{LISTS} AND kind = 'charge' AND {self._store.whose('$1', '$2')} AND at < $3", account.budget,
+                               account.named.analyst, day)
+        return functools.reduce(operator.add, (event.cost for event in charged), NOTHING)
 
     def now(self, account: Account, late: int) -> tuple[Charge, Charge, Charge | None, int]:
         """The amounts `spent` in total and by an account, its `last` charge and its `first_step`, all at the same moment."""

@@ -231,6 +231,7 @@ TEXTS: VaultCall[list[str]] = VaultCall("texts", (is_short, is_number_of_texts, 
 ENTRIES: VaultCall[list[Entry]] = VaultCall("entries")
 SPENT: VaultCall[Spent] = VaultCall("spent")
 PRICES: VaultCall[tuple[tuple[int | None, int], ...]] = VaultCall("prices")
+SPENT_BEFORE: VaultCall[Charge] = VaultCall("spent_before", (is_short,))
 FAILED: VaultCall[list[int]] = VaultCall("failed")
 REFRESH: VaultCall[Spent] = VaultCall("refresh")
 ENTER: VaultCall[None] = VaultCall("enter", (is_short,))
@@ -239,7 +240,7 @@ EVERYTHING: VaultCall[list[Entry]] = VaultCall("everything", oversees=True)
 ACCOUNTS: VaultCall[list[AccountState]] = VaultCall("accounts", oversees=True)
 CALLS: Mapping[str, VaultCall[Any]] = {call.name: call for call in (
     CHECK, PUBLIC_ROWS, FANOUT, HOLD, RUN, COMPARE, STORED, ANSWERED, ANSWERS, HOLDING, IS_TOLD, TELL, TELL_OF, OF_OTHERS,
-    OF_ANOTHER, TEXTS, ENTRIES, SPENT, PRICES, FAILED, REFRESH, ENTER, LEAVE, EVERYTHING, ACCOUNTS)}
+    OF_ANOTHER, TEXTS, ENTRIES, SPENT, PRICES, SPENT_BEFORE, FAILED, REFRESH, ENTER, LEAVE, EVERYTHING, ACCOUNTS)}
 
 
 def may_call(role: str, call: VaultCall[Any]) -> bool:

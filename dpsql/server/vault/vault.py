@@ -55,7 +55,7 @@ from dpsql.server.vault.departure import Leaving
 from dpsql.server.vault.one_core import Cores
 from dpsql.synthesis.released_table import SyntheticColumn
 from dpsql.synthesis.synthetic_table import declared_column
-from dpsql.trusted.accounting.cost import NOTHING, Account, Cost
+from dpsql.trusted.accounting.cost import NOTHING, Account, Charge, Cost
 from dpsql.trusted.declarations.tables import Column, Table
 from dpsql.trusted.kernel.model_progress import SERIES
 from dpsql.trusted.kernel.run import AnsweredBefore
@@ -468,6 +468,9 @@ class ServedAccount:
 
     def _prices(self) -> Any:
         return self._session.ledger.prices(self._session.budget.name)
+
+    def _spent_before(self, day: str) -> Charge:
+        return self._session.ledger.spent_before(self._session.account, day)
 
     def _failed(self) -> list[int]:
         return self._session.ledger.failed(self._session.account)

@@ -42,6 +42,7 @@ from dpsql.server.link.vault_calls import (
     REFRESH,
     RUN,
     SPENT,
+    SPENT_BEFORE,
     STORED,
     TELL,
     TELL_OF,
@@ -336,6 +337,9 @@ class RemoteLedger:
 
     def last(self, account: Account) -> Charge | None:
         return self._told().last
+
+    def spent_before(self, account: Account, day: str) -> Charge:
+        return self._channel.ask(SPENT_BEFORE, day)
 
     @property
     def waits(self) -> float:
