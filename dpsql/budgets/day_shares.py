@@ -9,9 +9,9 @@ within the limit there (`privacy_filter`). That limit is at most the own one, so
 the sum before the day plus the share, and sums are exact, so what was charged on the day is within the share in the same
 account. The ledger adds up and records a charge in one turn, so no other charge comes between.
 
-Two cases in which the sum before the day is older than the charge: a statement that is planned before midnight (UTC) and charged
-after it is compared with the share of the day before, and then counts for the new one; and with clocks that differ, a sum can lack
-charges that another server dates to the day before. Both make the limit smaller, never larger.
+At midnight (UTC): a statement that is planned before it and charged after it is compared with what is left of the old day, and
+counts for the new one. Where the clocks of servers differ, the sum before a day can lack charges that another server dates to the
+day before. Both make the limit smaller, never larger.
 """
 
 from __future__ import annotations
