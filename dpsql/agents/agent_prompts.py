@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 INSTRUCTIONS = """\
-Ask SQL of confidential tables. Answers are statistics with noise that protects each {entity}; no row can be shown. Each statement
-is charged to a privacy budget that is never refilled. `catalogue`, `price`, `explain`, `released` and `check_claims` are free, and
-so is a statement that was answered before. First read `catalogue`, then look into `released`, then `price` a statement before you
-`ask` it. Write one GROUP BY instead of many statements: its groups together cost as much as one. State every number with its
-interval, and pass a text to `check_claims` before you hand it over.\
+Ask SQL of confidential tables. Answers are statistics with noise that protects each {entity}; no row can be shown. Each
+statement is charged to a privacy budget that is never refilled. These are free: `catalogue`, `price`, `explain`, `released`,
+`check_claims`, and a statement that was answered before. First read `catalogue`, then look into `released`, then `price` a
+statement before you `ask` it. Write one GROUP BY instead of many statements: its groups together cost as much as one. State
+every number with its interval, and pass a text to `check_claims` before you hand it over.\
 """
 
 

@@ -54,8 +54,8 @@ def protocol_server(desk: AgentDesk) -> MCPServer:
     server.add_resource(FunctionResource(
         uri="dpsql://catalogue", name="catalogue", description="Tables, declared values, and the state of the budget",
         mime_type="application/json", fn=lambda: json.dumps(desk.catalogue().data, ensure_ascii=False)))
-    server.add_prompt(Prompt.from_function(_analyse, name="analyse", description="Answer a question: first what is free, then a plan "
-                                                                                 "of the budget"))
+    server.add_prompt(Prompt.from_function(
+        _analyse, name="analyse", description="Answer a question: first what is free, then a plan of the budget"))
     return server
 
 
@@ -81,7 +81,7 @@ def _catalogue(desk: AgentDesk) -> Callable[..., Any]:
     def catalogue(
         table: Annotated[str | None, Field(description="One table, with more of its declared values")] = None,
     ) -> Annotated[CallToolResult, CatalogueForm]:
-        """Tables, columns, declared values and bounds, what is left of the budget, and example statements. Free: call it first."""
+        """Tables, columns, declared values, bounds, what is left of the budget, and example statements. Free: call it first."""
         return told(lambda: desk.catalogue(table))
 
     return catalogue

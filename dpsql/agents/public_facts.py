@@ -18,7 +18,8 @@ SIMPLE = re.compile(r"[a-z_][a-z0-9_]*")
 def table_as_data(table: Table, catalog: Catalog, *, whole: bool) -> dict[str, Any]:
     """A table with its columns; `whole` lists more than the first values of each."""
     return {"name": table.name, "public": table.public, "rows_per_entity": None if table.public else table.rows,
-            "key": list(table.key), "columns": [_column(column, MOST_VALUES if whole else 8) for column in table.columns.values()],
+            "key": list(table.key),
+            "columns": [_column(column, MOST_VALUES if whole else 8) for column in table.columns.values()],
             "rules": list(catalog.rules.get(table.name, ()))}
 
 

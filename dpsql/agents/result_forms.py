@@ -20,7 +20,7 @@ class TableForm(BaseModel):
     public: bool = Field(description="Its rows are answered exactly and for free")
     rows_per_entity: int | None = Field(description="The most rows of one protected entity that are used")
     key: list[str]
-    columns: list[dict[str, Any]] = Field(description="Name, type, declared values (values_in_all: how many), bounds, bins, may_be_null")
+    columns: list[dict[str, Any]] = Field(description="Name, type, declared values and their number, bounds, bins, may_be_null")
     rules: list[str]
 
 
@@ -52,7 +52,7 @@ class PriceForm(BaseModel):
     rho: float | None
     affordable: bool = Field(description="What is left now pays for it")
     needs_consent: bool = Field(description="A person has to agree before it is asked")
-    expected: list[dict[str, Any]] = Field(description="The expected standard error of each aggregate; null if it depends on the data")
+    expected: list[dict[str, Any]] = Field(description="The standard error of each aggregate; null if it depends on the data")
     columns: list[dict[str, Any]]
     groups: str
     left: list[str]

@@ -1,7 +1,7 @@
 """Numbers in a text, as people write them: each with its place, and the range of values that its digits stand for.
 
-A number stands for every value that rounds to it: 3,282 for 3,281.5 to 3,282.5, and 8.4 for 8.35 to 8.45. After a word such as
-"about" its last digit that is not zero says how exact it is: about 3,300 stands for 3,250 to 3,350. Numbers after ± belong to the number before them, and numbers within words (B12, 2nd, 1.2.3) are none.
+A number stands for every value that rounds to it: 3,282 for 3,281.5 to 3,282.5, and 8.4 for 8.35 to 8.45. After a word
+such as "about" its last digit that is not zero says how exact it is: about 3,300 stands for 3,250 to 3,350. Numbers after ± belong to the number before them, and numbers within words (B12, 2nd, 1.2.3) are none.
 """
 
 from __future__ import annotations

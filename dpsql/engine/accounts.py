@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from dpsql.answers.asked import Asked
 from dpsql.answers.spending import ALL, REPORT_DELTA, BudgetLine, Spending, accounts_in_words
-from dpsql.budgets.day_shares import spent_since
 from dpsql.engine.session import Session
 from dpsql.ledgers.ledger_reports import Entry
 from dpsql.trusted.accounting.cost import Charge
@@ -42,6 +41,8 @@ def account_of_today(session: Session, spent: Charge | None = None) -> BudgetLin
     share = session.share_per_day
     if share is None:
         return None
+    from dpsql.budgets.day_shares import spent_since
+
     if spent is None:
         session.ledger.refresh()
         spent = session.ledger.spent(session.budget.name, session.analyst)

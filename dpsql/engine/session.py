@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from dpsql.backends.upload_folders import Uploads
 from dpsql.budgets.convert import limit
-from dpsql.budgets.day_shares import limit_today
 from dpsql.catalog.model import Budget, Catalog
 from dpsql.catalog.price import Price
 from dpsql.frozen import Frozen, field
@@ -82,6 +81,8 @@ class Session(Frozen):
         share = self.share_per_day
         if share is None:
             return self._whole_limits
+        from dpsql.budgets.day_shares import limit_today
+
         return {**self._whole_limits, self.analyst: limit_today(self._whole_limits.get(self.analyst), limit(share),
                                                                self.spent_before_today())}
 

@@ -182,11 +182,11 @@ ROOMS = {
     "expressions": (below("dpsql.trusted.plan.expr"), 755),
     "all that the kernel can run": (sorted(KERNEL), 11272),
     "what charges promise": (["dpsql.catalog.promise"], 203),
-    "what it is handed": (sorted(HANDED - {*SNAPSHOTS, *FOREIGN, *SPARK, "dpsql.catalog.promise", "dpsql.ledgers.postgres_store"}), 3435),
+    "what it is handed": (sorted(HANDED - {*SNAPSHOTS, *FOREIGN, *SPARK, "dpsql.catalog.promise", "dpsql.ledgers.postgres_store"}), 3467),  # with the terms of agents in the policy
     "stores that Spark reads": (SPARK, 890),
     "snapshots of other databases": (SNAPSHOTS, 925),
     "files of other programs": (FOREIGN, 430),
-    "the vault of a server": ([*below("dpsql.server.vault", "dpsql.server.link"), "dpsql.server.start.serving"], 1440),
+    "the vault of a server": ([*below("dpsql.server.vault", "dpsql.server.link"), "dpsql.server.start.serving"], 1442),  # with what was charged before a day
     "the walls of its front": ([*below("dpsql.server.walls"), "dpsql.server.start.front_process"], 431),
 }
 
