@@ -2,8 +2,9 @@
 
 A number is compared with a cell of a released answer only if its sentence says clearly which one it is about:
 
-* *Groups.* For each key of the answer, the value of the row must be in the sentence, and no other value of this key is nearer to
-  the number. (A key of truth values is meant by the name of its column.)
+* *Groups.* For each key of the answer, the value of the row must be in the clause of the number. If the clause has none of this
+  key, it must be the last one before the number, or else the first after it. Several in one clause are not clear. A key of truth
+  values is meant by the name of its column, and a whole number by this name and the number ("site 3"), which is no claim itself.
 * *Measure.* A word of the column must be there: of its name, of the columns in it, or "average" for AVG, "people" for a count.
 * *Conditions.* Of a statement with WHERE, a word of the condition must be there.
 * *Nothing else.* If the sentence has the name or the value of a declared column that the statement does not use, the number is
@@ -29,6 +30,7 @@ from typing import Any, Literal
 from sqlglot import exp
 
 from dpsql.agents.purposes import purpose_of
+from dpsql.agents.sentences import Sentence
 from dpsql.agents.text_numbers import WrittenNumber, numbers_in
 from dpsql.answers.answer import Answer, of_json
 from dpsql.catalog.model import Catalog
@@ -90,7 +92,9 @@ def check_claims(text: str, entries: Sequence[Entry], catalog: Catalog) -> list[
 def _finding(number: WrittenNumber, text: str, cells: Sequence[ReleasedCell], vocabulary: frozenset[str],
              values: Mapping[str, frozenset[str]]) -> ClaimFinding:
     start, end = number.sentence
-    sentence = _Sentence(text[start:end].lower(), number.start - start)
+    sentence = Sentence(text[start:end], number.start - start, number.end - start)
+    if any(sentence.is_part_of(phrase) for phrases in values.values() for phrase in phrases):
+        return ClaimFinding(number=number, verdict="not from here")
     named = frozenset(word for word in vocabulary if sentence.has(word))
     meant = [cell for cell in cells if cell.percent == number.percent and _is_meant(cell, sentence, named, values)]
     if not meant:
@@ -100,41 +104,16 @@ def _finding(number: WrittenNumber, text: str, cells: Sequence[ReleasedCell], vo
     return ClaimFinding(number=number, verdict="supported" if inside else "contradicted", cell=nearest)
 
 
-def _is_meant(cell: ReleasedCell, sentence: _Sentence, named: frozenset[str], values: Mapping[str, frozenset[str]]) -> bool:
+def _is_meant(cell: ReleasedCell, sentence: Sentence, named: frozenset[str], values: Mapping[str, frozenset[str]]) -> bool:
     if not any(sentence.has(word) for word in cell.measures):
         return False
     if cell.conditions and not any(sentence.has(word) for word in cell.conditions):
         return False
     for column, value in cell.groups.items():
-        if sentence.nearest(values[column]) != value:
+        if sentence.meant(values[column]) != value:
             return False
     others = frozenset(value for column in cell.groups for value in values[column])
     return not any(word not in cell.used and word not in others for word in named)
-
-
-class _Sentence:
-    """A sentence in lower case, and where the number is in it."""
-
-    def __init__(self, text: str, place: int) -> None:
-        self._text, self._place = text, place
-        self._found: dict[str, list[int]] = {}
-
-    def has(self, phrase: str) -> bool:
-        return bool(self._places(phrase))
-
-    def nearest(self, phrases: frozenset[str]) -> str | None:
-        """The phrase nearest to the number; None if there is none, or if two are equally near."""
-        distances = sorted((min(abs(at - self._place) for at in places), phrase) for phrase in phrases
-                           if (places := self._places(phrase)))
-        if not distances or (len(distances) > 1 and distances[0][0] == distances[1][0]):
-            return None
-        return distances[0][1]
-
-    def _places(self, phrase: str) -> list[int]:
-        if phrase not in self._found:
-            pattern = r"(?<!\w)" + re.escape(phrase).replace(r"\ ", r"[\s_-]+") + r"(?!\w)"
-            self._found[phrase] = [match.start() for match in re.finditer(pattern, self._text)]
-        return self._found[phrase]
 
 
 def cells_of(entry: Entry, catalog: Catalog) -> Iterator[ReleasedCell]:
@@ -231,9 +210,9 @@ def _group(column: str, value: object) -> str | None:
     """The phrase by which a sentence means a value of a key; None if there is none."""
     if isinstance(value, bool):
         return column.lower().replace("_", " ") if value else None
-    if isinstance(value, str | int | dt.date) and str(value):
-        return str(value).lower()
-    return None
+    if isinstance(value, int):
+        return f"{column.lower().replace('_', ' ')} {value}"
+    return str(value).lower() if isinstance(value, str | dt.date) and str(value) else None
 
 
 def _values_by_column(cells: Sequence[ReleasedCell]) -> dict[str, frozenset[str]]:

@@ -1,7 +1,8 @@
 """Numbers in a text, as people write them: each with its place, and the range of values that its digits stand for.
 
 A number stands for every value that rounds to it: 3,282 for 3,281.5 to 3,282.5, and 8.4 for 8.35 to 8.45. After a word
-such as "about" its last digit that is not zero says how exact it is: about 3,300 stands for 3,250 to 3,350. Numbers after ± belong to the number before them, and numbers within words (B12, 2nd, 1.2.3) are none.
+such as "about" its last digit that is not zero says how exact it is: about 3,300 stands for 3,250 to 3,350. Numbers after ±
+belong to the number before them; days, and numbers within words (B12, 2nd, 1.2.3), are none.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ UNIT = r"\s?(?:%|percent\b|per cent\b|thousand\b|million\b|billion\b|k\b)"
 NUMBER = re.compile(rf"(?<![\w.,/\\-])(?P<sign>[-−+](?=\d))?(?P<digits>{GROUPED})(?P<decimals>\.\d{{1,20}})?"
                     rf"(?P<unit>{UNIT})?(?![\w\\/]|\.\d|,\d)", re.IGNORECASE)
 MONEY = re.compile(r"[$€£](?=\d)")
+DAY = re.compile(r"(?<!\d)\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?)?(?!\d)")
+JOINED = re.compile(r"(?<=\d)-(?=\d)")  # a range that is written with a hyphen
 APPROXIMATE = re.compile(r"(?:about|around|roughly|approximately|approx\.?|nearly|almost|some|circa|ca\.|~|≈)\s*$", re.IGNORECASE)
 MARGIN = re.compile(r"(?:±|\+/-|plus or minus)\s*$", re.IGNORECASE)
 BETWEEN = re.compile(r"\s*(?:to|and|–|—|-|…)\s*", re.IGNORECASE)
@@ -44,7 +47,7 @@ class WrittenNumber(Frozen):
 
 def numbers_in(text: str) -> list[WrittenNumber]:
     """The numbers of a text, in order. Two that are joined to a range ("between 3,000 and 3,500") are one."""
-    plain = MONEY.sub(" ", text[:MOST_TEXT])
+    plain = JOINED.sub("–", DAY.sub(lambda day: " " * len(day.group()), MONEY.sub(" ", text[:MOST_TEXT])))
     found: list[WrittenNumber] = []
     sentences = _sentences(plain)
     for match in NUMBER.finditer(plain):
