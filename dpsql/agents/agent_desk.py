@@ -25,6 +25,7 @@ from dpsql.sql.text.parse import parse, parse_check
 from dpsql.sql.text.statement import Drop
 
 if TYPE_CHECKING:
+    from dpsql.catalog.price import Price
     from dpsql.dbapi import Connection, Cursor
     from dpsql.planning.explain import Explanation
 
@@ -127,11 +128,7 @@ class AgentDesk:
                                                                           "statement that was answered before, which is free")
         terms = session.budget.agents.get(session.analyst)
         if not is_agreed and terms is not None and exceeds(quote, terms.confirm_above, session.budget):
-            where = f"[budgets.{session.budget.name}.agents.{session.analyst}]"
-            raise BudgetExhausted(f"the statement costs {quote}; above {terms.confirm_above} a person has to agree, and nobody "
-                                  "did; nothing was charged", code="needs-consent", subject="confirm_above",
-                                  try_="a smaller price in OPTIONS; a client that shows questions to a person (elicitation); or "
-                                       f"the owner, who sets confirm_above in {where}")
+            raise self._without_consent(quote, terms.confirm_above)
         planned = self.connection.planned(text)  # with the purpose, and at the price that was just compared
         if has_grown(self._quote(planned), quote, session.budget):
             raise BudgetExhausted("the price has changed meanwhile; nothing was charged", code="price-changed",
@@ -160,6 +157,18 @@ class AgentDesk:
 
     def _quote(self, planned: PlannedStatement) -> Quote:
         return Quote.of(*quoted(planned))
+
+    def _without_consent(self, quote: Quote, most: Price | None) -> BudgetExhausted:
+        """The error for a statement that needs the consent of a person and has none."""
+        session = self.connection.session
+        where = f"[budgets.{session.budget.name}.agents.{session.analyst}]"
+        if not self._has_room(quote):
+            return BudgetExhausted(f"the statement costs {quote}, and what is left does not pay for it; so no person was asked for the "
+                                   "consent that it needs", try_="a smaller price in OPTIONS; catalogue says what is left")
+        return BudgetExhausted(f"the statement costs {quote}; above {most} a person has to agree, and nobody did; nothing was charged",
+                               code="needs-consent", subject="confirm_above",
+                               try_="a smaller price in OPTIONS; a client that shows questions to a person (elicitation); or the "
+                                    f"owner, who sets confirm_above in {where}")
 
     def _has_room(self, quote: Quote) -> bool:
         """Whether what is left now pays for a statement."""

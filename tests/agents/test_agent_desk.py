@@ -73,6 +73,8 @@ def test_nothing_is_charged_above_the_most_or_the_threshold(made: AgentDesk) -> 
     with pytest.raises(dpsql.BudgetExhausted, match="today"):
         made.ask(AT.format(1.9), WHY, is_agreed=True)
     assert made.question_for_person(AT.format(1.9), None) is None  # nobody is asked for what is refused anyway
+    with pytest.raises(dpsql.BudgetExhausted, match="does not pay for it"):
+        made.ask(AT.format(1.9), WHY)
 
 
 def test_a_price_in_rho_is_compared_as_the_budget_compares_it(made: AgentDesk) -> None:

@@ -66,7 +66,7 @@ def test_an_error_has_a_code_a_place_and_advice(mode: str, desk: AgentDesk) -> N
     async def conversation(client: Any) -> None:
         wrong = await client.call_tool("price", {"sql": "SELECT helth, COUNT(*) FROM people GROUP BY helth"})
         assert wrong.is_error and wrong.structured_content["code"] == "unknown-column" and wrong.structured_content["try"] == "health"
-        assert (wrong.structured_content["line"], wrong.structured_content["column"]) == (1, 44) and "^^^^^" in wrong.content[0].text
+        assert (wrong.structured_content["line"], wrong.structured_content["column"]) == (1, 45) and "^^^^^" in wrong.content[0].text
         for arguments in ({}, {"sql": 3, "purpose": WHY}, {"sql": COUNT}, {"sql": COUNT, "purpose": WHY, "most": "much"}):
             assert (await client.call_tool("ask", arguments)).is_error
         assert (await client.call_tool("validate", {"queries": ["SELECT"], "table": "plans", "within": "1", "purpose": WHY})).is_error
@@ -162,4 +162,4 @@ def test_nothing_but_messages_is_on_the_output(policy: Path) -> None:
 def test_a_policy_that_is_wrong_ends_the_command(policy: Path) -> None:
     made = subprocess.run([sys.executable, "-m", "dpsql.cli", "mcp", "--policy", str(policy), "--budget", "stdy"], capture_output=True,
                           text=True, env={"PYTHONPATH": str(ROOT), "PATH": "", "HOME": str(policy.parent), "USER": "ada"}, stdin=subprocess.DEVNULL)
-    assert made.returncode == 2 and made.stdout == "" and "try study" in made.stderr
+    assert made.returncode == 2 and made.stdout == "" and "try one of study" in made.stderr
