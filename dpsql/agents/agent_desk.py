@@ -163,10 +163,10 @@ class AgentDesk:
         session = self.connection.session
         where = f"[budgets.{session.budget.name}.agents.{session.analyst}]"
         if not self._has_room(quote):
-            return BudgetExhausted(f"the statement costs {quote}, and what is left does not pay for it; so no person was asked for the "
-                                   "consent that it needs", try_="a smaller price in OPTIONS; catalogue says what is left")
-        return BudgetExhausted(f"the statement costs {quote}; above {most} a person has to agree, and nobody did; nothing was charged",
-                               code="needs-consent", subject="confirm_above",
+            return BudgetExhausted(f"the statement costs {quote}, and what is left does not pay for it; so no person was asked for "
+                                   "the consent that it needs", try_="a smaller price in OPTIONS; catalogue says what is left")
+        return BudgetExhausted(f"the statement costs {quote}; above {most} a person has to agree, and nobody did; nothing was "
+                               "charged", code="needs-consent", subject="confirm_above",
                                try_="a smaller price in OPTIONS; a client that shows questions to a person (elicitation); or the "
                                     f"owner, who sets confirm_above in {where}")
 
