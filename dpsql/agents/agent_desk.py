@@ -14,6 +14,7 @@ from dpsql.agents.price_limits import Quote, exceeds, has_grown, most_in, unit_o
 from dpsql.agents.public_facts import budget_as_data, examples, table_as_data
 from dpsql.agents.purposes import with_purpose
 from dpsql.agents.shown_results import answer_as_data, answer_in_words, rows_as_data
+from dpsql.agents.text_numbers import MOST_TEXT
 from dpsql.agents.tool_results import ToolResult, claims_result, released_answer, released_list
 from dpsql.answers.display import printable
 from dpsql.catalog.sections import suggest
@@ -98,7 +99,7 @@ class AgentDesk:
     def check_claims(self, text: str) -> ToolResult:
         """The numbers of a text, each compared with what was released to this account."""
         session = self.connection.session
-        return claims_result(check_claims(text, releases_of(session), session.catalog))
+        return claims_result(check_claims(text, releases_of(session), session.catalog), is_whole=len(text) <= MOST_TEXT)
 
     # -- what may be charged
 
@@ -112,8 +113,10 @@ class AgentDesk:
         if not exceeds(quote, terms.confirm_above, session.budget) or not self._has_room(quote) or exceeds(
                 quote, most_in(session.budget, most), session.budget):
             return None
+        told = printable(sql.strip())
+        more = f"... ({len(told) - LONGEST_QUESTION} more letters)" if len(told) > LONGEST_QUESTION else ""
         return (f"{session.analyst} asks the budget {session.budget.name} for a statement that costs {quote}, above "
-                f"{terms.confirm_above}, which needs your consent:\n{printable(sql.strip())[:LONGEST_QUESTION]}")
+                f"{terms.confirm_above}, which needs your consent:\n{told[:LONGEST_QUESTION]}{more}")
 
     def ask(self, sql: str, purpose: str, most: float | None = None, *, is_agreed: bool = False) -> ToolResult:
         """The answer to a statement. Nothing is charged if it costs more than `most`, or lacks the consent that it needs."""
@@ -164,7 +167,7 @@ class AgentDesk:
         where = f"[budgets.{session.budget.name}.agents.{session.analyst}]"
         if not self._has_room(quote):
             return BudgetExhausted(f"the statement costs {quote}, and what is left does not pay for it; so no person was asked for "
-                                   "the consent that it needs", try_="a smaller price in OPTIONS; catalogue says what is left")
+                                   "the consent that it needs", try_="a smaller price in OPTIONS; see catalogue for what is left")
         return BudgetExhausted(f"the statement costs {quote}; above {most} a person has to agree, and nobody did; nothing was "
                                "charged", code="needs-consent", subject="confirm_above",
                                try_="a smaller price in OPTIONS; a client that shows questions to a person (elicitation); or the "

@@ -48,7 +48,7 @@ OF_CALLS: Mapping[type[exp.Expression], frozenset[str]] = {
     exp.Max: frozenset({"maximum", "largest", "highest", "max"}), exp.Min: frozenset({"minimum", "smallest", "lowest", "min"}),
     exp.Stddev: frozenset({"deviation", "stddev"}), exp.Variance: frozenset({"variance"})}
 WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*|\d+", re.UNICODE)
-MOST_CELLS = 200_000  # that are compared with a text
+MOST_CELLS = 20_000  # that are compared with a text: those of the newest statements
 
 
 class ReleasedCell(Frozen):
@@ -84,7 +84,7 @@ class ClaimFinding(Frozen):
 
 def check_claims(text: str, entries: Sequence[Entry], catalog: Catalog) -> list[ClaimFinding]:
     """A finding for each number of a text, in order; `entries` are the released statements of the account."""
-    cells = list(itertools.islice((cell for entry in entries for cell in cells_of(entry, catalog)), MOST_CELLS))
+    cells = list(itertools.islice((cell for entry in reversed(entries) for cell in cells_of(entry, catalog)), MOST_CELLS))
     vocabulary, values = _vocabulary(catalog), _values_by_column(cells)
     return [_finding(number, text, cells, vocabulary, values) for number in numbers_in(text)]
 

@@ -115,3 +115,4 @@ class ClaimsForm(BaseModel):
     supported: int
     contradicted: int
     not_from_here: int
+    whole: bool = Field(description="False if the text was too long, so that later numbers were not compared")

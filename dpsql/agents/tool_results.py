@@ -9,6 +9,7 @@ from typing import Any
 from dpsql.agents.claim_checks import VERDICTS, ClaimFinding, answer_of
 from dpsql.agents.purposes import purpose_of
 from dpsql.agents.shown_results import answer_as_data, answer_in_words
+from dpsql.agents.text_numbers import MOST_NUMBERS
 from dpsql.answers.listings import price_of_entry
 from dpsql.errors import OptionError
 from dpsql.frozen import Frozen, field
@@ -32,12 +33,14 @@ def released_list(entries: Sequence[Entry], offset: int) -> ToolResult:
     return ToolResult(data=data, words="\n".join(lines) or "nothing was released to this account")
 
 
-def claims_result(found: Sequence[ClaimFinding]) -> ToolResult:
-    """What became of the numbers of a text."""
+def claims_result(found: Sequence[ClaimFinding], *, is_whole: bool) -> ToolResult:
+    """What became of the numbers of a text. `is_whole`: the text was not too long to be read to its end."""
     counts = {verdict: sum(each.verdict == verdict for each in found) for verdict in VERDICTS}
     lines = [f"{', '.join(f'{many} {verdict}' for verdict, many in counts.items())}.", *map(_finding_in_words, found)]
+    is_whole = is_whole and len(found) < MOST_NUMBERS
+    lines += [] if is_whole else ["The text is too long: later numbers were not compared. Send it in parts."]
     return ToolResult(data={"findings": [_finding(each) for each in found], "supported": counts["supported"],
-                            "contradicted": counts["contradicted"], "not_from_here": counts["not from here"]},
+                            "contradicted": counts["contradicted"], "not_from_here": counts["not from here"], "whole": is_whole},
                       words="\n".join(lines))
 
 

@@ -78,3 +78,10 @@ def test_nothing_is_charged(asked: AgentDesk) -> None:
     before = asked.connection.budget().spent
     asked.check_claims("There are 3,282 people in excellent health. " * 50)
     assert asked.connection.budget().spent == before
+
+
+def test_a_text_that_is_too_long_is_compared_in_part(asked: AgentDesk) -> None:
+    assert asked.check_claims("One 7. ").data["whole"]
+    for text in ("7 " * 1000, "word " * 30_000):
+        told = asked.check_claims(text)
+        assert not told.data["whole"] and "too long" in told.words
