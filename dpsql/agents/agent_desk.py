@@ -18,7 +18,7 @@ from dpsql.agents.text_numbers import MOST_TEXT
 from dpsql.agents.tool_results import ToolResult, claims_result, released_answer, released_list
 from dpsql.answers.display import printable
 from dpsql.catalog.sections import suggest
-from dpsql.engine.accounts import account_of_today, releases_of
+from dpsql.engine.accounts import account_of_today, answers_of, releases_of
 from dpsql.engine.answering import PlannedStatement, quoted
 from dpsql.engine.synthesizing import with_synthetic_tables
 from dpsql.errors import BudgetExhausted, Error, OptionError, ProgrammingError
@@ -91,15 +91,15 @@ class AgentDesk:
         """What the account was told before: a list of statements or, by its number, the answer to one of them."""
         if offset < 0:
             raise OptionError("an offset is 0 or more", code="argument", subject="offset", source="the call")
-        found = [entry for entry in releases_of(self.connection.session) if contains.lower() in entry.sql.lower()]
+        session = self.connection.session
         if number is not None:
-            return released_answer(number, found, offset)
-        return released_list(found, offset)
+            return released_answer(number, answers_of(session), offset)
+        return released_list([entry for entry in releases_of(session) if contains.lower() in entry.sql.lower()], offset)
 
     def check_claims(self, text: str) -> ToolResult:
         """The numbers of a text, each compared with what was released to this account."""
         session = self.connection.session
-        return claims_result(check_claims(text, releases_of(session), session.catalog), is_whole=len(text) <= MOST_TEXT)
+        return claims_result(check_claims(text, answers_of(session), session.catalog), is_whole=len(text) <= MOST_TEXT)
 
     # -- what may be charged
 
@@ -166,8 +166,8 @@ class AgentDesk:
         session = self.connection.session
         where = f"[budgets.{session.budget.name}.agents.{session.analyst}]"
         if not self._has_room(quote):
-            return BudgetExhausted(f"the statement costs {quote}, and what is left does not pay for it; so no person was asked for "
-                                   "the consent that it needs", try_="a smaller price in OPTIONS; see catalogue for what is left")
+            return BudgetExhausted(f"the statement costs {quote}, and what is left does not pay for it, so no person was asked "
+                                   "for the consent that it needs", try_="a smaller price in OPTIONS; see catalogue")
         return BudgetExhausted(f"the statement costs {quote}; above {most} a person has to agree, and nobody did; nothing was "
                                "charged", code="needs-consent", subject="confirm_above",
                                try_="a smaller price in OPTIONS; a client that shows questions to a person (elicitation); or the "

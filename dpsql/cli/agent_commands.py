@@ -27,10 +27,10 @@ def add(commands: Commands) -> None:
 def _serve(options: argparse.Namespace) -> None:
     extra("mcp", "mcp")
     from dpsql.agents.agent_desk import AgentDesk
-    from dpsql.agents.protocol_server import protocol_server
+    from dpsql.agents.protocol_server import local_server
 
     with connected(options) as connection:
-        protocol_server(AgentDesk(connection)).run("stdio")
+        local_server(AgentDesk(connection)).run("stdio")
 
 
 def _purposes(options: argparse.Namespace) -> None:

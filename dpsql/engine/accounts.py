@@ -16,6 +16,8 @@ from dpsql.trusted.accounting.cost import Charge
 if TYPE_CHECKING:
     from dpsql.planning.explain import Explanation
 
+MOST_TOLD = 1000  # statements with their answers, at once
+
 
 def budget_of(session: Session) -> Spending:
     """The state of the session's budget, from the ledger's current contents."""
@@ -68,6 +70,11 @@ def asked_of(session: Session, statements: Sequence[str], told: Explanation | No
 def left_in_budget(session: Session) -> list[str]:
     """What is left of the total and of this analyst's share, as text."""
     return [f"{account.left_in_full()} ({account.whose or 'all'})" for account in accounts_of(session)]
+
+
+def answers_of(session: Session) -> list[Entry]:
+    """The newest statements of this analyst, with their answers."""
+    return session.ledger.told_entries(session.account, MOST_TOLD)
 
 
 def releases_of(session: Session) -> list[Entry]:

@@ -140,6 +140,10 @@ class ReportingLedger(Ledger):
                       running=event.kind == "charge" and event.seq not in over)
                 for event in found if event.kind == "charge" or event.body is None]
 
+    def told_entries(self, account: Account, most: int) -> list[Entry]:
+        """The newest `most` of the statements of an account, oldest first, with the answers that it was told."""
+        return self.entries(account.budget, account.analyst)[-most:]
+
     def texts(self, account: Account, word: str, most: int, *, of_others: bool = False) -> list[str]:
         """The distinct statements that an account was charged for, or told of, and that contain a word, ignoring case: the newest
         `most` of them, oldest first. With `of_others`, those of all accounts of the budget."""

@@ -55,6 +55,6 @@ def command(policy: Path, analyst: str = "robot", budget: str = "study") -> Any:
 
 def in_memory(made: AgentDesk) -> Any:
     pytest.importorskip("mcp")
-    from dpsql.agents.protocol_server import protocol_server
+    from dpsql.agents.protocol_server import local_server
 
-    return protocol_server(made)
+    return local_server(made)

@@ -229,6 +229,7 @@ OF_OTHERS: VaultCall[list[SharedAnswer]] = VaultCall("of_others", (is_mark,), ch
 OF_ANOTHER: VaultCall[SharedAnswer | None] = VaultCall("of_another", (is_statement,), checked=True)
 TEXTS: VaultCall[list[str]] = VaultCall("texts", (is_short, is_number_of_texts, is_flag))
 ENTRIES: VaultCall[list[Entry]] = VaultCall("entries")
+TOLD_ENTRIES: VaultCall[list[Entry]] = VaultCall("told_entries", (is_number_of_texts,), checked=True)
 SPENT: VaultCall[Spent] = VaultCall("spent")
 PRICES: VaultCall[tuple[tuple[int | None, int], ...]] = VaultCall("prices")
 SPENT_BEFORE: VaultCall[Charge] = VaultCall("spent_before", (is_short,))
@@ -240,7 +241,7 @@ EVERYTHING: VaultCall[list[Entry]] = VaultCall("everything", oversees=True)
 ACCOUNTS: VaultCall[list[AccountState]] = VaultCall("accounts", oversees=True)
 CALLS: Mapping[str, VaultCall[Any]] = {call.name: call for call in (
     CHECK, PUBLIC_ROWS, FANOUT, HOLD, RUN, COMPARE, STORED, ANSWERED, ANSWERS, HOLDING, IS_TOLD, TELL, TELL_OF, OF_OTHERS,
-    OF_ANOTHER, TEXTS, ENTRIES, SPENT, PRICES, SPENT_BEFORE, FAILED, REFRESH, ENTER, LEAVE, EVERYTHING, ACCOUNTS)}
+    OF_ANOTHER, TEXTS, ENTRIES, TOLD_ENTRIES, SPENT, PRICES, SPENT_BEFORE, FAILED, REFRESH, ENTER, LEAVE, EVERYTHING, ACCOUNTS)}
 
 
 def may_call(role: str, call: VaultCall[Any]) -> bool:

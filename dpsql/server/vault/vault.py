@@ -458,6 +458,9 @@ class ServedAccount:
         """The statements that the account was charged for, without their answers, which may be large."""
         return [*map(_without_answer, self._session.ledger.entries(self._session.budget.name, self._session.analyst))]
 
+    def _told_entries(self, most: int) -> list[Entry]:
+        return self._session.ledger.told_entries(self._session.account, most)
+
     def _spent(self) -> Spent:
         spent, own, last, first = self._session.ledger.now(self._session.account, self._session.budget.late)
         return Spent(all=spent, own=own, last=last, waits=self._waits(first))

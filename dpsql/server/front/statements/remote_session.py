@@ -47,6 +47,7 @@ from dpsql.server.link.vault_calls import (
     TELL,
     TELL_OF,
     TEXTS,
+    TOLD_ENTRIES,
     AccountState,
     Fault,
     Frames,
@@ -327,6 +328,9 @@ class RemoteLedger:
     def entries(self, budget: str, analyst: str | None = None) -> list[Entry]:
         """Entries without their answers: the body only says that there is one."""
         return self._channel.ask(ENTRIES)
+
+    def told_entries(self, account: Account, most: int) -> list[Entry]:
+        return self._channel.ask(TOLD_ENTRIES, most)
 
     def spent(self, budget: str, analyst: str | None = None) -> Charge:
         told = self._told()
