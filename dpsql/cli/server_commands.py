@@ -26,6 +26,7 @@ def add(commands: Commands) -> None:
     made.add_argument("--listen", default="127.0.0.1:5433", metavar="HOST:PORT", help="the address (default: %(default)s)")
     made.add_argument("--http", metavar="HOST:PORT", help="also serve browsers and programs by HTTP at this address")
     made.add_argument("--http-name", action="append", default=[], metavar="NAME", help="a host name of the HTTP server")
+    made.add_argument("--mcp", action="store_true", help="also serve agents, by the Model Context Protocol at /mcp of --http")
     made.add_argument("--certificate", metavar="FILE", help="the certificate for TLS, in PEM")
     made.add_argument("--key", metavar="FILE", help="its key, unless it is in the same file")
     made.add_argument("--without-tls", action="store_true", help="send answers to other machines without encryption")
@@ -50,6 +51,10 @@ def _add_policy(parser: argparse.ArgumentParser) -> None:
 def _serve(options: argparse.Namespace) -> int:
     for module in ("pygwire", "scramp", *(("fastapi", "uvicorn") if options.http is not None else ())):
         extra(module, "server")
+    if options.mcp:
+        extra("mcp", "mcp")
+        if options.http is None:
+            raise OptionError("--mcp needs the HTTP server", subject="mcp", try_="--http 127.0.0.1:8433 --mcp")
     from dpsql.server.front.wire.listening import TlsFiles
     from dpsql.server.start.serving import serve
 
@@ -61,7 +66,7 @@ def _serve(options: argparse.Namespace) -> int:
     if options.without_tls:
         print("warning: anyone who can listen to the network can read the answers", file=sys.stderr)
     return serve(_policy(options).absolute(), options.listen, http=options.http, tls=tls, without_tls=options.without_tls,
-                 http_names=[name.lower() for name in options.http_name], front_user=options.front_user,
+                 http_names=[name.lower() for name in options.http_name], agents=options.mcp, front_user=options.front_user,
                  ready=functools.partial(_say_ready, tls is not None))
 
 

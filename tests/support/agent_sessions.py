@@ -36,13 +36,12 @@ def desk(policy: Path, analyst: str = "robot", budget: str = "study", **terms: A
 
 def talk(server: Any, conversation: Talk, **client: Any) -> None:
     """Hold a conversation with a server, or with a command that is one."""
-    anyio, mcp = pytest.importorskip("anyio"), pytest.importorskip("mcp")
+    pytest.importorskip("anyio").run(lambda: converse(server, conversation, **client))
 
-    async def held() -> None:
-        async with mcp.Client(server, **client) as connected:
-            await conversation(connected)
 
-    anyio.run(held)
+async def converse(server: Any, conversation: Talk, **client: Any) -> None:
+    async with pytest.importorskip("mcp").Client(server, **client) as connected:
+        await conversation(connected)
 
 
 def command(policy: Path, analyst: str = "robot", budget: str = "study") -> Any:

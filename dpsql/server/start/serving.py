@@ -58,6 +58,7 @@ class FrontSettings(Frozen):
     sockets: list[int]
     http_sockets: list[int]
     http_names: list[str]
+    agents: bool
     policy: str
     tls: TlsFiles | None
     needs_tls: bool
@@ -71,9 +72,9 @@ Ready = Callable[..., None]
 """Is called with the host and the port of each protocol."""
 
 
-def serve(policy: Path, listen: str, *, http: str | None = None, http_names: Sequence[str] = (), tls: TlsFiles | None = None,
-          without_tls: bool = False, front_user: str | None = None, limits: ServerLimits | None = None,
-          ready: Ready = lambda *addresses: None) -> int:
+def serve(policy: Path, listen: str, *, http: str | None = None, http_names: Sequence[str] = (), agents: bool = False,
+          tls: TlsFiles | None = None, without_tls: bool = False, front_user: str | None = None,
+          limits: ServerLimits | None = None, ready: Ready = lambda *addresses: None) -> int:
     """Serve until SIGTERM or SIGINT; must run in the main thread. `ready` is called with the addresses, the HTTP address last,
     when clients can connect. Returns the exit code.
 
@@ -105,7 +106,7 @@ def serve(policy: Path, listen: str, *, http: str | None = None, http_names: Seq
     with (contextlib.closing(vault), ours, _folder_of_front() as folder,
           _stopping(accepts) as running):
         handed = None if tls is None else _handed(tls, Path(folder))
-        settings = FrontSettings(sockets=numbers[:wire], http_sockets=numbers[wire:], http_names=[*http_names],
+        settings = FrontSettings(sockets=numbers[:wire], http_sockets=numbers[wire:], http_names=[*http_names], agents=agents,
                                  policy=policy.name, tls=handed, needs_tls=needs_tls[0],
                                  limits=replace(limits or ServerLimits(), pace_seconds=declared.pace_stored or 0.0))
         if user is not None:

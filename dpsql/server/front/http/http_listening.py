@@ -12,6 +12,7 @@ from typing import Any
 
 import h11
 import uvicorn
+from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from dpsql.server.front.http.console_files import console_files
@@ -31,9 +32,10 @@ HANDSHAKE_SECONDS = 10.0
 class HttpServer:
     """HTTP over listening sockets. `names` are those under which it is reached, beside its address."""
 
-    def __init__(self, desk: HttpDesk, *, tls: TlsFiles | None, names: frozenset[str] = frozenset()) -> None:
+    def __init__(self, desk: HttpDesk, *, tls: TlsFiles | None, names: frozenset[str] = frozenset(),
+                 agents: ASGIApp | None = None) -> None:
         self._desk, self.accepting = desk, asyncio.Event()
-        app = Guard(application(desk, console_files()), desk, names=names)
+        app = Guard(application(desk, console_files(), agents), desk, names=names)
         self._server = AcceptingServer(desk, uvicorn.Config(
             app, http=H11Protocol, ws="none", lifespan="off", interface="asgi3", log_config=None, access_log=False,
             proxy_headers=False, server_header=False, h11_max_incomplete_event_size=HEAD_BYTES, timeout_keep_alive=KEPT_SECONDS,

@@ -11,6 +11,8 @@ from fastapi import APIRouter, Depends, FastAPI, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.security import APIKeyCookie, HTTPBearer
 from starlette.exceptions import HTTPException
+from starlette.routing import Route
+from starlette.types import ASGIApp
 
 from dpsql import __version__, guides
 from dpsql.dbapi import Connection
@@ -186,12 +188,15 @@ def _value(name: str, given: Any) -> Any:
                       sqlstate="22000", try_='{"type": "DATE", "value": "2020-01-31"}') from None
 
 
-def application(desk: HttpDesk, console: Mapping[str, ConsoleFile]) -> FastAPI:
-    """The routes, without the guard. FastAPI's own pages are disabled, as they load files from other hosts."""
+def application(desk: HttpDesk, console: Mapping[str, ConsoleFile], agents: ASGIApp | None = None) -> FastAPI:
+    """The routes, without the guard; `agents` serves agents, if the owner wants that. FastAPI's own pages are disabled, as they
+    load files from other hosts."""
     app = FastAPI(title="dpsql", version=__version__, description=ABOUT, docs_url=None, redoc_url=None,
                   redirect_slashes=False)
     app.state.desk = desk
     app.include_router(api)
+    if agents is not None:
+        app.router.routes.append(Route("/mcp", agents, methods=["POST"]))  # GET would hold a connection, for nothing
 
     @app.get("/", include_in_schema=False)
     async def index() -> Response:
