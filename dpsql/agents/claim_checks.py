@@ -20,12 +20,11 @@ Everything compared here was released to the account before, so nothing is charg
 from __future__ import annotations
 
 import datetime as dt
-import itertools
 import json
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 from sqlglot import exp
 
@@ -35,7 +34,7 @@ from dpsql.agents.text_numbers import WrittenNumber, numbers_in
 from dpsql.answers.answer import Answer, of_json
 from dpsql.catalog.model import Catalog
 from dpsql.errors import Error
-from dpsql.frozen import Frozen
+from dpsql.frozen import Frozen, replace
 from dpsql.ledgers.ledger_reports import Entry
 from dpsql.sql.text.parse import parse
 from dpsql.sql.text.statement import Query
@@ -48,129 +47,160 @@ OF_CALLS: Mapping[type[exp.Expression], frozenset[str]] = {
     exp.Max: frozenset({"maximum", "largest", "highest", "max"}), exp.Min: frozenset({"minimum", "smallest", "lowest", "min"}),
     exp.Stddev: frozenset({"deviation", "stddev"}), exp.Variance: frozenset({"variance"})}
 WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*|\d+", re.UNICODE)
-MOST_CELLS = 20_000  # that are compared with a text: those of the newest statements
+MOST_CELLS = 5000  # that are compared with a text: those of the newest statements
+WINDOW = 1000  # letters before and after a number that are looked at
 
 
 class ReleasedCell(Frozen):
-    """A released number with its interval, and the words by which a sentence can mean it.
+    """A released number with its interval."""
 
-    groups      the values of the keys in its row, by column
-    measures    words of its column
-    conditions  words of WHERE, of which one is needed; empty if there is no condition
-    used        columns and values that the statement uses, in lower case
-    """
-
-    statement: int
-    sql: str
     label: str
     value: float
     low: float
     high: float
+
+
+class ReleasedColumn(Frozen):
+    """The numbers of a column of a released answer, and the words by which a sentence can mean one of them.
+
+    measures    words of the column, of which one is needed
+    conditions  words of WHERE, of which one is needed; empty if there is no condition
+    used        columns and values that the statement uses, in lower case
+    keys        the columns of the keys; `cells` has the numbers by the phrases for their values
+    percent     they are percentages
+    """
+
+    statement: int
+    sql: str
     confidence: float
-    groups: Mapping[str, str]
     measures: frozenset[str]
     conditions: frozenset[str]
     used: frozenset[str]
+    keys: tuple[str, ...]
+    cells: Mapping[tuple[str, ...], ReleasedCell]
     percent: bool
 
 
 class ClaimFinding(Frozen):
-    """What became of a number in a text: the verdict and, unless it is not from here, the nearest cell."""
+    """What became of a number in a text: the verdict and, unless it is not from here, the nearest cell and its column."""
 
     number: WrittenNumber
     verdict: Verdict
+    column: ReleasedColumn | None = None
     cell: ReleasedCell | None = None
 
 
 def check_claims(text: str, entries: Sequence[Entry], catalog: Catalog) -> list[ClaimFinding]:
     """A finding for each number of a text, in order; `entries` are the released statements of the account."""
-    cells = list(itertools.islice((cell for entry in reversed(entries) for cell in cells_of(entry, catalog)), MOST_CELLS))
-    vocabulary, values = _vocabulary(catalog), _values_by_column(cells)
-    return [_finding(number, text, cells, vocabulary, values) for number in numbers_in(text)]
+    columns: list[ReleasedColumn] = []
+    for entry in reversed(entries):
+        columns += columns_of(entry, catalog)
+        if sum(len(column.cells) for column in columns) > MOST_CELLS:
+            break
+    values: dict[str, set[str]] = {}
+    for column in columns:
+        for at, key in enumerate(column.keys):
+            values.setdefault(key, set()).update(group[at] for group in column.cells)
+    known = KnownWords(vocabulary=_vocabulary(catalog), values={key: frozenset(found) for key, found in values.items()})
+    return [_finding(number, text, columns, known) for number in numbers_in(text)]
 
 
-def _finding(number: WrittenNumber, text: str, cells: Sequence[ReleasedCell], vocabulary: frozenset[str],
-             values: Mapping[str, frozenset[str]]) -> ClaimFinding:
-    start, end = number.sentence
+class KnownWords(Frozen):
+    """Names and values of declared columns, and the values of keys in released answers, by column."""
+
+    vocabulary: frozenset[str]
+    values: Mapping[str, frozenset[str]]
+
+
+def _finding(number: WrittenNumber, text: str, columns: Sequence[ReleasedColumn], known: KnownWords) -> ClaimFinding:
+    start, end = max(number.sentence[0], number.start - WINDOW), min(number.sentence[1], number.end + WINDOW)
     sentence = Sentence(text[start:end], number.start - start, number.end - start)
-    if any(sentence.is_part_of(phrase) for phrases in values.values() for phrase in phrases):
+    if any(sentence.is_part_of(phrase) for phrases in known.values.values() for phrase in phrases):
         return ClaimFinding(number=number, verdict="not from here")
-    named = frozenset(word for word in vocabulary if sentence.has(word))
-    meant = [cell for cell in cells if cell.percent == number.percent and _is_meant(cell, sentence, named, values)]
+    groups = {key: sentence.meant(phrases) for key, phrases in known.values.items()}
+    named = frozenset(word for word in known.vocabulary if sentence.has(word))
+    meant = [(column, cell) for column in columns if column.percent == number.percent
+             and (cell := _cell_meant(column, sentence, named, groups, known)) is not None]
     if not meant:
         return ClaimFinding(number=number, verdict="not from here")
-    inside = [cell for cell in meant if cell.low <= number.high and number.low <= cell.high]
-    nearest = min(inside or meant, key=lambda cell: abs(cell.value - number.middle))
-    return ClaimFinding(number=number, verdict="supported" if inside else "contradicted", cell=nearest)
+    inside = [(column, cell) for column, cell in meant if cell.low <= number.high and number.low <= cell.high]
+    column, nearest = min(inside or meant, key=lambda pair: abs(pair[1].value - number.middle))
+    return ClaimFinding(number=number, verdict="supported" if inside else "contradicted", column=column, cell=nearest)
 
 
-def _is_meant(cell: ReleasedCell, sentence: Sentence, named: frozenset[str], values: Mapping[str, frozenset[str]]) -> bool:
-    if not any(sentence.has(word) for word in cell.measures):
-        return False
-    if cell.conditions and not any(sentence.has(word) for word in cell.conditions):
-        return False
-    for column, value in cell.groups.items():
-        if sentence.meant(values[column]) != value:
-            return False
-    others = frozenset(value for column in cell.groups for value in values[column])
-    return not any(word not in cell.used and word not in others for word in named)
+def _cell_meant(column: ReleasedColumn, sentence: Sentence, named: frozenset[str], groups: Mapping[str, str | None],
+                known: KnownWords) -> ReleasedCell | None:
+    """The cell of a column that a number is clearly about, if there is one."""
+    if column.conditions and not any(map(sentence.has, column.conditions)):
+        return None
+    group = tuple(groups[key] or "" for key in column.keys)
+    if not any(map(sentence.has, column.measures)) and not (column.percent and any(group)):
+        return None
+    is_told = all(word in column.used or any(word in known.values[key] for key in column.keys) for word in named)
+    return column.cells.get(group) if is_told else None
 
 
-def cells_of(entry: Entry, catalog: Catalog) -> Iterator[ReleasedCell]:
-    """The cells of a released answer that have an interval."""
+def columns_of(entry: Entry, catalog: Catalog) -> Iterator[ReleasedColumn]:
+    """The columns of a released answer that have intervals; a count by groups also as shares of its sum."""
     query, answer = _query_of(entry), answer_of(entry)
-    if query is None or answer is None:
-        return
-    selects = query.tree.selects
-    if len(selects) != len(answer.columns):
+    if query is None or answer is None or len(query.tree.selects) != len(answer.columns):
         return
     where = query.tree.args.get("where")
-    conditions = frozenset(() if where is None else _words_of(where))
     tables = frozenset(word for name in query.tables for word in _words(name))
     used = frozenset(column.name.lower().replace("_", " ") for column in query.tree.find_all(exp.Column)) | frozenset(
-        value.lower() for literal in query.tree.find_all(exp.Literal) for value in [str(literal.this)])
+        str(literal.this).lower() for literal in query.tree.find_all(exp.Literal))
     keys = [j for j, column in enumerate(answer.columns) if column.exact]
-    for j, column in enumerate(answer.columns):
+    for j, (column, select) in enumerate(zip(answer.columns, query.tree.selects, strict=True)):
         if column.exact or not column.type.numeric:
             continue
-        measures = frozenset(_words(column.name)) | _measure_words(selects[j], tables, catalog)
-        yield from _cells(entry, answer, j, keys, measures, conditions, used)
+        measures = frozenset(_words(column.name)) | _measure_words(select, tables, catalog)
+        made = ReleasedColumn(
+            statement=entry.seq, sql=purpose_of(entry.sql)[0], confidence=answer.confidence, measures=measures, used=used,
+            conditions=frozenset(() if where is None else _words_of(where)), percent=False,
+            keys=tuple(answer.columns[k].name.lower() for k in keys), cells=_cells(answer, j, keys))
+        yield made
+        if column.range == (0.0, 1.0):
+            yield replace(made, percent=True, cells={group: ReleasedCell(
+                label=f"{cell.label}, in percent", value=100 * cell.value, low=100 * cell.low, high=100 * cell.high)
+                for group, cell in made.cells.items()})
+        if keys and "count" in measures:
+            yield replace(made, percent=True, measures=measures | {"percent", "share"}, cells=_shares(answer, j, keys))
 
 
-def _cells(entry: Entry, answer: Answer, j: int, keys: Sequence[int], measures: frozenset[str], conditions: frozenset[str],
-           used: frozenset[str]) -> Iterator[ReleasedCell]:
-    shares = list(_shares(answer, j)) if keys and "count" in measures else []
+def _cells(answer: Answer, j: int, keys: Sequence[int]) -> dict[tuple[str, ...], ReleasedCell]:
+    found = {}
     for i, row in enumerate(answer.rows):
-        ends = answer.intervals[i][j]
-        names = [answer.columns[k].name for k in keys]
-        groups = {name.lower(): group for name, k in zip(names, keys, strict=True) if (group := _group(name, row[k])) is not None}
-        if ends is None or row[j] is None or len(groups) < len(keys):
-            continue
-        value = _real(row[j])
-        label = ", ".join([answer.columns[j].name, *(f"{name} = {row[k]}" for name, k in zip(names, keys, strict=True))])
-        common: dict[str, Any] = {"statement": entry.seq, "sql": purpose_of(entry.sql)[0], "confidence": answer.confidence,
-                                  "groups": groups,
-                  "conditions": conditions, "used": used}
-        yield ReleasedCell(label=label, value=value, low=ends[0], high=ends[1], measures=measures, percent=False, **common)
-        if answer.columns[j].range == (0.0, 1.0):
-            yield ReleasedCell(label=f"{label}, in percent", value=100 * value, low=100 * ends[0], high=100 * ends[1],
-                               measures=measures, percent=True, **common)
-        if shares:
-            share, low, high = shares[i]
-            yield ReleasedCell(label=f"share of {label} in all rows of the answer", value=share, low=low, high=high,
-                               measures=measures | {"%", "percent", "share"} | frozenset(groups.values()), percent=True, **common)
+        ends, group = answer.intervals[i][j], _groups(answer, row, keys)
+        if ends is not None and row[j] is not None and group is not None:
+            found[group] = ReleasedCell(label=_label(answer, j, row, keys), value=_real(row[j]), low=ends[0], high=ends[1])
+    return found
 
 
-def _shares(answer: Answer, j: int) -> Iterator[tuple[float, float, float]]:
+def _shares(answer: Answer, j: int, keys: Sequence[int]) -> dict[tuple[str, ...], ReleasedCell]:
     """Each number of a column in percent of their sum, with the ends that follow from the ends of all intervals."""
     ends = [interval or (_real(value), _real(value))
             for value, interval in zip(answer.data[j].values, answer.data[j].told_intervals(), strict=True)]
     lows, highs = [max(0.0, low) for low, _ in ends], [max(0.0, high) for _, high in ends]
     values = [max(0.0, _real(value)) for value in answer.data[j].values]
-    for i, value in enumerate(values):
-        least, most = lows[i] + sum(highs) - highs[i], highs[i] + sum(lows) - lows[i]
-        yield (100 * value / sum(values) if sum(values) else math.nan, 100 * lows[i] / least if least else 0.0,
-               100 * highs[i] / most if most else 100.0)
+    low_sum, high_sum, whole, found = sum(lows), sum(highs), sum(values), {}
+    for row, value, low, high in zip(answer.rows, values, lows, highs, strict=True):
+        group = _groups(answer, row, keys)
+        least, most = low + high_sum - high, high + low_sum - low
+        if group is not None and whole and math.isfinite(high_sum):
+            found[group] = ReleasedCell(label=f"share of {_label(answer, j, row, keys)} in all rows of the answer",
+                                        value=100 * value / whole, low=100 * low / least if least else 0.0,
+                                        high=100 * high / most if most else 100.0)
+    return found
+
+
+def _label(answer: Answer, j: int, row: Sequence[object], keys: Sequence[int]) -> str:
+    return ", ".join([answer.columns[j].name, *(f"{answer.columns[k].name} = {row[k]}" for k in keys)])
+
+
+def _groups(answer: Answer, row: Sequence[object], keys: Sequence[int]) -> tuple[str, ...] | None:
+    """The phrases for the values of the keys in a row; None if one of them has none."""
+    found = [_group(answer.columns[k].name, row[k]) for k in keys]
+    return None if None in found else tuple(phrase or "" for phrase in found)
 
 
 def _real(value: object) -> float:
@@ -213,14 +243,6 @@ def _group(column: str, value: object) -> str | None:
     if isinstance(value, int):
         return f"{column.lower().replace('_', ' ')} {value}"
     return str(value).lower() if isinstance(value, str | dt.date) and str(value) else None
-
-
-def _values_by_column(cells: Sequence[ReleasedCell]) -> dict[str, frozenset[str]]:
-    found: dict[str, set[str]] = {}
-    for cell in cells:
-        for column, value in cell.groups.items():
-            found.setdefault(column, set()).add(value)
-    return {column: frozenset(values) for column, values in found.items()}
 
 
 def _vocabulary(catalog: Catalog) -> frozenset[str]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 CLAUSE_ENDS = re.compile(r";|,(?=\s)|\s(?:and|or|while|whereas|but|versus|vs\.?)\s", re.IGNORECASE)
+JOINTS = re.compile(r"[\s_-]")  # of words in a phrase
 DIGIT = re.compile(r"\d")
 
 
@@ -12,7 +14,7 @@ class Sentence:
     """A sentence, in which a number is from `start` to `end`. Words are found regardless of case, and as whole words."""
 
     def __init__(self, text: str, start: int, end: int) -> None:
-        self._text, self._start, self._end = text.lower(), start, end
+        self._text, self._start, self._end = JOINTS.sub(" ", text.lower() if len(text.lower()) == len(text) else text), start, end
         self._clause = _clause_of(self._text, start)
         self._found: dict[str, list[tuple[int, int]]] = {}
 
@@ -36,9 +38,18 @@ class Sentence:
 
     def _places(self, phrase: str) -> list[tuple[int, int]]:
         if phrase not in self._found:
-            pattern = r"(?<!\w)" + re.escape(phrase).replace(r"\ ", r"[\s_-]+") + r"(?!\w)"
-            self._found[phrase] = [match.span() for match in re.finditer(pattern, self._text)] if phrase else []
+            self._found[phrase] = [*_whole(phrase, self._text)] if phrase and phrase in self._text else []
         return self._found[phrase]
+
+
+def _whole(phrase: str, text: str) -> Iterator[tuple[int, int]]:
+    """Where a phrase is in a text as whole words."""
+    at = text.find(phrase)
+    while at >= 0:
+        end = at + len(phrase)
+        if not text[at - 1:at].isalnum() and not text[end:end + 1].isalnum():
+            yield at, end
+        at = text.find(phrase, at + 1)
 
 
 def _clause_of(text: str, place: int) -> tuple[int, int]:

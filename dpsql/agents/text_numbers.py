@@ -25,7 +25,7 @@ BETWEEN = re.compile(r"\s*(?:to|and|–|—|-|…)\s*", re.IGNORECASE)
 BEFORE_RANGE = re.compile(r"(?:between|from)\s*$", re.IGNORECASE)
 TIMES = {"thousand": 10**3, "k": 10**3, "million": 10**6, "billion": 10**9}
 SENTENCE_ENDS = re.compile(r"(?<=[.!?;])\s+(?=[A-Z0-9*#(-])|\n+")
-MOST_TEXT, MOST_NUMBERS = 100_000, 500
+MOST_TEXT, MOST_NUMBERS = 100_000, 200
 
 
 class WrittenNumber(Frozen):

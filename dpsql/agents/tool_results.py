@@ -63,11 +63,12 @@ def released_answer(number: int, entries: Sequence[Entry], offset: int) -> ToolR
 
 
 def _finding(found: ClaimFinding) -> dict[str, Any]:
-    cell = found.cell
+    cell, column = found.cell, found.column
     return {"written": found.number.written, "start": found.number.start, "end": found.number.end, "verdict": found.verdict,
-            "statement": None if cell is None else cell.statement, "sql": None if cell is None else cell.sql,
-            "released": None if cell is None else {"label": cell.label, "value": cell.value, "low": _end(cell.low),
-                                                   "high": _end(cell.high), "confidence": cell.confidence}}
+            "statement": None if column is None else column.statement, "sql": None if column is None else column.sql,
+            "released": None if cell is None or column is None else {
+                "label": cell.label, "value": cell.value, "low": _end(cell.low), "high": _end(cell.high),
+                "confidence": column.confidence}}
 
 
 def _end(value: float) -> float | None:
@@ -76,7 +77,7 @@ def _end(value: float) -> float | None:
 
 def _finding_in_words(found: ClaimFinding) -> str:
     cell = found.cell
-    if cell is None:
+    if cell is None or found.column is None:
         return f"{found.number.written}: not from here"
-    return (f"{found.number.written}: {found.verdict} by statement {cell.statement}, {cell.label}: {cell.value:,.6g} "
+    return (f"{found.number.written}: {found.verdict} by statement {found.column.statement}, {cell.label}: {cell.value:,.6g} "
             f"({cell.low:,.6g} to {cell.high:,.6g})")

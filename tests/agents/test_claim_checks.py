@@ -6,7 +6,7 @@ import pytest
 from support import agent_sessions
 
 from dpsql.agents.agent_desk import AgentDesk
-from dpsql.agents.claim_checks import cells_of
+from dpsql.agents.claim_checks import columns_of
 from dpsql.engine.accounts import releases_of
 
 ASKED = ("SELECT health, COUNT(*) AS n, AVG(income) AS income FROM people GROUP BY health", "SELECT COUNT(*) FROM people WHERE female",
@@ -59,9 +59,8 @@ def test_a_claim_is_judged(text: str, verdicts: list[str], asked: AgentDesk) -> 
 
 def test_shares_contain_the_shares_of_all_tables_within_the_intervals(asked: AgentDesk) -> None:
     catalog = asked.connection.session.catalog
-    cells = [cell for entry in releases_of(asked.connection.session) for cell in cells_of(entry, catalog)]
-    counts = [cell for cell in cells if cell.sql == ASKED[0] and cell.label.startswith("n, ")]
-    shares = [cell for cell in cells if cell.sql == ASKED[0] and cell.label.startswith("share of n")]
+    columns = [column for entry in releases_of(asked.connection.session) for column in columns_of(entry, catalog) if column.sql == ASKED[0]]
+    counts, shares = ([*column.cells.values()] for column in (columns[0], next(column for column in columns if column.percent)))
     assert len(counts) == len(shares) == 4
     for corner in range(16):
         values = [cell.high if corner >> i & 1 else cell.low for i, cell in enumerate(counts)]

@@ -186,7 +186,7 @@ ROOMS = {
     "stores that Spark reads": (SPARK, 890),
     "snapshots of other databases": (SNAPSHOTS, 925),
     "files of other programs": (FOREIGN, 430),
-    "the vault of a server": ([*below("dpsql.server.vault", "dpsql.server.link"), "dpsql.server.start.serving"], 1442),  # with what was charged before a day
+    "the vault of a server": ([*below("dpsql.server.vault", "dpsql.server.link"), "dpsql.server.start.serving"], 1448),  # with an account's charges before a day, its stored answers, and a setting for agents
     "the walls of its front": ([*below("dpsql.server.walls"), "dpsql.server.start.front_process"], 431),
 }
 
