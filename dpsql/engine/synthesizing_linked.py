@@ -49,7 +49,7 @@ from dpsql.synthesis.measured_views import LinkedView
 from dpsql.synthesis.method import CodedTable, SynthesisTask, marginals_of
 from dpsql.synthesis.method_choice import chosen
 from dpsql.synthesis.methods.all_methods import methods_for
-from dpsql.synthesis.released_database import ReleasedDatabase, database_of_json, stored_parts
+from dpsql.synthesis.released_database import ReleasedDatabase, database_of_json, stored_tables
 from dpsql.synthesis.row_rules import names_of
 from dpsql.synthesis.synthetic_table import of_json
 from dpsql.synthesis.table_options import MOST_LINKED_ROWS, SynthesisTerms
@@ -121,7 +121,7 @@ def _check_single(terms: SynthesisTerms, options: Sequence[Option]) -> None:
 
 def part_named(name: str) -> Callable[[str], str]:
     """A function that finds the stored form of the table with this name in that of all tables."""
-    return lambda stored: next(part for part in stored_parts(stored) if of_json(part).name == name)
+    return lambda stored: next(part for part in stored_tables(stored) if of_json(part).name == name)
 
 
 class AskedView(Frozen):
@@ -248,7 +248,7 @@ class LinkedStatement(Charged[ReleasedDatabase]):
             return made
 
     def read(self, stored: str) -> ReleasedDatabase:
-        return database_of_json(stored)
+        return database_of_json(stored, self.session.part)
 
     def bill(self) -> ChargeRequest:
         return ChargeRequest(steps=steps(self.plan, self.identity, self.session.scratch), cost=self.plan.price,

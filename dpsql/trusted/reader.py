@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,14 +68,6 @@ class ColumnArrays(Frozen, eq=False):
     listed: Sequence[Any] | None = None
     missing: NDArray[np.bool_] | None = None
     parts: int = 1
-
-
-@runtime_checkable
-class InArrays(Protocol):
-    """A sequence of values that can be read as arrays."""
-
-    @property
-    def arrays(self) -> ColumnArrays: ...
 
 
 class Reader(Protocol):
