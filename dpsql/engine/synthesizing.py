@@ -233,14 +233,11 @@ def row_columns(query: Query, session: Session, parameters: Parameters) -> list[
 
 
 def coded_question(query: Query, session: Session, bins: int | None, parameters: Parameters,
-                   columns: Sequence[RowColumn] | None = None, unread: Collection[int] = (),
-                   listed: Collection[str] = ()) -> tuple[Question, tuple[Form, ...]]:
+                   columns: Sequence[RowColumn] | None = None, unread: Collection[int] = ()) -> tuple[
+        Question, tuple[Form, ...]]:
     """The query's rows with the listed values, or the bins, of each column as keys; and the forms of the columns, except for
-    those at the places `unread`. The values of the columns `listed` are few enough to be listed."""
-    def settled(form: PlannedForm) -> Form:
-        return not_learned(replace(form, listed=True) if isinstance(form, UncutColumn) and form.name in listed else form)
-
-    question, forms = _question(query, session, bins, parameters, columns, unread, settled)
+    those at the places `unread`."""
+    question, forms = _question(query, session, bins, parameters, columns, unread, not_learned)
     return question, tuple(form for form in forms if not isinstance(form, UncutColumn))
 
 

@@ -252,7 +252,7 @@ def released_marginals(domain: TableDomain, measured: Iterable[MarginalMeasureme
 
 def told_to_who_waits(measuring: Generator[Request, Any, Made], columns: Iterable[CodedColumn]) -> Generator[Request, Any, Made]:
     """The same requests, each announced in the progress line. Everything announced is public."""
-    names, number = {column.column: column.name for column in columns}, 0
+    names, number = {source_of(column.column): column.name for column in columns}, 0
     try:
         request = next(measuring)
         while True:
