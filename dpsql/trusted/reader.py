@@ -122,8 +122,8 @@ class Reader(Protocol):
     def hold(self, name: str, identity: str, columns: Mapping[str, tuple[str, Sequence[Any]]]) -> None:
         """Keep a table of released rows, so that printed plans may read it by its name like the tables of the database.
 
-        `identity` is the same for the same rows only; `columns` maps names to SQL types and values. Raises ValueError for the
-        name of a table of the database, whose rows would be hidden.
+        `identity` is the same for the same rows only; `columns` maps names to SQL types and values, which may be read later, when
+        a plan first names their column. Raises ValueError for the name of a table of the database, whose rows would be hidden.
         """
         ...
 
