@@ -222,6 +222,7 @@ STORED: VaultCall[tuple[str, str | None]] = VaultCall("stored", (is_statement,),
 ANSWERED: VaultCall[tuple[int, str | None] | None] = VaultCall("answered", (is_statement,), checked=True)
 ANSWERS: VaultCall[list[str]] = VaultCall("answers", (is_short,), checked=True)
 HOLDING: VaultCall[list[KeptAnswer]] = VaultCall("holding", (is_mark,), checked=True)
+PART: VaultCall[str] = VaultCall("part", (is_short,))
 IS_TOLD: VaultCall[bool] = VaultCall("is_told", (is_statement,), checked=True)
 TELL: VaultCall[tuple[str, str | None]] = VaultCall("tell", (is_statement, is_text), checked=True, shares=True)
 TELL_OF: VaultCall[None] = VaultCall("tell_of", (are_charges, is_text), checked=True, shares=True)
@@ -240,7 +241,7 @@ LEAVE: VaultCall[None] = VaultCall("leave", (is_short,))
 EVERYTHING: VaultCall[list[Entry]] = VaultCall("everything", oversees=True)
 ACCOUNTS: VaultCall[list[AccountState]] = VaultCall("accounts", oversees=True)
 CALLS: Mapping[str, VaultCall[Any]] = {call.name: call for call in (
-    CHECK, PUBLIC_ROWS, FANOUT, HOLD, RUN, COMPARE, STORED, ANSWERED, ANSWERS, HOLDING, IS_TOLD, TELL, TELL_OF, OF_OTHERS,
+    CHECK, PUBLIC_ROWS, FANOUT, HOLD, RUN, COMPARE, STORED, ANSWERED, ANSWERS, HOLDING, PART, IS_TOLD, TELL, TELL_OF, OF_OTHERS,
     OF_ANOTHER, TEXTS, ENTRIES, TOLD_ENTRIES, SPENT, PRICES, SPENT_BEFORE, FAILED, REFRESH, ENTER, LEAVE, EVERYTHING, ACCOUNTS)}
 
 
