@@ -31,8 +31,8 @@ def add(commands: Commands) -> None:
     made.add_argument("--without-tls", action="store_true", help="send answers to other machines without encryption")
     made.add_argument("--front-user", metavar="NAME", help="if root starts the server: the system user for the process that "
                       "parses statements (default: dpsql-front if it exists, otherwise an unused number)")
-    made = commands.add("user", _user, "add, remove and list users of the server, and set passwords")
-    made.add_argument("action", choices=["add", "remove", "list", "password"], help="what to do")
+    made = commands.add("user", _user, "add, remove, close, reopen and list users of the server, and set passwords")
+    made.add_argument("action", choices=["add", "remove", "close", "reopen", "list", "password"], help="what to do")
     made.add_argument("name", nargs="?", help="the user's name, which is the analyst's name in the policy and the ledger")
     _add_policy(made)
     made.add_argument("--budget", metavar="NAME", help="the budget that the user spends (required if the policy has several)")
@@ -88,7 +88,7 @@ def _user(options: argparse.Namespace) -> None:
     path = passwords.users_file(_policy(options))
     if options.action == "list":
         for user in passwords.read_users(path).users.values():
-            print("  ".join([user.name, user.role, user.budget or "-", _price_text(user)]).rstrip())
+            print("  ".join([user.name, user.role, user.budget or "-", _price_text(user), "closed" * user.closed]).rstrip())
         return
     if options.name is None:
         raise OptionError("the name of the user is missing", subject="name", try_=f"dpsql user {options.action} NAME")
@@ -99,6 +99,9 @@ def _user(options: argparse.Namespace) -> None:
         case "remove":
             passwords.remove_user(path, options.name)
             print(f"{passwords.account_name(options.name)} is removed; what the account has spent stays spent")
+        case "close" | "reopen":
+            passwords.set_closed(path, options.name, closed=options.action == "close")
+            print(f"{passwords.account_name(options.name)} {'cannot connect until reopened' if options.action == 'close' else 'can connect'}")
         case "password":
             passwords.set_password(path, options.name, passwords.verifier(_password(options)))
             print(f"the password of {passwords.account_name(options.name)} is set")

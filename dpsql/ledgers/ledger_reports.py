@@ -65,6 +65,16 @@ class SharedAnswer(Frozen):
     body: str
 
 
+class LedgerState(Frozen):
+    """How large a ledger is, in events and in bytes (None if it is not a file), and which event, of what time, is its newest
+    checkpoint: 0 and no time if there is none."""
+
+    events: int
+    bytes: int | None
+    checkpoint: int
+    checkpoint_at: str
+
+
 class ReportingLedger(Ledger):
     """A ledger with its reports. Accounts do not share answers here; see `shared_answers` for a ledger in which they do."""
 
@@ -73,6 +83,16 @@ class ReportingLedger(Ledger):
         """The budgets charged so far, up to the newest event this process has verified."""
         with self._reading() as chain:
             return sorted({budget for budget, _ in chain.sums.spent})
+
+    def state(self) -> LedgerState:
+        """The state up to the newest event."""
+        self.refresh()
+        with self._reading() as chain:
+            seq = chain.checkpoint[0]
+        found = self._events("seq = $1 AND kind = 'checkpoint'", seq)
+        size = self.path.stat().st_size if self.path.is_file() else None
+        return LedgerState(events=self.events, bytes=size, checkpoint=seq if found else 0,
+                           checkpoint_at=found[0].at if found else "")
 
     def spent(self, budget: str, analyst: str | None = None) -> Charge:
         """What was charged to a budget in total, or by one analyst, up to the newest event this process has verified."""

@@ -41,6 +41,7 @@ from dpsql.server.front.wire.server_limits import ServerLimits
 from dpsql.server.start.front_process import control_sockets, serve_control, start_front
 from dpsql.server.vault.doorkeeper import Doorkeeper
 from dpsql.server.vault.passwords import WatchedUsers, users_file
+from dpsql.server.vault.user_office import UserOffice
 from dpsql.server.vault.vault import Vault
 from dpsql.server.walls.front_users import user_of_front
 from dpsql.server.walls.shut_in import be_unreadable
@@ -96,7 +97,7 @@ def serve(policy: Path, listen: str, *, http: str | None = None, http_names: Seq
     listening = [listen_on(host, port) for host, port in addresses]
     sockets = [*chain(*listening)]
     reached = [(host, found[0].getsockname()[1]) for (host, _), found in zip(addresses, listening, strict=True)]
-    vault = Vault(keeper.open_account, keeper.authenticate, pace=declared.pace)
+    vault = Vault(keeper.open_account, keeper.authenticate, pace=declared.pace, office=UserOffice(policy, keeper.users))
     ours, theirs = control_sockets()
     numbers = [sock.fileno() for sock in sockets]
     wire = len(listening[0])

@@ -29,7 +29,7 @@ class Doorkeeper(Frozen):
 
     def authenticate(self, name: str, say: Say) -> Callable[[], str]:
         """Let a client prove that it knows the password of a user. Returns a function that returns the user's role, and raises
-        OperationalError as soon as the user is removed or has another password. Raises OperationalError: with the same text,
+        OperationalError as soon as the user is removed or closed, or has another password. Raises OperationalError: with the same text,
         after the same messages, for an unknown name and for a wrong password."""
         verifier, known = self.users.now().verifier_of(name)
         try:
@@ -55,6 +55,8 @@ class Doorkeeper(Frozen):
         user = self.users.now().users.get(name)
         if user is None:
             raise _removed()
+        if user.closed:
+            raise OperationalError("the owner of the data has closed this account", code="user")
         return user
 
     def open_account(self, name: str, database: str) -> Session:

@@ -19,16 +19,19 @@ import hashlib
 import math
 import socket
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Generator, Sequence
 from itertools import count
 from typing import Any, TypeAlias
 
+from dpsql import __version__
 from dpsql.engine.session import Session
-from dpsql.errors import Error, Incident, Interrupted, OperationalError
+from dpsql.errors import Error, Incident, Interrupted, OperationalError, Unsupported
 from dpsql.frozen import Frozen, replace
-from dpsql.ledgers.ledger_reports import Entry, KeptAnswer, SharedAnswer
+from dpsql.ledgers.ledger_reports import Entry, Failure, KeptAnswer, SharedAnswer
 from dpsql.server.link.plain_values import MOST_BYTES, MessageReader, decoded, encoded
+from dpsql.server.link.told_to_overseers import AddedUser, CheckOutcome, LateOutcomes, ListedStatements, UserState, VaultState
 from dpsql.server.link.vault_calls import (
     CALLS,
     MOST_HELD,
@@ -36,7 +39,6 @@ from dpsql.server.link.vault_calls import (
     OTHER,
     RUN,
     TELL,
-    WITHHELD,
     AccountState,
     Fault,
     Frames,
@@ -53,6 +55,8 @@ from dpsql.server.link.vault_calls import (
 )
 from dpsql.server.vault.departure import Leaving
 from dpsql.server.vault.one_core import Cores
+from dpsql.server.vault.overseeing import listed, without_answer
+from dpsql.server.vault.user_office import UserOffice
 from dpsql.synthesis.released_table import SyntheticColumn
 from dpsql.synthesis.synthetic_table import declared_column
 from dpsql.trusted.accounting.cost import NOTHING, Account, Cost
@@ -85,10 +89,11 @@ CORES = Cores()
 class Vault:
     """Serves channels. Safe with threads."""
 
-    def __init__(self, open_account: OpenAccount, authenticate: Authenticate, *, pace: float | None) -> None:
-        """`pace` is in seconds; see `departure`."""
-        self._open_account, self._authenticate, self._pace = open_account, authenticate, pace
-        self.numbers = count(1)
+    def __init__(self, open_account: OpenAccount, authenticate: Authenticate, *, pace: float | None,
+                 office: UserOffice | None = None) -> None:
+        """`pace` is in seconds; see `departure`. Without an `office`, users cannot be seen or changed through the front."""
+        self._open_account, self._authenticate, self._pace, self.office = open_account, authenticate, pace, office
+        self.numbers, self.started = count(1), time.time()
         self._channels: dict[int, Channel] = {}
         self._turn = threading.Condition()
 
@@ -101,9 +106,15 @@ class Vault:
                 theirs.close()
                 return None
             number = next(self.numbers)
-            self._channels[number] = made = Channel(ours, self._open_account, self._authenticate, self._pace)
+            self._channels[number] = made = Channel(ours, self._open_account, self._authenticate, self._pace, self)
         threading.Thread(target=self._serve, args=(number, made), daemon=True, name=f"channel {number}").start()
         return number, theirs
+
+    @property
+    def channels(self) -> int:
+        """How many are open."""
+        with self._turn:
+            return len(self._channels)
 
     def interrupt(self, number: int, statement: int) -> None:
         """Interrupt a statement of a channel, given by its number, if it is the running one."""
@@ -135,8 +146,9 @@ class Vault:
 class Channel:
     """One end of a channel: a login, and then the calls of one account."""
 
-    def __init__(self, front: socket.socket, open_account: OpenAccount, authenticate: Authenticate, pace: float | None) -> None:
-        self._front, self._frames = front, Frames(front)
+    def __init__(self, front: socket.socket, open_account: OpenAccount, authenticate: Authenticate, pace: float | None,
+                 vault: Vault) -> None:
+        self._front, self._frames, self._vault = front, Frames(front), vault
         self._open_account, self._authenticate, self._pace = open_account, authenticate, pace
         self._account: ServedAccount | None = None
 
@@ -184,7 +196,7 @@ class Channel:
         """Open the account, for which files with private rows may be read, and tell so, or what is raised, at a step."""
         departure = Leaving(self._pace)
         try:
-            self._account = ServedAccount(self._open_account(user, database), self._frames, role, self._pace)
+            self._account = ServedAccount(self._open_account(user, database), self._frames, role, self._pace, self._vault)
         finally:
             departure.hold()
         send_answer(self._frames, Made(self._account.opening()))
@@ -209,9 +221,9 @@ class _Cancelled(BaseException):
 class ServedAccount:
     """The calls of one account. What is private in a session stays here."""
 
-    def __init__(self, session: Session, front: Frames, role: Callable[[], str], pace: float | None) -> None:
+    def __init__(self, session: Session, front: Frames, role: Callable[[], str], pace: float | None, vault: Vault) -> None:
         """`role` tells the user's role now, and raises OperationalError as soon as the account is no user's any more."""
-        self._session, self._front, self._role, self._pace = session, front, role, pace
+        self._session, self._front, self._role, self._pace, self._vault = session, front, role, pace, vault
         self._departure = Leaving(pace)  # of the statement that runs, or ran last
         self.number = 0  # of that statement, as the front counts those that it sends
         self._held: dict[str, HeldTable] = {}
@@ -230,7 +242,7 @@ class ServedAccount:
         return ToldAccount(
             catalog=session.catalog, budget=replace(budget, analysts=mine, listed=None), analyst=session.analyst,
             price=session.price, confidence=session.confidence, policy=session.policy, notes=session.notes,
-            version=session.kernel.version)
+            version=session.kernel.version, role=self._role())
 
     def serve(self) -> None:
         """Answer calls one by one. Raises _Gone or OSError if the front has gone."""
@@ -456,7 +468,7 @@ class ServedAccount:
 
     def _entries(self) -> list[Entry]:
         """The statements that the account was charged for, without their answers, which may be large."""
-        return [*map(_without_answer, self._session.ledger.entries(self._session.budget.name, self._session.analyst))]
+        return [*map(without_answer, self._session.ledger.entries(self._session.budget.name, self._session.analyst))]
 
     def _spent(self) -> Spent:
         spent, own, last, first = self._session.ledger.now(self._session.account, self._session.budget.late)
@@ -510,7 +522,7 @@ class ServedAccount:
         """The statements that were charged, without their answers: who asked what is not hidden from a role that may call this,
         and what was answered is."""
         self._session.ledger.refresh()
-        return [*map(_without_answer, self._session.ledger.entries(self._session.budget.name))]
+        return [*map(without_answer, self._session.ledger.entries(self._session.budget.name))]
 
     def _accounts(self) -> list[AccountState]:
         """The whole budget, under None, and the accounts of all who were charged or have a limit of their own."""
@@ -523,6 +535,52 @@ class ServedAccount:
                                      total=budget.of(name), failed=len(ledger.failed(account)), incidents=budget.incidents,
                                      waits=self._waits(ledger.first_step(account, budget.late))))
         return made
+
+    def _listed(self, analyst: str, text: str, outcome: str, since: str, until: str, before: int, most: int) -> ListedStatements:
+        """A page of the statements that were charged; reveals what `_everything` does, and no more."""
+        return listed(self._everything(), analyst, text, outcome, since, until, before, most)
+
+    def _failures(self) -> list[Failure]:
+        """The statements that failed after their charge, by everybody. That they failed may depend on rows; their number is limited
+        for each analyst, and their causes are not recorded."""
+        return self._session.ledger.failures(self._session.budget.name)
+
+    def _late(self) -> list[LateOutcomes]:
+        """How many outcomes left late, which each analyst has noticed as well."""
+        return [LateOutcomes(analyst=analyst, step=step, number=number)
+                for analyst, step, number in self._session.ledger.late(self._session.budget.name)]
+
+    def _state(self) -> VaultState:
+        """How many connections there are, and how large the ledger is. Both change when an outcome leaves and not when it is
+        made (`departure`), so they tell nothing more of how long statements take; what runs in the vault is not told."""
+        ledger = self._session.ledger.state()
+        return VaultState(version=__version__, started=self._vault.started, channels=self._vault.channels,
+                          most_channels=MOST_CHANNELS, events=ledger.events, ledger_bytes=ledger.bytes,
+                          checkpoint=ledger.checkpoint, checkpoint_at=ledger.checkpoint_at)
+
+    # -- users, and checks of files: by the office, which says what its acts can reveal
+
+    @property
+    def _office(self) -> UserOffice:
+        """Raises Unsupported where there is none."""
+        if self._vault.office is None:
+            raise Unsupported("users cannot be seen or changed through this server", code="user", try_="dpsql user list")
+        return self._vault.office
+
+    def _users(self) -> tuple[UserState, ...]:
+        return self._office.states(self._session.budget)
+
+    def _checks(self) -> tuple[CheckOutcome, ...]:
+        return self._office.checks()
+
+    def _add_user(self, name: str) -> AddedUser:
+        return self._office.add(name, self._session.budget, self._session.analyst)
+
+    def _close_user(self, name: str) -> None:
+        self._office.close(name, self._session.budget, self._session.analyst)
+
+    def _reopen_user(self, name: str) -> None:
+        self._office.reopen(name, self._session.budget, self._session.analyst)
 
     # -- names
 
@@ -582,10 +640,6 @@ def _received(front: Frames, most: int = MOST_BYTES) -> tuple[str, bytes]:
         raise _Gone
     name, _, data = frame.partition(b"\n")
     return name[:MOST_NAME].decode("ascii", "replace"), data
-
-
-def _without_answer(entry: Entry) -> Entry:
-    return replace(entry, body=None if entry.body is None else WITHHELD)
 
 
 def _no_table(name: str, columns: Sequence[Column] | None) -> Table:
