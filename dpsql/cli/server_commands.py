@@ -101,7 +101,8 @@ def _user(options: argparse.Namespace) -> None:
             print(f"{passwords.account_name(options.name)} is removed; what the account has spent stays spent")
         case "close" | "reopen":
             passwords.set_closed(path, options.name, closed=options.action == "close")
-            print(f"{passwords.account_name(options.name)} {'cannot connect until reopened' if options.action == 'close' else 'can connect'}")
+            can = "cannot connect until it is reopened" if options.action == "close" else "can connect"
+            print(f"{passwords.account_name(options.name)} {can}")
         case "password":
             passwords.set_password(path, options.name, passwords.verifier(_password(options)))
             print(f"the password of {passwords.account_name(options.name)} is set")

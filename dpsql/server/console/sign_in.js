@@ -30,6 +30,6 @@ export function signIn(reason, signedIn) {
 }
 
 const inWords = (refused) =>
-  refused.status === 401
+  refused.code === "login"
     ? "The name or the password is wrong. The owner of the data has set both."
     : [refused.message, refused.remedy].filter(Boolean).join("; ");

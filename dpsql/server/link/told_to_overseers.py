@@ -17,8 +17,8 @@ OUTCOMES = ("", "answered", "failed", "running", "shared")
 
 
 class ListedStatements(Frozen):
-    """A page of statements, newest first and without answers. `found` is the number of all that fit; `before` is the number of the
-    charge before which the next page begins, 0 after the last page."""
+    """A page of statements, newest first and without answers. `found` is the number of all that fit; The next page is that of
+    the charges before the number `before`, which is 0 after the last page."""
 
     entries: tuple[Entry, ...]
     found: int
@@ -57,9 +57,9 @@ class CheckOutcome(Frozen):
 
 
 class VaultState(Frozen):
-    """How the vault is: times in seconds since the epoch or in ISO form, sizes in bytes. `channels` of at most `most_channels` are
-    open. The ledger has so many `events`, the newest checkpoint being event `checkpoint`, of the time `checkpoint_at`; its size
-    is None if it is not a file."""
+    """How the vault is: times in seconds since the epoch or in ISO form, sizes in bytes. `channels` of at most `most_channels`
+    are open. The ledger has so many `events`, the newest checkpoint being event `checkpoint`, of the time
+    `checkpoint_at`; its size is None if it is not a file."""
 
     version: str
     started: float

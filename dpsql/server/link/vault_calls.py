@@ -264,13 +264,13 @@ CLOSE_USER: VaultCall[None] = VaultCall("close_user", (is_short,), governs=True,
 REOPEN_USER: VaultCall[None] = VaultCall("reopen_user", (is_short,), governs=True, between=False)
 CALLS: Mapping[str, VaultCall[Any]] = {call.name: call for call in (
     CHECK, PUBLIC_ROWS, FANOUT, HOLD, RUN, COMPARE, STORED, ANSWERED, ANSWERS, HOLDING, IS_TOLD, TELL, TELL_OF, OF_OTHERS,
-    OF_ANOTHER, TEXTS, ENTRIES, SPENT, PRICES, FAILED, REFRESH, ENTER, LEAVE, EVERYTHING, ACCOUNTS, LISTED, FAILURES, LATE, USERS, STATE,
-    CHECKS, ADD_USER, CLOSE_USER, REOPEN_USER)}
+    OF_ANOTHER, TEXTS, ENTRIES, SPENT, PRICES, FAILED, REFRESH, ENTER, LEAVE, EVERYTHING, ACCOUNTS, LISTED, FAILURES, LATE, USERS,
+    STATE, CHECKS, ADD_USER, CLOSE_USER, REOPEN_USER)}
 
 
 def may_call(role: str, call: VaultCall[Any]) -> bool:
-    """Whether a user of this role may make a call: some roles may spend, some may see what others asked and spent, and an owner may
-    also say who may connect."""
+    """Whether a user of this role may make a call: some roles may spend, some may see what others asked and spent, and an
+    owner may also say who connects."""
     return {"analyst": not (call.oversees or call.governs), "auditor": not (call.statement or call.shares or call.governs),
             "owner": True}[role]
 

@@ -29,8 +29,8 @@ class Doorkeeper(Frozen):
 
     def authenticate(self, name: str, say: Say) -> Callable[[], str]:
         """Let a client prove that it knows the password of a user. Returns a function that returns the user's role, and raises
-        OperationalError as soon as the user is removed or closed, or has another password. Raises OperationalError: with the same text,
-        after the same messages, for an unknown name and for a wrong password."""
+        OperationalError as soon as the user is removed or closed, or has another password. Raises OperationalError: with the
+        same text, after the same messages, for an unknown name and for a wrong password."""
         verifier, known = self.users.now().verifier_of(name)
         try:
             first = FirstProof.of_bytes(say(b"first"))

@@ -30,8 +30,8 @@ def without_answer(entry: Entry) -> Entry:
 
 def listed(entries: Sequence[Entry], analyst: str, text: str, outcome: str, since: str, until: str, before: int,
            most: int) -> ListedStatements:
-    """The newest `most` statements that fit every given term, from those before the charge `before` (0: all). `text` is looked for
-    ignoring case; `since` is included, and `until` is not."""
+    """The newest `most` statements that fit every given term, from those before the charge `before` (0: all). `text` is
+    looked for ignoring case; `since` is included, and `until` is not."""
     first, last = (dt.datetime.fromisoformat(each) if each else None for each in (since, until))
     wanted = text.casefold()
     fitting = [entry for entry in entries
@@ -62,19 +62,21 @@ def checks(policy: Path) -> tuple[CheckOutcome, ...]:
     try:
         with contextlib.closing(ReportingLedger(*find_ledger(declared), whole=True)) as ledger:
             events, _ = ledger.events, ledger.shared()
-            found.append(CheckOutcome(name="ledger", fine=True, words=f"All {events:,} events of the ledger were verified, each linked "
-                                      "to the one before it, including all that its anchor has recorded."))
+            found.append(CheckOutcome(name="ledger", fine=True, words=f"All {events:,} events of the ledger were verified, each "
+                                      "linked to the one before it, including all that its anchor has recorded."))
             found.append(_promise(declared, ledger))
     except Error:
-        found.append(CheckOutcome(name="ledger", fine=False, words="The ledger cannot be verified; dpsql ledger verify says why."))
+        found.append(CheckOutcome(name="ledger", fine=False, words="The ledger cannot be verified; dpsql ledger verify "
+                                  "says why."))
     return tuple(found)
 
 
 def _pace(pace: float | None) -> CheckOutcome:
     if pace is None:
-        return CheckOutcome(name="pace", fine=False, words='With pace = "none", the time that a statement takes can reveal something '
-                                                           "about rows; a pace in the policy hides this.")
-    return CheckOutcome(name="pace", fine=True, words=f"Answers leave {1000 * pace:g} ms after the request, or 2, 4, 8 ... times as late.")
+        return CheckOutcome(name="pace", fine=False, words='With pace = "none", the time that a statement takes can reveal '
+                            "something about rows; a pace in the policy hides this.")
+    return CheckOutcome(name="pace", fine=True, words=f"Answers leave {1000 * pace:g} ms after the request, or 2, 4, 8 "
+                        "... times as late.")
 
 
 def _promise(declared: Policy, ledger: ReportingLedger) -> CheckOutcome:
@@ -83,4 +85,5 @@ def _promise(declared: Policy, ledger: ReportingLedger) -> CheckOutcome:
     except Error:
         return CheckOutcome(name="promise", fine=False, words="The policy changes what earlier charges protect; dpsql budget "
                                                               "--accept-change explains how.")
-    return CheckOutcome(name="promise", fine=True, words="The policy protects all that it protected when statements were charged.")
+    return CheckOutcome(name="promise", fine=True, words="The policy protects all that it protected when statements "
+                        "were charged.")

@@ -40,8 +40,9 @@ class UserOffice:
 
     def states(self, budget: Budget) -> tuple[UserState, ...]:
         """The users who spend a budget, by name."""
+        users = sorted(self._users.now().users.values(), key=lambda user: user.name)
         return tuple(UserState(name=user.name, role=user.role, closed=user.closed)
-                     for user in sorted(self._users.now().users.values(), key=lambda user: user.name) if self._spends(user, budget))
+                     for user in users if self._spends(user, budget))
 
     def add(self, name: str, budget: Budget, by: str) -> AddedUser:
         """Add an analyst with a password chosen at random. Raises OptionError if there cannot be such a user."""
@@ -52,7 +53,8 @@ class UserOffice:
         if len(self._users.now().users) >= MOST_USERS:
             raise OptionError(f"there are {MOST_USERS} users already", code="user", subject="name", try_="dpsql user add NAME")
         password = secrets.token_urlsafe(RANDOM)
-        passwords.add_user(self._users.path, passwords.User(name=normal, verifier=passwords.verifier(password), budget=budget.name))
+        user = passwords.User(name=normal, verifier=passwords.verifier(password), budget=budget.name)
+        passwords.add_user(self._users.path, user)
         LOG.warning("%s has added the user %s through the server", by, normal)
         return AddedUser(name=normal, password=password)
 

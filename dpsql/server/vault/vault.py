@@ -541,8 +541,8 @@ class ServedAccount:
         return listed(self._everything(), analyst, text, outcome, since, until, before, most)
 
     def _failures(self) -> list[Failure]:
-        """The statements that failed after their charge, by everybody. That they failed may depend on rows; their number is limited
-        for each analyst, and their causes are not recorded."""
+        """The statements that failed after their charge, by everybody. That they failed may depend on rows; their number is
+        limited for each analyst, and their causes are not recorded."""
         return self._session.ledger.failures(self._session.budget.name)
 
     def _late(self) -> list[LateOutcomes]:

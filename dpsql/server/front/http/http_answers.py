@@ -29,7 +29,7 @@ from dpsql.frozen import replace
 from dpsql.server.front.http.http_charts import charts_of
 from dpsql.server.front.statements.described import described_by_name, names_of
 from dpsql.server.front.statements.leaving_times import leave_after, waits_of, waits_told
-from dpsql.server.front.statements.remote_session import RemoteKernel
+from dpsql.server.front.statements.remote_session import RemoteKernel, RemoteLedger
 from dpsql.server.front.wire.server_limits import ServerLimits
 from dpsql.sql.text.offered_words import KEYWORDS, function_names, listed_texts
 from dpsql.sql.text.parse import parse
@@ -48,7 +48,8 @@ def account_of(connection: Connection, limits: ServerLimits, policy: str) -> dic
     """The user, and the terms of their account. Raises OperationalError if they are no longer a user."""
     session = connection.session
     cast(RemoteKernel, session.kernel).check_now()
-    return {"name": session.analyst, "budget": session.budget.name, "unit": unit_of(session.catalog),
+    return {"name": session.analyst, "role": cast(RemoteLedger, session.ledger).role,
+            "budget": session.budget.name, "unit": unit_of(session.catalog),
             "confidence": float(session.confidence), "policy": policy,
             "price": None if session.price is None else str(session.price), "notes": list(session.notes),
             "limits": {"text_bytes": limits.text_bytes, "statements_a_minute": limits.statements_a_minute,

@@ -105,9 +105,11 @@ class ToldLimits(BaseModel):
 
 
 class OwnAccount(BaseModel):
-    """`unit` is who is protected, in words; `price` what a statement costs that states none, where there is such a price."""
+    """`role` is what it was at the login; `unit` is who is protected, in words; `price` what a statement costs
+    that states none, where there is such a price."""
 
     name: str
+    role: Literal["analyst", "auditor", "owner"]
     budget: str
     unit: str
     confidence: float

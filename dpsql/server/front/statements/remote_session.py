@@ -17,35 +17,52 @@ from dpsql.backends.scratch import DuckScratch
 from dpsql.catalog.schema import carried_as
 from dpsql.engine.session import Session
 from dpsql.errors import Error
-from dpsql.ledgers.ledger_reports import Entry, KeptAnswer, ReportingLedger, SharedAnswer
+from dpsql.ledgers.ledger_reports import Entry, Failure, KeptAnswer, ReportingLedger, SharedAnswer
 from dpsql.server.link.plain_values import MessageWriter, encoded
+from dpsql.server.link.told_to_overseers import (
+    AddedUser,
+    CheckOutcome,
+    LateOutcomes,
+    ListedStatements,
+    UserState,
+    VaultState,
+)
 from dpsql.server.link.vault_calls import (
     ACCOUNTS,
+    ADD_USER,
     ANSWERED,
     ANSWERS,
     CALLS,
     CHECK,
+    CHECKS,
+    CLOSE_USER,
     COMPARE,
     ENTER,
     ENTRIES,
     EVERYTHING,
     FAILED,
+    FAILURES,
     FANOUT,
     HOLD,
     HOLDING,
     IS_TOLD,
+    LATE,
     LEAVE,
+    LISTED,
     OF_ANOTHER,
     OF_OTHERS,
     PRICES,
     PUBLIC_ROWS,
     REFRESH,
+    REOPEN_USER,
     RUN,
     SPENT,
+    STATE,
     STORED,
     TELL,
     TELL_OF,
     TEXTS,
+    USERS,
     AccountState,
     Fault,
     Frames,
@@ -281,8 +298,9 @@ def _stepped(step: Callable[[], Any], encode: Callable[[Any], str], *, begun: bo
 class RemoteLedger:
     """See `kernel.ledger.Ledger`: what an analyst may know of it. All of it is of the channel's account, whichever is named."""
 
-    def __init__(self, channel: VaultChannel) -> None:
-        self._channel = channel
+    def __init__(self, channel: VaultChannel, role: str) -> None:
+        """`role` is that of the user at the login; the vault looks it up at each call."""
+        self._channel, self.role = channel, role
         self._spent: tuple[int, Spent] | None = None  # as of which question
         self._fresh = False  # it was told by the statement that has just ended
 
@@ -376,6 +394,33 @@ class RemoteLedger:
         """The accounts of this budget. Raises as `everything` does."""
         return self._channel.ask(ACCOUNTS)
 
+    def listed(self, analyst: str, text: str, outcome: str, since: str, until: str, before: int, most: int) -> ListedStatements:
+        """A page of `everything`; see `vault.overseeing.listed`. This and the following raise as `everything` does."""
+        return self._channel.ask(LISTED, analyst, text, outcome, since, until, before, most)
+
+    def failures(self, budget: str = "") -> list[Failure]:
+        return self._channel.ask(FAILURES)
+
+    def late_outcomes(self) -> list[LateOutcomes]:
+        return self._channel.ask(LATE)
+
+    def users(self) -> tuple[UserState, ...]:
+        return self._channel.ask(USERS)
+
+    def vault_state(self) -> VaultState:
+        return self._channel.ask(STATE)
+
+    def checks(self) -> tuple[CheckOutcome, ...]:
+        return self._channel.ask(CHECKS)
+
+    def add_user(self, name: str) -> AddedUser:
+        """Add an analyst of this budget. Raises OperationalError for all but owners, as the next one does, and OptionError."""
+        return self._channel.ask(ADD_USER, name)
+
+    def set_closed(self, name: str, *, closed: bool) -> None:
+        """Close an account, or reopen it."""
+        self._channel.ask(CLOSE_USER if closed else REOPEN_USER, name)
+
     @contextlib.contextmanager
     def naming(self, account: Account, name: str) -> Iterator[None]:
         self._channel.ask(ENTER, name)
@@ -387,7 +432,7 @@ class RemoteLedger:
 
 def open_remote_session(channel: VaultChannel, opening: ToldAccount) -> Session:
     """The session of an account in the vault, in the form that `engine` uses."""
-    ledger = RemoteLedger(channel)
+    ledger = RemoteLedger(channel, opening.role)
     return Session(catalog=opening.catalog, budget=opening.budget, analyst=opening.analyst,
                    kernel=cast(Kernel, RemoteKernel(channel, ledger.told_at_end)), ledger=cast(ReportingLedger, ledger),
                    scratch=DuckScratch(), price=opening.price, confidence=opening.confidence, policy=opening.policy,

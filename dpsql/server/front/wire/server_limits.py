@@ -51,6 +51,11 @@ class AccountUse:
         self._suspended: Counter[str] = Counter()
         self._begun: dict[str, deque[float]] = {}
 
+    @property
+    def number_running(self) -> int:
+        """How many statements of all accounts have no outcome yet."""
+        return self._running.total()
+
     def unproven(self, address: str) -> contextlib.AbstractContextManager[None]:
         """A context for a connection from an address, until its password is proven. Raises RefusedOnWire."""
         return _counted(self._unproven, address, self._limits.unproven_of_address, RefusedOnWire(

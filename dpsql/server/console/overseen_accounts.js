@@ -1,0 +1,120 @@
+/** Budgets and accounts of everybody; owners add analysts here, and close and reopen accounts. */
+
+import {get, inTurn, post} from "./api.js";
+import {accountOf} from "./budget.js";
+import {element, show} from "./elements.js";
+import {fill} from "./filling.js";
+import {percent} from "./left.js";
+import {refusal} from "./price.js";
+import {agreed, told} from "./second_look.js";
+import {stacked} from "./stacked.js";
+
+const OF_THE_OWNER = [
+  ["forgives incidents and late answers", "dpsql budget --reopen NAME"],
+  ["changes a limit", "editing the policy, dpsql check, and restarting the server"],
+  ["adds an auditor or an owner", "dpsql user add NAME --role auditor"],
+  ["sets a password", "dpsql user password NAME"],
+  ["removes a user", "dpsql user remove NAME"],
+];
+
+/** @param {HTMLElement} place @param {{role: string}} account */
+export async function showAccounts(place, account) {
+  const again = () => showAccounts(place, account);
+  await fill(place, async () => {
+    const {total, accounts} = await get("/api/oversight/accounts");
+    const owns = account.role === "owner";
+    const fault = element("div", {role: "alert"});
+    const titles = ["Analyst", "Spent", "Left", "Statements", "Failed", "Late", "State", ...(owns ? ["Act"] : [])];
+    return [
+      element("div", {class: "accounts"}, accountOf({...total, limit: total.limit ?? "", left: total.left ?? ""})),
+      element("h2", {}, "Analysts"),
+      fault,
+      stacked.table("Accounts", titles, accounts.map((one) => cellsOf(one, owns, fault, again))),
+      owns && adding(again),
+      owns && commands(),
+    ];
+  });
+}
+
+function cellsOf(one, owns, fault, again) {
+  const state = stateOf(one);
+  return [
+    {text: one.whose, kind: "name"},
+    {text: one.share === null ? one.spent || "nothing" : `${percent(one.share)} of ${one.limit}`, kind: "spent-part"},
+    {text: one.share === null ? "no limit of its own" : percent(1 - one.share)},
+    {text: `${one.statements.toLocaleString("en-US")}`, kind: "number labelled statements"},
+    {text: one.may_fail === null ? `${one.failed}` : `${one.failed} of ${one.may_fail}`, kind: "number labelled failed"},
+    {text: String(one.late), kind: "number labelled late"},
+    {text: state, kind: one.closed ? "fault" : ""},
+    ...(owns ? [{content: actsOf(one, fault, again)}] : []),
+  ];
+}
+
+function stateOf({role, closed, failed, may_fail: most, waits_seconds: waits}) {
+  if (closed) return "closed by an owner";
+  if (role === null) return "no user";
+  if (most !== null && failed >= most) return "closed by incidents";
+  if (waits > 0) return `waits ${waits} s`;
+  return role;
+}
+
+function actsOf({whose, role, closed}, fault, again) {
+  if (role === null || role === "owner") return [];
+  const act = closed ? "Reopen" : "Close";
+  const words = closed
+    ? `${whose} can log in again and spend what is left. Incidents are not forgiven.`
+    : `${whose} is logged out at the next request, and cannot log in until the account is reopened. Answers and charges are kept.`;
+  const run = async () => {
+    if (!(await agreed({title: `${act} the account of ${whose}?`, words, act: `${act} it`}))) return;
+    try {
+      await inTurn(() => post(`/api/oversight/users/${act.toLowerCase()}`, {name: whose}));
+      again();
+    } catch (refused) {
+      show(fault, ...refusal(refused));
+    }
+  };
+  return [element("button", {type: "button", onclick: run, "aria-label": `${act} the account of ${whose}`}, act)];
+}
+
+function adding(again) {
+  const name = element("input", {id: "new-analyst", autocapitalize: "none", autocomplete: "off", spellcheck: "false", required: true});
+  const fault = element("div", {role: "alert"});
+  async function add(event) {
+    event.preventDefault();
+    const words = `${name.value} can then log in, and spends from this budget within its limits. A password is chosen at random.`;
+    if (!(await agreed({title: `Add the analyst ${name.value}?`, words, act: "Add"}))) return;
+    try {
+      const made = await inTurn(() => post("/api/oversight/users", {name: name.value}));
+      await again();
+      told(
+        `${made.name} is added`,
+        element("p", {}, "The password, which is shown this once:"),
+        element("p", {class: "code password"}, made.password),
+        element("p", {class: "quiet"}, "Pass it on by a channel that others cannot read."),
+      );
+    } catch (refused) {
+      show(fault, ...refusal(refused));
+    }
+  }
+  return element(
+    "form",
+    {class: "card terms", onsubmit: add, "aria-label": "Add an analyst"},
+    element("div", {class: "term"}, element("label", {for: "new-analyst"}, "Name of a new analyst"), name),
+    element("div", {class: "tools"}, element("button", {type: "submit"}, "Add")),
+    fault,
+  );
+}
+
+/** What a page cannot safely do: whoever holds the process that serves it could do the same. */
+const commands = () =>
+  element(
+    "div",
+    {class: "card"},
+    element("h2", {class: "first"}, "By commands alone"),
+    element("p", {class: "quiet measure"}, "These acts change what can be revealed or who rules, so they need the owner's own machine."),
+    element(
+      "dl",
+      {class: "commands"},
+      ...OF_THE_OWNER.flatMap(([what, how]) => [element("dt", {}, what), element("dd", {class: "code"}, how)]),
+    ),
+  );

@@ -1,0 +1,30 @@
+/** Tables whose rows stand below each other, cell by cell, where the page is narrow. Their roles are stated, as browsers drop them
+ * from what is not laid out as a table. */
+
+import {element} from "./elements.js";
+
+/** @typedef {{text?: string, kind?: string, content?: Node[]}} Cell */
+
+export const stacked = {
+  /** @param {string} name @param {string[]} titles @param {Cell[][]} rows */
+  table(name, titles, rows) {
+    return element(
+      "table",
+      {class: "listing stacked", role: "table", "aria-label": name},
+      element(
+        "thead",
+        {role: "rowgroup"},
+        element("tr", {role: "row"}, ...titles.map((title) => element("th", {scope: "col", role: "columnheader"}, title))),
+      ),
+      element("tbody", {role: "rowgroup"}, ...rows.map(stacked.row)),
+    );
+  },
+
+  /** @param {Cell[]} cells */
+  row: (cells) =>
+    element(
+      "tr",
+      {role: "row"},
+      ...cells.map(({text = "", kind = "", content = []}) => element("td", {role: "cell", class: kind}, text, ...content)),
+    ),
+};
