@@ -40,11 +40,11 @@ function cellsOf(one, owns, fault, again) {
   const state = stateOf(one);
   return [
     {text: one.whose, kind: "name"},
-    {text: one.share === null ? one.spent || "nothing" : `${percent(one.share)} of ${one.limit}`, kind: "spent-part"},
-    {text: one.share === null ? "no limit of its own" : percent(1 - one.share)},
-    {text: `${one.statements.toLocaleString("en-US")}`, kind: "number labelled statements"},
-    {text: one.may_fail === null ? `${one.failed}` : `${one.failed} of ${one.may_fail}`, kind: "number labelled failed"},
-    {text: String(one.late), kind: "number labelled late"},
+    {text: one.share === null ? one.spent : `${percent(one.share)} of ${one.limit}`, narrow: " spent"},
+    {text: one.share === null ? "no limit of its own" : percent(1 - one.share), narrow: one.share === null ? null : " left"},
+    {text: one.statements.toLocaleString("en-US"), kind: "number", narrow: " statements"},
+    {text: one.may_fail === null ? `${one.failed}` : `${one.failed} of ${one.may_fail}`, kind: "number", narrow: " failed"},
+    {text: String(one.late), kind: "number", narrow: " late"},
     {text: state, kind: one.closed ? "fault" : ""},
     ...(owns ? [{content: actsOf(one, fault, again)}] : []),
   ];
@@ -98,7 +98,7 @@ function adding(again) {
   }
   return element(
     "form",
-    {class: "card terms", onsubmit: add, "aria-label": "Add an analyst"},
+    {class: "card terms adding", onsubmit: add, "aria-label": "Add an analyst"},
     element("div", {class: "term"}, element("label", {for: "new-analyst"}, "Name of a new analyst"), name),
     element("div", {class: "tools"}, element("button", {type: "submit"}, "Add")),
     fault,

@@ -3,7 +3,7 @@
 
 import {element} from "./elements.js";
 
-/** @typedef {{text?: string, kind?: string, content?: Node[]}} Cell */
+/** @typedef {{text?: string, kind?: string, content?: Node[], narrow?: string | null}} Cell */
 
 export const stacked = {
   /** @param {string} name @param {string[]} titles @param {Cell[][]} rows */
@@ -25,6 +25,8 @@ export const stacked = {
     element(
       "tr",
       {role: "row"},
-      ...cells.map(({text = "", kind = "", content = []}) => element("td", {role: "cell", class: kind}, text, ...content)),
+      ...cells.map(({text = "", kind = "", content = [], narrow = null}) =>
+        element("td", {role: "cell", class: kind, "data-narrow": narrow}, text, ...content),
+      ),
     ),
 };

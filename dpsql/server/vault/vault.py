@@ -525,11 +525,12 @@ class ServedAccount:
         return [*map(without_answer, self._session.ledger.entries(self._session.budget.name))]
 
     def _accounts(self) -> list[AccountState]:
-        """The whole budget, under None, and the accounts of all who were charged or have a limit of their own."""
+        """The whole budget, under None, and the accounts of all who were charged, have a limit of their own, or are users."""
         ledger, budget = self._session.ledger, self._session.budget
         asked = Counter(entry.account.analyst for entry in self._everything() if entry.told is None)
         made = [AccountState(analyst=None, statements=asked.total(), spent=ledger.spent(budget.name), total=budget.total)]
-        for name in sorted({*asked, *budget.analysts}):
+        users = () if self._vault.office is None else self._vault.office.states(budget)
+        for name in sorted({*asked, *budget.analysts, *(user.name for user in users)}):
             account = Account(budget=budget.name, analyst=name)
             made.append(AccountState(analyst=name, statements=asked[name], spent=ledger.spent(budget.name, name),
                                      total=budget.of(name), failed=len(ledger.failed(account)), incidents=budget.incidents,

@@ -80,26 +80,19 @@ def accounts(connection: Connection) -> dict[str, Any]:
     late = Counter[str]()
     for each in ledger.late_outcomes():
         late[each.analyst] += each.number
-    whole, *own = [_account(state, None if state.analyst is None else users.get(state.analyst), late) for state in states]
-    silent = [{**NOTHING_ASKED, "whose": user.name, "role": user.role, "closed": user.closed}
-              for user in users.values() if user.name not in {state.analyst for state in states}]
-    return {"budget": connection.session.budget.name, "total": whole,
-            "accounts": sorted([*own, *silent], key=lambda account: str(account["whose"]))}
+    whole, *own = (_account(state, users.get(state.analyst or ""), late) for state in states)
+    return {"budget": connection.session.budget.name, "total": whole, "accounts": own}
 
 
 def _account(state: AccountState, user: UserState | None, late: Mapping[str, int]) -> dict[str, Any]:
-    told = {**NOTHING_ASKED, "whose": state.analyst or ALL, "role": user and user.role, "closed": user and user.closed,
-            "statements": state.statements, "spent": price_in_words(state.spent), "failed": state.failed,
+    told: dict[str, Any] = {
+            "limit": None, "left": None, "share": None, "whose": state.analyst or ALL, "role": user and user.role,
+            "closed": user and user.closed, "statements": state.statements, "spent": price_in_words(state.spent), "failed": state.failed,
             "may_fail": state.incidents, "late": late.get(state.analyst or "", 0), "waits_seconds": state.waits}
     if state.total is not None:
         line = BudgetLine(whose=state.analyst, total=state.total, spent=state.spent)
         told |= {"limit": str(state.total), "left": line.left_exactly(), "share": float(1 - line.share_left)}
     return told
-
-
-NOTHING_ASKED: Mapping[str, Any] = {
-    "limit": None, "spent": "", "left": None, "share": None, "statements": 0, "failed": 0, "may_fail": None, "late": 0,
-    "waits_seconds": 0.0}
 
 
 def incidents(connection: Connection) -> dict[str, Any]:
