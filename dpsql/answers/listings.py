@@ -59,7 +59,7 @@ def values_of_column(column: Column) -> str:
     if column.domain is None:
         return "not declared"
     values = column.domain.values
-    shown = ", ".join(str(value) for value in values[:6])
+    shown = ", ".join(str(value).lower() if isinstance(value, bool) else str(value) for value in values[:6])
     return shown if len(values) <= 6 else f"{shown}, ... ({len(values)} values)"
 
 

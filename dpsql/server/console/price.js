@@ -72,7 +72,10 @@ function costOf({cost, stored}) {
 /** @param {ExpectedError} told */
 function errorInWords({error, words}) {
   if (error === null) return words;
-  return error === 0 ? "exact" : error.toLocaleString("en-US", {maximumSignificantDigits: 3});
+  const size = Math.abs(error);
+  if (size === 0) return "exact";
+  if (size < 1e-4 || size >= 1e12) return error.toExponential(1).replace("e+", "e");
+  return error.toLocaleString("en-US", {maximumSignificantDigits: 3});
 }
 
 /** What would be left, or is left now where that is not enough: of each account in percent, and all of it on demand. */

@@ -26,7 +26,7 @@ from dpsql.engine.synthesizing import with_synthetic_tables
 from dpsql.errors import OperationalError
 from dpsql.extras import extra
 from dpsql.frozen import replace
-from dpsql.server.front.http.http_charts import charts_of
+from dpsql.server.front.http.http_charts import charts_of, orders_of
 from dpsql.server.front.statements.described import described_by_name, names_of
 from dpsql.server.front.statements.leaving_times import leave_after, waits_of, waits_told
 from dpsql.server.front.statements.remote_session import RemoteKernel, RemoteLedger
@@ -173,7 +173,7 @@ def tree_of(lines: Sequence[str]) -> list[dict[str, Any]]:
 
 def _expected(item: Expected) -> dict[str, Any]:
     words = "depends on the data" if item.error is None else f"standard error {item.error:.6g}"
-    return {"column": item.aggregate, "error": None if item.error is None else _cell(item.error),
+    return {"column": item.column or item.aggregate, "error": None if item.error is None else _cell(item.error),
             "words": f"{words} ({item.named})" if item.named else words}
 
 
@@ -193,7 +193,7 @@ def answered_json(connection: Connection, sql: str, parameters: Any, name: str |
                    for column in answer.columns]
     cells = ([_cell(value) for value in row] for row in rows)
     errors = ([None] * len(columns) for _ in rows) if answer is None else _errors(answer)
-    drawn = charts_of(answer) if charts else {"charts": [], "undrawn": None}
+    drawn = charts_of(answer, orders_of(answer, sql, connection.session.catalog)) if charts else {"charts": [], "undrawn": None}
     made = bytearray()
     head = as_json({"name": name, "columns": columns, **_about(cursor, sql), **drawn})[:-1]
     for piece in chain((head, b',"rows":['), _in_pieces(cells), (b'],"errors":[',), _in_pieces(errors), (b"]}",)):

@@ -183,7 +183,8 @@ class ToldShape(BaseModel):
 
 
 class ExpectedError(BaseModel):
-    """The expected standard error of an aggregate; null if it depends on the data, as `words` say."""
+    """The expected standard error of a column, or of an aggregate that no column shows alone; null if it depends on the data,
+    as `words` say."""
 
     column: str
     error: float | None
@@ -244,15 +245,16 @@ class CellError(BaseModel):
 
 
 class ToldChart(BaseModel):
-    """A column of numbers as pictures in SVG, for wide and for narrow places. `number` tells columns of the same name apart, and
-    `notes` say what the marks mean and what is not drawn. Colours are variables of CSS: --text, --dim, --line, --bar, --mark, and
-    of groups --c0 to --c9."""
+    """A column of numbers as pictures in SVG, for broad, wide and narrow places. `number` tells columns of the same name
+    apart, and `notes` say what the marks mean and what is not drawn. Colours are variables of CSS: --text, --dim, --line,
+    --bar, --mark, and of groups --c0 to --c9."""
 
     number: int
     column: str
     form: Literal["bars", "lines", "dot"]
     caption: str
     notes: list[str]
+    broad: str
     wide: str
     narrow: str
 

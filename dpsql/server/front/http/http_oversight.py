@@ -86,9 +86,9 @@ def accounts(connection: Connection) -> dict[str, Any]:
 
 def _account(state: AccountState, user: UserState | None, late: Mapping[str, int]) -> dict[str, Any]:
     told: dict[str, Any] = {
-            "limit": None, "left": None, "share": None, "whose": state.analyst or ALL, "role": user and user.role,
-            "closed": user and user.closed, "statements": state.statements, "spent": price_in_words(state.spent), "failed": state.failed,
-            "may_fail": state.incidents, "late": late.get(state.analyst or "", 0), "waits_seconds": state.waits}
+        "whose": state.analyst or ALL, "role": user and user.role, "closed": user and user.closed, "limit": None, "left": None,
+        "share": None, "spent": price_in_words(state.spent), "statements": state.statements, "failed": state.failed,
+        "may_fail": state.incidents, "late": late.get(state.analyst or "", 0), "waits_seconds": state.waits}
     if state.total is not None:
         line = BudgetLine(whose=state.analyst, total=state.total, spent=state.spent)
         told |= {"limit": str(state.total), "left": line.left_exactly(), "share": float(1 - line.share_left)}
