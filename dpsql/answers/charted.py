@@ -95,8 +95,10 @@ class Chart(Frozen):
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """The notes below a picture, as sentences."""
-        return tuple(f"{note[:1].upper()}{note[1:]}." for note in self.notes)
+        """The notes below a picture, as sentences. In small pictures, no numbers stand beside the bars."""
+        notes = self.notes if self.lines or not self.panels else (
+            *(note.replace("± is", "the line across the end of a bar is") for note in self.notes), "the table has the numbers")
+        return tuple(f"{note[:1].upper()}{note[1:]}." for note in notes)
 
     @property
     def bars(self) -> int:

@@ -58,7 +58,7 @@ def values_of_column(column: Column) -> str:
     """The declared values of a column, or the first of them."""
     if column.domain is None:
         return "not declared"
-    values = column.domain.values
+    values = column.domain.listed or column.domain.values
     shown = ", ".join(str(value).lower() if isinstance(value, bool) else str(value) for value in values[:6])
     return shown if len(values) <= 6 else f"{shown}, ... ({len(values)} values)"
 

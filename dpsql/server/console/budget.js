@@ -14,7 +14,9 @@ export async function showBudget(place) {
       element("p", {class: "quiet measure"}, words),
       element("div", {class: "accounts"}, ...accounts.map(accountOf)),
       element("h2", {}, "What you spent it on"),
-      history.length === 0 ? element("p", {class: "quiet"}, "You were not charged for any statement yet.") : historyOf(history),
+      history.length === 0
+        ? element("p", {class: "quiet"}, "You were not charged for any statement yet.")
+        : historyOf(history),
     ];
   });
 }

@@ -5,7 +5,8 @@ import {picture} from "./picture.js";
 
 /**
  * One column in one form, drawn for broad, wide and narrow places.
- * @typedef {{number: number, column: string, form: string, caption: string, notes: string[], broad: string, wide: string, narrow: string}} Chart
+ * @typedef {{number: number, column: string, form: string, caption: string, notes: string[],
+ *   broad: string, wide: string, narrow: string}} Chart
  */
 
 let count = 0;

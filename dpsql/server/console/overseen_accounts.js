@@ -29,7 +29,11 @@ export async function showAccounts(place, account) {
       element("div", {class: "accounts"}, accountOf({...total, limit: total.limit ?? "", left: total.left ?? ""})),
       element("h2", {}, "Analysts"),
       fault,
-      stacked.table("Accounts", titles, accounts.map((one) => cellsOf(one, owns, fault, again))),
+      stacked.table(
+        "Accounts",
+        titles,
+        accounts.map((one) => cellsOf(one, owns, fault, again)),
+      ),
       owns && adding(again),
       owns && commands(),
     ];
@@ -63,7 +67,7 @@ function actsOf({whose, role, closed}, fault, again) {
   const act = closed ? "Reopen" : "Close";
   const words = closed
     ? `${whose} can log in again and spend what is left. Incidents are not forgiven.`
-    : `${whose} is logged out at the next request, and cannot log in until the account is reopened. Answers and charges are kept.`;
+    : `${whose} is logged out at the next request, and cannot log in until the account is reopened. Charges are kept.`;
   const run = async () => {
     if (!(await agreed({title: `${act} the account of ${whose}?`, words, act: `${act} it`}))) return;
     try {
@@ -77,7 +81,13 @@ function actsOf({whose, role, closed}, fault, again) {
 }
 
 function adding(again) {
-  const name = element("input", {id: "new-analyst", autocapitalize: "none", autocomplete: "off", spellcheck: "false", required: true});
+  const name = element("input", {
+    id: "new-analyst",
+    autocapitalize: "none",
+    autocomplete: "off",
+    spellcheck: "false",
+    required: true,
+  });
   const fault = element("div", {role: "alert"});
   async function add(event) {
     event.preventDefault();
@@ -111,7 +121,11 @@ const commands = () =>
     "div",
     {class: "card"},
     element("h2", {class: "first"}, "By commands alone"),
-    element("p", {class: "quiet measure"}, "These acts change what can be revealed or who rules, so they need the owner's own machine."),
+    element(
+      "p",
+      {class: "quiet measure"},
+      "These acts change what can be revealed or who rules, so they need the owner's own machine.",
+    ),
     element(
       "dl",
       {class: "commands"},

@@ -44,4 +44,10 @@ export function showChecks(place) {
 }
 
 const checkOf = ({fine, words}) =>
-  element("li", {class: "card"}, element("strong", {class: fine ? "" : "fault"}, fine ? "In order" : "Look at this"), " ", words);
+  element(
+    "li",
+    {class: "card"},
+    element("strong", {class: fine ? "" : "fault"}, fine ? "In order" : "Look at this"),
+    " ",
+    words,
+  );

@@ -13,7 +13,10 @@ export async function showHealth(place) {
       ["Version", told.version],
       ["Running since", `${moment(told.started)}, for ${duration(told.uptime_seconds)}`],
       ["Connections", `${whole(told.connections)} of at most ${whole(told.most_connections)}`],
-      ["Under way", `${whole(told.under_way)} requests, and ${whole(told.waiting)} that wait for another one of their session`],
+      [
+        "Under way",
+        `${whole(told.under_way)} requests, and ${whole(told.waiting)} that wait for another one of their session`,
+      ],
       ["Ledger", [`${whole(told.events)} events`, size(told.ledger_bytes)].filter(Boolean).join(", ")],
       [
         "Newest checkpoint",
@@ -26,7 +29,11 @@ export async function showHealth(place) {
       element(
         "div",
         {class: "card"},
-        element("dl", {class: "policy"}, ...facts.flatMap(([name, words]) => [element("dt", {}, name), element("dd", {}, words)])),
+        element(
+          "dl",
+          {class: "policy"},
+          ...facts.flatMap(([name, words]) => [element("dt", {}, name), element("dd", {}, words)]),
+        ),
       ),
       element("button", {type: "button", onclick: () => showHealth(place)}, "Look again"),
     ];

@@ -45,7 +45,11 @@ export function showStatements(place, {outcome}) {
   }
 
   const more = (asked, before) =>
-    element("p", {class: "more"}, element("button", {type: "button", onclick: () => fill(asked, before)}, "Show older ones"));
+    element(
+      "p",
+      {class: "more"},
+      element("button", {type: "button", onclick: () => fill(asked, before)}, "Show older ones"),
+    );
 
   function look(event) {
     event?.preventDefault();
@@ -82,7 +86,11 @@ function field(title, attributes) {
 
 function choice() {
   const id = `term-${++count}`;
-  const input = element("select", {id}, ...Object.entries(OUTCOMES).map(([value, told]) => element("option", {value}, told)));
+  const input = element(
+    "select",
+    {id},
+    ...Object.entries(OUTCOMES).map(([value, told]) => element("option", {value}, told)),
+  );
   return {input, place: element("div", {class: "term"}, element("label", {for: id}, "Outcome"), input)};
 }
 
@@ -94,7 +102,12 @@ function listOf({statements, found}, outcome) {
   const titles = ["When", "Analyst", "Statement", "Cost", ...(outcome === undefined ? ["Outcome"] : [])];
   return [
     element("p", {class: "quiet"}, found === 0 ? "No statement fits." : `${words}, newest first`),
-    found > 0 && stacked.table("Statements", titles, statements.map((one) => cellsOf(one, outcome))),
+    found > 0 &&
+      stacked.table(
+        "Statements",
+        titles,
+        statements.map((one) => cellsOf(one, outcome)),
+      ),
   ];
 }
 

@@ -64,9 +64,7 @@ export function refusal(refused) {
 function costOf({cost, stored}) {
   if (stored) return [element("strong", {}, "Free"), ", as it was answered before"];
   const [, why] = /^nothing(?:: (.*))?$/.exec(cost) ?? [];
-  return cost.startsWith("nothing")
-    ? [element("strong", {}, "Free"), why ? `: ${why}` : ""]
-    : [element("strong", {}, cost)];
+  return cost.startsWith("nothing") ? [element("strong", {}, "Free"), why ? `: ${why}` : ""] : [element("strong", {}, cost)];
 }
 
 /** @param {ExpectedError} told */

@@ -36,7 +36,11 @@ export function told(title, ...words) {
     {class: "card", "aria-labelledby": "look-title"},
     element("h2", {id: "look-title"}, title),
     ...words,
-    element("div", {class: "actions"}, element("button", {type: "button", class: "first", onclick: () => dialog.close()}, "Done")),
+    element(
+      "div",
+      {class: "actions"},
+      element("button", {type: "button", class: "first", onclick: () => dialog.close()}, "Done"),
+    ),
   );
   dialog.addEventListener("close", () => dialog.remove());
   document.body.append(dialog);

@@ -1,5 +1,4 @@
-/** Tables whose rows stand below each other, cell by cell, where the page is narrow. Their roles are stated, as browsers drop them
- * from what is not laid out as a table. */
+/** Tables whose cells stand below each other where the page is narrow: roles are stated, as layouts of other kinds have none. */
 
 import {element} from "./elements.js";
 

@@ -28,7 +28,7 @@ def orders_of(answer: Answer | None, sql: str, catalog: Catalog) -> Orders:
     of letters. A statement that orders its rows is left as it is, and so is a key for which two declarations disagree."""
     if answer is None or not isinstance(statement := parse(sql), Query) or statement.tree.args.get("order") is not None:
         return {}
-    declared = [(name.lower(), column.domain.values) for table in catalog.tables.values()
+    declared = [(name.lower(), column.domain.listed or column.domain.values) for table in catalog.tables.values()
                 for name, column in table.columns.items() if column.domain is not None]
     found: dict[int, tuple[Value, ...]] = {}
     for at, column in enumerate(answer.columns):
