@@ -48,7 +48,7 @@ class HttpDesk:
         """`policy` is what the policy is called."""
         self.limits, self.use, self.policy = limits, use, policy
         self.sessions = HttpSessions(limits)
-        self._door, self._failed = door, failed
+        self._door, self._failed, self._at_once = door, failed, AccountUse(limits)  # of logins by HTTP alone
         self._pool = ThreadPoolExecutor(max_workers=limits.threads, thread_name_prefix="http")
         self._at_door = ThreadPoolExecutor(max_workers=limits.connections, thread_name_prefix="http-login")  # proofs wait
 
@@ -61,7 +61,7 @@ class HttpDesk:
 
     async def log_in(self, name: str, password: str, address: str) -> tuple[str, HttpSession]:
         """A new session and its token. Raises HttpRefusal, with the same message for an unknown name and a wrong password."""
-        with _limits(), self.use.unproven(network(address)):
+        with _limits(), self._at_once.unproven(network(address)):
             connection = await self._connected(names.normal(name), password, address)
         counted, kept = contextlib.ExitStack(), False
         try:

@@ -46,7 +46,6 @@ class AccountUse:
         self._limits = limits
         self._connected: Counter[str] = Counter()
         self._unproven: Counter[str] = Counter()
-        self._strangers: Counter[str] = Counter()
         self._running: Counter[str] = Counter()
         self._suspended: Counter[str] = Counter()
         self._begun: dict[str, deque[float]] = {}
@@ -61,11 +60,6 @@ class AccountUse:
         return _counted(self._unproven, address, self._limits.unproven_of_address, RefusedOnWire(
             "too many connections of this address are logging in", sqlstate="53300", severity="FATAL",
             hint="connect again in a moment, when others have logged in"))
-
-    def stranger(self, address: str) -> contextlib.AbstractContextManager[None]:
-        """A context for an HTTP connection from an address, until it has presented a session. Raises RefusedOnWire."""
-        return _counted(self._strangers, address, self._limits.strangers_of_address, RefusedOnWire(
-            "too many connections of this address have no session", sqlstate="53300", severity="FATAL"))
 
     def connected(self, account: str) -> contextlib.AbstractContextManager[None]:
         """A context for a connection of an account. Raises RefusedOnWire."""
