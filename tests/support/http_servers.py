@@ -30,6 +30,7 @@ from dpsql.server.front.wire.login_delays import FailedLogins
 from dpsql.server.front.wire.server_limits import AccountUse, ServerLimits
 from dpsql.server.vault import passwords
 from dpsql.server.vault.doorkeeper import Doorkeeper
+from dpsql.server.vault.user_office import UserOffice
 from dpsql.server.vault.vault import Vault
 
 ARROW = "application/vnd.apache.arrow.stream"
@@ -146,7 +147,7 @@ def http_running(folder: Path, *, opened: Callable[[str], Session] | None = None
         add(users)
     keeper = Doorkeeper(policy=folder / "dpsql.toml", users=passwords.WatchedUsers(users))
     made = opened or functools.partial(_session, folder)
-    vault = Vault(lambda user, database: made(user), keeper.authenticate, pace=None)
+    vault = Vault(lambda user, database: made(user), keeper.authenticate, pace=None, office=UserOffice(keeper.policy, keeper.users))
     allowed = ServerLimits(**limits)
     sockets = listen_on("127.0.0.1", 0)
     port, kept, started = sockets[0].getsockname()[1], [], threading.Event()

@@ -11,10 +11,12 @@ Every act is logged.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import secrets
 import threading
 import time
+from collections.abc import Generator
 from pathlib import Path
 
 from dpsql.catalog.model import Budget
@@ -25,6 +27,7 @@ from dpsql.server.vault import passwords
 from dpsql.server.vault.overseeing import checks
 
 LOG = logging.getLogger("dpsql.server")
+NAME = "user-name"  # code of errors about the name that was given; "user" would say that the caller is no user any more
 RANDOM = 15  # bytes of a password that is made here: 120 bits
 MOST_USERS = 10_000  # with more, none is added through the front, so that nobody fills the disk
 REMEMBERED = 60.0  # seconds for which the outcome of checks is told again, as they may take long
@@ -46,15 +49,17 @@ class UserOffice:
 
     def add(self, name: str, budget: Budget, by: str) -> AddedUser:
         """Add an analyst with a password chosen at random. Raises OptionError if there cannot be such a user."""
-        normal = passwords.account_name(name)
+        with _about_the_name():
+            normal = passwords.account_name(name)
         if budget.listed is not None and normal not in budget.listed:
-            raise OptionError(f"the policy does not list {normal} among its analysts", code="user", subject="name",
+            raise OptionError(f"the policy does not list {normal} among its analysts", code=NAME, subject="name",
                               try_="asking the owner to add a line for the analyst to the policy")
         if len(self._users.now().users) >= MOST_USERS:
-            raise OptionError(f"there are {MOST_USERS} users already", code="user", subject="name", try_="dpsql user add NAME")
+            raise OptionError(f"there are {MOST_USERS} users already", code=NAME, subject="name", try_="dpsql user add NAME")
         password = secrets.token_urlsafe(RANDOM)
         user = passwords.User(name=normal, verifier=passwords.verifier(password), budget=budget.name)
-        passwords.add_user(self._users.path, user)
+        with _about_the_name():
+            passwords.add_user(self._users.path, user)
         LOG.warning("%s has added the user %s through the server", by, normal)
         return AddedUser(name=normal, password=password)
 
@@ -77,13 +82,22 @@ class UserOffice:
     def _set(self, name: str, budget: Budget, by: str, *, closed: bool) -> None:
         user = self._users.now().users.get(name)
         if user is None or not self._spends(user, budget):
-            raise OptionError(f"this budget has no user {name}", code="user", subject="name")
+            raise OptionError(f"this budget has no user {name}", code=NAME, subject="name")
         if user.role == passwords.OWNER:
-            raise OptionError("an owner is closed and reopened by a command alone", code="user", subject="name",
+            raise OptionError("an owner is closed and reopened by a command alone", code=NAME, subject="name",
                               try_=f"dpsql user close {name}")
-        passwords.set_closed(self._users.path, name, closed=closed)
+        with _about_the_name():
+            passwords.set_closed(self._users.path, name, closed=closed)
         LOG.warning("%s has %s the user %s through the server", by, "closed" if closed else "reopened", name)
 
     def _spends(self, user: passwords.User, budget: Budget) -> bool:
         """Whether the user spends this budget: one who names none spends the only one."""
         return user.budget == budget.name or (user.budget is None and [*read_policy(self._policy).budgets] == [budget.name])
+
+
+@contextlib.contextmanager
+def _about_the_name() -> Generator[None]:
+    try:
+        yield
+    except OptionError as fault:
+        raise OptionError(fault.reason, code=NAME, subject="name", try_=fault.try_) from None
