@@ -31,6 +31,8 @@ def add(commands: Commands) -> None:
     made.add_argument("--without-tls", action="store_true", help="send answers to other machines without encryption")
     made.add_argument("--front-user", metavar="NAME", help="if root starts the server: the system user for the process that "
                       "parses statements (default: dpsql-front if it exists, otherwise an unused number)")
+    made.add_argument("--sign-on", metavar="FILE", help="let people sign on by OpenID Connect, in browsers, as this file in TOML "
+                      "says (dpsql help server)")
     made = commands.add("user", _user, "add, remove, close, reopen and list users of the server, and set passwords")
     made.add_argument("action", choices=["add", "remove", "close", "reopen", "list", "password"], help="what to do")
     made.add_argument("name", nargs="?", help="the user's name, which is the analyst's name in the policy and the ledger")
@@ -55,6 +57,8 @@ def _serve(options: argparse.Namespace) -> int:
 
     if options.key is not None and options.certificate is None:
         raise OptionError("--key needs a certificate", subject="key", try_="--certificate FILE --key FILE")
+    if options.sign_on is not None and options.http is None:
+        raise OptionError("people sign on in browsers, which --http serves", subject="sign-on", try_="--http 127.0.0.1:8433")
     tls = None if options.certificate is None else TlsFiles(
         certificate=str(Path(options.certificate).absolute()),
         key=None if options.key is None else str(Path(options.key).absolute()))
@@ -62,6 +66,7 @@ def _serve(options: argparse.Namespace) -> int:
         print("warning: anyone who can listen to the network can read the answers", file=sys.stderr)
     return serve(_policy(options).absolute(), options.listen, http=options.http, tls=tls, without_tls=options.without_tls,
                  http_names=[name.lower() for name in options.http_name], front_user=options.front_user,
+                 sign_on=None if options.sign_on is None else Path(options.sign_on).absolute(),
                  ready=functools.partial(_say_ready, tls is not None))
 
 

@@ -20,8 +20,20 @@ let ask = null;
 let account = null;
 let shownFor = null; // the name of who is signed in on this page
 
+/** What signing on elsewhere came to, as the address says. */
+const SIGN_ON = {
+  failed: "The sign-on failed. Try it again, or ask the owner of the data.",
+  role: "You signed on, but have no role here. The owner of the data can give you one.",
+  closed: "This account cannot be used. Ask the owner of the data.",
+  busy: "Too many people are signing in. Try again in a moment.",
+};
+
 async function begin() {
-  if (localStorage.getItem(KNOWN) === null) return outside();
+  const signedOn = new URLSearchParams(location.search).get("sign-on");
+  if (signedOn !== null) {
+    history.replaceState(null, "", `/${location.hash}`);
+    if (signedOn !== "done") return outside(SIGN_ON[signedOn] ?? SIGN_ON.failed);
+  } else if (localStorage.getItem(KNOWN) === null) return outside();
   try {
     await inside(await get("/api/account"));
   } catch (refused) {

@@ -1,6 +1,6 @@
 /** The page where a name and a password are asked for. */
 
-import {post} from "./api.js";
+import {get, post} from "./api.js";
 import {byId} from "./elements.js";
 
 /** Shows the page, until somebody is signed in. @param {string} reason @param {() => Promise<void>} signedIn */
@@ -11,6 +11,10 @@ export function signIn(reason, signedIn) {
   document.title = "Sign in – dpsql";
   fault.textContent = reason;
   byId("name").focus();
+  get("/api/login").then(
+    ({signs_on: elsewhere}) => (byId("elsewhere").hidden = !elsewhere),
+    () => undefined,
+  );
   form.onsubmit = async (event) => {
     event.preventDefault();
     const button = form.querySelector("button");

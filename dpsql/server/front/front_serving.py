@@ -41,7 +41,8 @@ async def _served(door: VaultDoor, settings: Mapping[str, Any], ready: Callable[
         from dpsql.server.front.http.http_desk import HttpDesk  # FastAPI takes a while, and many servers have no need of it
         from dpsql.server.front.http.http_listening import HttpServer
 
-        desk = HttpDesk(door=door, limits=server.limits, use=server.use, failed=server.failed, policy=settings["policy"])
+        desk = HttpDesk(door=door, limits=server.limits, use=server.use, failed=server.failed, policy=settings["policy"],
+                        signs_on=settings["signs_on"])
         http = HttpServer(desk, tls=tls, names=frozenset(settings["http_names"]))
         serving.append(http.serve(_sockets(settings["http_sockets"]), stop))
         accepting.append(http.accepting)

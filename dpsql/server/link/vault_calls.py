@@ -336,8 +336,8 @@ KNOWN: Mapping[str, type[Error]] = {kind.__name__: kind for kind in vars(errors)
 CONSTANT: Mapping[str, Callable[[], BaseException]] = {
     "Incident": errors.Incident, "Interrupted": errors.Interrupted, "Disagreement": Disagreement,
     "KeyboardInterrupt": KeyboardInterrupt}
-SAID: frozenset[str] = frozenset({"login", "login-message", "login-busy", "user", "user-name", "role", "cancelled", "too-large",
-                                  "naming", "data-changed", "promise-outdated"})
+SAID: frozenset[str] = frozenset({"login", "login-message", "login-busy", "user", "user-name", "sign-on", "role", "cancelled",
+                                  "too-large", "naming", "data-changed", "promise-outdated"})
 """Codes of errors about files, users and the like whose words name nothing of the owner's machine."""
 ABOUT: Mapping[type[Error], str] = {
     errors.LedgerError: "the ledger", errors.PolicyError: "the policy", errors.OptionError: "the policy",

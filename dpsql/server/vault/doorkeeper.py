@@ -16,6 +16,7 @@ from dpsql.server.link.login_messages import MALFORMED, WRONG, FirstProof, NotPr
 from dpsql.server.vault.password_proofs import Exchange
 from dpsql.server.vault.passwords import User, Verifier, WatchedUsers
 from dpsql.server.vault.proof_attempts import ProofAttempts
+from dpsql.server.vault.sign_on import SignedOn, SignOn
 from dpsql.server.vault.vault import Say
 
 
@@ -67,6 +68,23 @@ class Doorkeeper(Frozen):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # the session's notes say it, and the log
             return open_session(None, self.policy, None, ConnectionTerms(budget=user.budget, analyst=name, **price),
+                                await_store=await_store, places=False)
+
+
+class SignOnKeeper(Frozen):
+    """The same for people who sign on elsewhere (`sign_on`)."""
+
+    policy: Path
+    sign_on: SignOn
+
+    def open_account(self, person: SignedOn) -> Session:
+        """The session of a person, with the budget and the price that the owner has set for those who sign on. Raises
+        errors.Error."""
+        terms = self.sign_on.terms
+        price: dict[str, Any] = dict(terms.price)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # as above
+            return open_session(None, self.policy, None, ConnectionTerms(budget=terms.budget, analyst=person.name, **price),
                                 await_store=await_store, places=False)
 
 

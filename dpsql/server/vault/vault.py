@@ -16,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import hashlib
+import json
 import math
 import socket
 import threading
@@ -23,7 +24,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Generator, Sequence
 from itertools import count
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from dpsql import __version__
 from dpsql.engine.session import Session
@@ -56,6 +57,7 @@ from dpsql.server.link.vault_calls import (
 from dpsql.server.vault.departure import Leaving
 from dpsql.server.vault.one_core import Cores
 from dpsql.server.vault.overseeing import listed, without_answer
+from dpsql.server.vault.sign_on import SignedOn, SignOn
 from dpsql.server.vault.user_office import UserOffice
 from dpsql.synthesis.released_table import SyntheticColumn
 from dpsql.synthesis.synthetic_table import declared_column
@@ -75,6 +77,15 @@ all others."""
 OpenAccount: TypeAlias = Callable[[str, str], Session]
 """The session of a user who has proved to be one, and of the database that they named. Raises errors.Error."""
 
+
+class SignOnDoor(Protocol):
+    """People who sign on elsewhere; see `sign_on` and `doorkeeper`."""
+
+    @property
+    def sign_on(self) -> SignOn: ...
+    def open_account(self, person: SignedOn) -> Session: ...
+
+
 MOST_CHANNELS = 1000
 MOST_CELLS = 2**26  # values of all of them
 MOST_NAMED = 100  # names that a statement gives
@@ -90,9 +101,11 @@ class Vault:
     """Serves channels. Safe with threads."""
 
     def __init__(self, open_account: OpenAccount, authenticate: Authenticate, *, pace: float | None,
-                 office: UserOffice | None = None) -> None:
-        """`pace` is in seconds; see `departure`. Without an `office`, users cannot be seen or changed through the front."""
-        self._open_account, self._authenticate, self._pace, self.office = open_account, authenticate, pace, office
+                 office: UserOffice | None = None, elsewhere: SignOnDoor | None = None) -> None:
+        """`pace` is in seconds; see `departure`. Without an `office`, users cannot be seen or changed through the front; without
+        `elsewhere`, nobody signs on."""
+        self._open_account, self._authenticate, self._pace = open_account, authenticate, pace
+        self.office, self.elsewhere = office, elsewhere
         self.numbers, self.started = count(1), time.time()
         self._channels: dict[int, Channel] = {}
         self._turn = threading.Condition()
@@ -180,11 +193,18 @@ class Channel:
         fault: BaseException = OperationalError("the name or the password is wrong", code="login")
         try:
             name, data = _received(self._frames, MOST_PROOF)
-            user, database = decoded(data, _no_table)
-            if name == "login" and is_short(user) and is_short(database):
-                role = self._authenticate(user, self._say)
-                self._open(user, database, role)
-                return True
+            match name, decoded(data, _no_table):
+                case "login", (user, database) if is_short(user) and is_short(database):
+                    role = self._authenticate(user, self._say)
+                    self._open(lambda: self._open_account(user, database), role)
+                    return True
+                case "sign_on", () if self._vault.elsewhere is not None:
+                    send_answer(self._frames, LoginMessage(json.dumps(self._vault.elsewhere.sign_on.begun()).encode()))
+                    return False
+                case "signed_on", (str(code), str(state)) if (elsewhere := self._vault.elsewhere) is not None:
+                    person, role = elsewhere.sign_on.signed_on(code, state)
+                    self._open(lambda: elsewhere.open_account(person), role)
+                    return True
         except (OSError, _Gone):
             raise
         except Exception as caught:
@@ -192,11 +212,12 @@ class Channel:
         send_answer(self._frames, fault_for_front(fault))
         return False
 
-    def _open(self, user: str, database: str, role: Callable[[], str]) -> None:
-        """Open the account, for which files with private rows may be read, and tell so, or what is raised, at a step."""
+    def _open(self, made: Callable[[], Session], role: Callable[[], str]) -> None:
+        """Open the account by making its session, for which files with private rows may be read, and tell so, or what is raised,
+        at a step."""
         departure = Leaving(self._pace)
         try:
-            self._account = ServedAccount(self._open_account(user, database), self._frames, role, self._pace, self._vault)
+            self._account = ServedAccount(made(), self._frames, role, self._pace, self._vault)
         finally:
             departure.hold()
         send_answer(self._frames, Made(self._account.opening()))

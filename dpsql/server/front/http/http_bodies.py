@@ -77,6 +77,12 @@ class ErrorBody(BaseModel):
     error: ToldError
 
 
+class WaysIn(BaseModel):
+    """Whether people can also sign on at an identity provider."""
+
+    signs_on: bool
+
+
 class LoggedIn(BaseModel):
     token: str
     name: str

@@ -39,14 +39,20 @@ class ConnectionDoor(Protocol):
     def connect(self, name: str, database: str, first: FirstProof, say: Say) -> Connection:
         """The connection of a user who has proven to know the password. Raises NotProven and errors.Error."""
 
+    def begin_sign_on(self) -> tuple[str, str]:
+        """The address at which a person signs on elsewhere, and the state that comes back with them. Raises errors.Error."""
+
+    def sign_on(self, code: str, state: str) -> Connection:
+        """The connection of a person who has signed on. Raises errors.Error."""
+
 
 class HttpDesk:
     """The sessions of analysts, and what they may use."""
 
     def __init__(self, *, door: ConnectionDoor, limits: ServerLimits, use: AccountUse, failed: FailedLogins,
-                 policy: str) -> None:
-        """`policy` is what the policy is called."""
-        self.limits, self.use, self.policy = limits, use, policy
+                 policy: str, signs_on: bool = False) -> None:
+        """`policy` is what the policy is called. `signs_on` says whether people sign on elsewhere."""
+        self.limits, self.use, self.policy, self.signs_on = limits, use, policy, signs_on
         self.sessions = HttpSessions(limits)
         self._door, self._failed, self._at_once = door, failed, AccountUse(limits)  # of logins by HTTP alone
         self._pool = ThreadPoolExecutor(max_workers=limits.threads, thread_name_prefix="http")
@@ -62,7 +68,22 @@ class HttpDesk:
     async def log_in(self, name: str, password: str, address: str) -> tuple[str, HttpSession]:
         """A new session and its token. Raises HttpRefusal, with the same message for an unknown name and a wrong password."""
         with _limits(), self._at_once.unproven(network(address)):
-            connection = await self._connected(names.normal(name), password, address)
+            connection = await self._connected(address, lambda: connected(self._door, names.normal(name), password))
+        return await self._begun(connection)
+
+    async def begin_sign_on(self, address: str) -> tuple[str, str]:
+        """The address at which a person signs on elsewhere, and the state that comes back with them. Raises HttpRefusal."""
+        with _limits(), self._at_once.unproven(network(address)):
+            return await self._at_the_door(self._door.begin_sign_on)
+
+    async def sign_on(self, code: str, state: str, address: str) -> tuple[str, HttpSession]:
+        """A new session of a person who has signed on, and its token. Raises HttpRefusal."""
+        with _limits(), self._at_once.unproven(network(address)):
+            connection = await self._connected(address, lambda: self._door.sign_on(code, state))
+        return await self._begun(connection)
+
+    async def _begun(self, connection: Connection) -> tuple[str, HttpSession]:
+        """A session on a connection, and its token. Raises HttpRefusal."""
         counted, kept = contextlib.ExitStack(), False
         try:
             with _limits():
@@ -79,14 +100,18 @@ class HttpDesk:
         assert found is not None
         return token, found
 
-    async def _connected(self, name: str, password: str, address: str) -> Connection:
-        loop = asyncio.get_running_loop()
+    async def _connected(self, address: str, proven: Callable[[], Connection]) -> Connection:
         try:
             async with self._failed.attempt(address):
-                return await loop.run_in_executor(self._at_door, lambda: connected(self._door, name, password))
+                return await self._at_the_door(proven)
         except NotProven:
             LOG.warning("a login from %s failed", address)
             raise refused(401, "login", "the name or the password is wrong", kind="OperationalError", sqlstate="28P01") from None
+
+    async def _at_the_door(self, work: Callable[[], Made]) -> Made:
+        """What work tells that may wait for the vault. Raises HttpRefusal and NotProven."""
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._at_door, work)
         except Error as fault:
             raise told_over_http(fault, "") from None
 

@@ -21,7 +21,8 @@ from dpsql.server.front.http.http_errors import HttpRefusal, fault_of_server, re
 from dpsql.server.front.http.http_guard import cookie_of
 from dpsql.server.front.http.http_sessions import HttpSession
 from dpsql.server.front.http.oversight_routes import overseeing
-from dpsql.server.front.http.request_parts import ERRORS, desk_of, session_of_request, told
+from dpsql.server.front.http.request_parts import ERRORS, address_of_client, desk_of, kept, session_of_request, told
+from dpsql.server.front.http.sign_on_routes import signing_on
 
 ARROW = "application/vnd.apache.arrow.stream"
 ABOUT = """Differentially private answers to SQL. Log in at /api/login, and send the token as `Authorization: Bearer TOKEN`.
@@ -36,13 +37,18 @@ OF_GUIDE: Any = {200: {"content": {"text/markdown": {"schema": {"type": "string"
 api = APIRouter(prefix="/api", responses=ERRORS)
 
 
+@api.get("/login", response_model=bodies.WaysIn)
+async def ways_in(request: Request) -> Response:
+    """How people can log in: besides by a password, at /sign-on, in a browser, if they sign on elsewhere."""
+    return _json({"signs_on": desk_of(request).signs_on})
+
+
 @api.post("/login", response_model=bodies.LoggedIn)
 async def login(given: bodies.Credentials, request: Request) -> Response:
     """Begin a session. The password is not kept."""
-    address = request.client.host if request.client is not None else ""
-    token, session = await desk_of(request).log_in(given.name, given.password, address)
+    token, session = await desk_of(request).log_in(given.name, given.password, address_of_client(request))
     response = _json({"token": token, "name": session.name, "budget": session.connection.session.budget.name})
-    response.set_cookie(cookie_of(request.scope), token, **_kept(request))
+    response.set_cookie(cookie_of(request.scope), token, **kept(request))
     return response
 
 
@@ -51,7 +57,7 @@ async def logout(request: Request, session: HttpSession = Depends(session_of_req
     """End the session; a statement that runs is interrupted."""
     await desk_of(request).end(session)
     response = _json({})
-    response.delete_cookie(cookie_of(request.scope), **_kept(request))
+    response.delete_cookie(cookie_of(request.scope), **kept(request))
     return response
 
 
@@ -137,12 +143,6 @@ async def guide(name: str) -> Response:
     return Response(guides.page(name), media_type="text/markdown")
 
 
-def _kept(request: Request) -> Any:
-    """How a browser keeps the cookie: for TLS alone where its page came by TLS, which may end at a proxy."""
-    secure = request.url.scheme == "https" or request.headers.get("origin", "").lower().startswith("https://")
-    return {"path": "/", "httponly": True, "samesite": "strict", "secure": secure}
-
-
 def _json(body: Mapping[str, Any]) -> Response:
     return Response(answers.as_json(body), media_type="application/json")
 
@@ -169,6 +169,7 @@ def application(desk: HttpDesk, console: Mapping[str, ConsoleFile]) -> FastAPI:
     app.state.desk = desk
     app.include_router(api)
     app.include_router(overseeing)
+    app.include_router(signing_on)
 
     @app.get("/", include_in_schema=False)
     async def index() -> Response:

@@ -40,3 +40,13 @@ async def told(request: Request, session: HttpSession, work: Callable[[Connectio
     """What work on the session's connection tells, in JSON. Raises HttpRefusal; errors refer to a statement with this text."""
     return Response(await desk_of(request).ask(session, sql, lambda connection: as_json(work(connection))),
                     media_type="application/json")
+
+
+def address_of_client(request: Request) -> str:
+    return request.client.host if request.client is not None else ""
+
+
+def kept(request: Request) -> Any:
+    """How a browser keeps the cookie: for TLS alone where its page came by TLS, which may end at a proxy."""
+    secure = request.url.scheme == "https" or request.headers.get("origin", "").lower().startswith("https://")
+    return {"path": "/", "httponly": True, "samesite": "strict", "secure": secure}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import json
 import socket
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import Any, cast
@@ -110,6 +111,23 @@ class VaultChannel:
         reply = self._asked("login", (user, database))
         while isinstance(reply, LoginMessage):
             reply = self._asked("say", answer(reply.message))
+        return self._opened(reply)
+
+    def begin_sign_on(self) -> tuple[str, str]:
+        """The address at which a person signs on, and the state that comes back with them; the channel is of no use then. Raises
+        errors.Error."""
+        reply = self._asked("sign_on", ())
+        if not isinstance(reply, LoginMessage):
+            self._outcome(reply)
+            raise gone()
+        address, state = json.loads(reply.message)
+        return address, state
+
+    def sign_on(self, code: str, state: str) -> ToldAccount:
+        """Bind the channel to the account of a person who has signed on. Raises errors.Error."""
+        return self._opened(self._asked("signed_on", (code, state)))
+
+    def _opened(self, reply: Made | ReleasedStep | LoginMessage | Fault) -> ToldAccount:
         opening: ToldAccount = self._outcome(reply)
         self._tables = opening.catalog.tables
         self.take(opening.version)
