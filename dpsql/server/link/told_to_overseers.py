@@ -61,7 +61,6 @@ class VaultState(Frozen):
     are open. The ledger has so many `events`, the newest checkpoint being event `checkpoint`, of the time
     `checkpoint_at`; its size is None if it is not a file."""
 
-    version: str
     started: float
     channels: int
     most_channels: int

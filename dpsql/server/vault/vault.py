@@ -26,7 +26,6 @@ from collections.abc import Callable, Generator, Sequence
 from itertools import count
 from typing import Any, Protocol, TypeAlias
 
-from dpsql import __version__
 from dpsql.engine.session import Session
 from dpsql.errors import Error, Incident, Interrupted, OperationalError, Unsupported
 from dpsql.frozen import Frozen, replace
@@ -576,9 +575,9 @@ class ServedAccount:
         """How many connections there are, and how large the ledger is. Both change when an outcome leaves and not when it is
         made (`departure`), so they tell nothing more of how long statements take; what runs in the vault is not told."""
         ledger = self._session.ledger.state()
-        return VaultState(version=__version__, started=self._vault.started, channels=self._vault.channels,
-                          most_channels=MOST_CHANNELS, events=ledger.events, ledger_bytes=ledger.bytes,
-                          checkpoint=ledger.checkpoint, checkpoint_at=ledger.checkpoint_at)
+        return VaultState(started=self._vault.started, channels=self._vault.channels, most_channels=MOST_CHANNELS,
+                          events=ledger.events, ledger_bytes=ledger.bytes, checkpoint=ledger.checkpoint,
+                          checkpoint_at=ledger.checkpoint_at)
 
     # -- users, and checks of files: by the office, which says what its acts can reveal
 

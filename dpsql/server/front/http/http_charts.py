@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from itertools import zip_longest
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dpsql.answers.answer import Answer
 from dpsql.answers.chart_svg import BROAD, NARROW, WIDE, chart_svg, form_of
@@ -17,8 +17,10 @@ from dpsql.catalog.model import Catalog
 from dpsql.errors import ProgrammingError
 from dpsql.sql.text.parse import parse
 from dpsql.sql.text.statement import Query
-from dpsql.trusted.plan.expr.nodes import Value
 from dpsql.types import Type
+
+if TYPE_CHECKING:
+    from dpsql.trusted.plan.expr.nodes import Value
 
 MOST_LETTERS = 2**21  # of the charts of an answer: with more, no other column is drawn
 

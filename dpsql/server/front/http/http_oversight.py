@@ -11,17 +11,20 @@ import io
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
+from dpsql import __version__
 from dpsql.answers.listings import price_in_words, price_of_entry
 from dpsql.answers.spending import ALL, BudgetLine
 from dpsql.dbapi import Connection
 from dpsql.errors import OperationalError
-from dpsql.ledgers.ledger_reports import Entry
 from dpsql.server.front.statements.remote_session import RemoteLedger
 from dpsql.server.link.told_to_overseers import MOST_LISTED, ListedStatements, UserState
 from dpsql.server.link.vault_calls import AccountState
 from dpsql.trusted.accounting.cost import ATTO, NANO
+
+if TYPE_CHECKING:
+    from dpsql.ledgers.ledger_reports import Entry
 
 Terms = tuple[str, str, str, str, str]
 """What statements must fit: the analyst, a part of the text, the outcome, and times since and until; "" for any."""
@@ -111,7 +114,7 @@ def checks(connection: Connection) -> dict[str, Any]:
 def health(connection: Connection, *, most: int, under_way: int, waiting: int) -> dict[str, Any]:
     """How the server is: the vault tells of itself and of the ledger, and this process of requests."""
     state = _ledger(connection).vault_state()
-    return {"version": state.version, "started": dt.datetime.fromtimestamp(state.started, dt.UTC).isoformat(timespec="seconds"),
+    return {"version": __version__, "started": dt.datetime.fromtimestamp(state.started, dt.UTC).isoformat(timespec="seconds"),
             "uptime_seconds": max(0.0, time.time() - state.started), "connections": state.channels,
             "most_connections": min(most, state.most_channels), "under_way": under_way, "waiting": waiting,
             "events": state.events, "ledger_bytes": state.ledger_bytes, "checkpoint": state.checkpoint or None,
