@@ -180,7 +180,7 @@ def test_describing_and_pricing_cost_nothing(ada: HttpClient) -> None:
     assert parameters_of(ada, asked, values) == {"?1": "BIGINT", "?2": "DATE"}
     price = ada.post("/api/price", {"sql": asked, "parameters": values}).body
     assert price["affordable"] and not price["stored"] and price["cost"].startswith("ε = 0.01")
-    assert price["errors"][0]["column"] == "COUNT(*)" and price["errors"][0]["error"] > 0 and price["plan"][0].startswith("plan")
+    assert price["errors"][0]["column"] == "n" and price["errors"][0]["error"] > 0 and price["plan"][0].startswith("plan")
     plan = price["tree"][0]
     assert plan["words"] == price["plan"][0] and plan["children"][0]["because"] and plan["children"][0]["children"]
     dear = ada.post("/api/price", {"sql": "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1000) COUNT(*) FROM people"}).body

@@ -77,9 +77,9 @@ def pictures(chromium: Any, address: str) -> Iterator[tuple[str, Any]]:
     owner = opened(chromium, address, viewport=DESK)
     owner.sign_in("olga")
     owner.go("Oversight")
-    for name in ("Statements", "Checks", "Accounts"):
+    for name, there in (("Statements", "table.stacked"), ("Checks", "button.first:visible"), ("Accounts", "form.adding")):
         owner.page.get_by_role("link", name=name).click()
-        owner.page.wait_for_load_state("networkidle")
+        owner.page.locator(there).last.wait_for()
         yield "console-oversight" if name == "Accounts" else f"console-{name.lower()}", owner.page
     phone = opened(chromium, address, viewport=PHONE, storage_state=state, device_scale_factor=2)
     chart(phone, BY_HEALTH)
