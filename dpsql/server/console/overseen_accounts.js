@@ -10,11 +10,11 @@ import {agreed, told} from "./second_look.js";
 import {stacked} from "./stacked.js";
 
 const OF_THE_OWNER = [
-  ["forgives incidents and late answers", "dpsql budget --reopen NAME"],
-  ["changes a limit", "editing the policy, dpsql check, and restarting the server"],
-  ["adds an auditor or an owner", "dpsql user add NAME --role auditor"],
-  ["sets a password", "dpsql user password NAME"],
-  ["removes a user", "dpsql user remove NAME"],
+  ["Forgive incidents and late answers", "dpsql budget --reopen NAME"],
+  ["Change a limit", "edit the policy, then: dpsql check; restart the server"],
+  ["Add an auditor or an owner", "dpsql user add NAME --role auditor"],
+  ["Set a password", "dpsql user password NAME"],
+  ["Remove a user", "dpsql user remove NAME"],
 ];
 
 /** @param {HTMLElement} place @param {{role: string}} account */
@@ -115,7 +115,7 @@ function adding(again) {
   );
 }
 
-/** What a page cannot safely do: whoever holds the process that serves it could do the same. */
+/** What a page is not allowed to do, as whoever holds the process that serves it could do the same. */
 const commands = () =>
   element(
     "div",
@@ -124,7 +124,7 @@ const commands = () =>
     element(
       "p",
       {class: "quiet measure"},
-      "These acts change what can be revealed or who rules, so they need the owner's own machine.",
+      "These change what can be revealed, or who has which rights. Run them on the owner's machine.",
     ),
     element(
       "dl",

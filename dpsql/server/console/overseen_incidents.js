@@ -39,5 +39,5 @@ const failureOf = ({at, analyst, sql, forgiven}) => [
 const lateOf = ({analyst, step, number}) => [
   {text: analyst, kind: "name"},
   {text: `${(2 ** step).toLocaleString("en-US")} times the pace`},
-  {text: String(number), kind: "number", narrow: " answers"},
+  {text: String(number), kind: "number", narrow: number === 1 ? " answer" : " answers"},
 ];
