@@ -6,15 +6,17 @@ Nothing here writes events, and nothing that is charged depends on it.
 from __future__ import annotations
 
 import contextlib
+import datetime as dt
 import hashlib
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from dpsql.frozen import Frozen
 from dpsql.trusted.accounting.cost import Account, Charge
+from dpsql.trusted.declarations.names import normal
 from dpsql.trusted.kernel.chain import Chain, Event
-from dpsql.trusted.kernel.event_store import LISTS, StoreFault
+from dpsql.trusted.kernel.event_store import LISTS, EventStore, StoreFault
 from dpsql.trusted.kernel.ledger import Ledger, Promised
 
 
@@ -63,6 +65,48 @@ class SharedAnswer(Frozen):
 
     charge: int
     body: str
+
+
+ANSWERED = ("EXISTS (SELECT 1 FROM events AS reply WHERE reply.kind = 'answer' AND reply.digest = events.digest AND "
+            "reply.budget = events.budget AND reply.answers = events.seq AND reply.body IS NOT NULL)")
+"""The condition that a charge has a stored answer."""
+
+
+class ListTerms(Frozen):
+    """What entries of a list must fit: the analyst; a part of the statement, ignoring the case of letters of ASCII; an
+    outcome, which is answered, failed, running or shared; and times, of which `since` is included and `until` is not, with their
+    zone. "" and None fit all."""
+
+    analyst: str = ""
+    text: str = ""
+    outcome: str = ""
+    since: dt.datetime | None = None
+    until: dt.datetime | None = None
+
+    def condition(self, store: EventStore, budget: str, failed: Collection[int]) -> tuple[str, list[str]]:
+        """These terms as a condition on events, and its parameters."""
+        values, made = [budget], [f"{LISTS} AND (kind = 'charge' OR body IS NULL) AND budget = $1"]
+        if self.analyst:
+            values.append(normal(self.analyst))
+            made.append(store.whose("$1", f"${len(values)}"))
+        if self.text:
+            values.append(self.text)
+            made.append(store.contains("upper(sql)", f"upper(${len(values)})"))
+        for sign, moment in ((">=", self.since), ("<", self.until)):
+            if moment is not None:
+                values.append(_as_written(moment))
+                made.append(f"at {sign} ${len(values)}")
+        fails = f"seq IN ({', '.join(map(str, sorted(failed))) or '0'})"
+        made += {"": [], "answered": ["kind = 'charge'", ANSWERED], "shared": ["kind = 'answer'"],
+                 "failed": ["kind = 'charge'", fails],
+                 "running": ["kind = 'charge'", f"NOT {ANSWERED}", f"NOT {fails}"]}[self.outcome]
+        return " AND ".join(made), values
+
+
+def _as_written(moment: dt.datetime) -> str:
+    """A moment as times of events are written, in UTC and whole seconds, and not before it: they are compared as texts."""
+    whole = moment.astimezone(dt.UTC).replace(microsecond=0) + dt.timedelta(seconds=moment.microsecond > 0)
+    return whole.isoformat(timespec="seconds")
 
 
 class LedgerState(Frozen):
@@ -151,6 +195,35 @@ class ReportingLedger(Ledger):
                       body=bodies.get(event.seq) if event.kind == "charge" else "", told=event.answers,
                       running=event.kind == "charge" and event.seq not in over)
                 for event in found if event.kind == "charge" or event.body is None]
+
+    def page(self, budget: str, most: int, terms: ListTerms, before: int = 0) -> tuple[list[Entry], int]:
+        """The newest `most` entries of a budget that fit `terms`, of those before the event `before` (0: all), newest first, and
+        how many fit in all. A stored answer is empty here. Only these entries are verified, and that none of the budget is
+        missing; so this takes little longer where there are many."""
+        with self._unchanging() as chain:
+            with self._asking():
+                failed = _all_failed(chain, budget) | chain.sums.forgiven
+            there, = self._store.rows(f"SELECT COUNT(*) FROM events WHERE {LISTS} AND budget = $1", budget)
+            if there[0] != _listed(chain, budget, None):
+                raise self._damaged()
+            where, values = terms.condition(self._store, budget, failed)
+            rest = f"{where} AND seq < {int(before)}" if before else where
+            found = self._events(f"{rest} ORDER BY seq DESC LIMIT {int(most)}", *values)
+            number, = self._store.rows(f"SELECT COUNT(*) FROM events WHERE {where}", *values)
+            seqs = ", ".join(str(event.seq) for event in found) or "0"
+            answered = {seq for seq, in self._store.rows(f"SELECT seq FROM events WHERE seq IN ({seqs}) AND {ANSWERED}")}
+        return [Entry(seq=event.seq, at=event.at, account=event.account.named, sql=event.sql, charge=event.cost,
+                      body="" if event.kind == "answer" or event.seq in answered else None,
+                      running=event.kind == "charge" and event.seq not in answered | failed,
+                      told=event.answers if event.kind == "answer" else None) for event in found], int(number[0])
+
+    def charged(self, budget: str) -> Counter[str]:
+        """How many statements each analyst was charged for."""
+        found = Counter[str]()
+        for analyst, number in self._store.rows(f"SELECT analyst, COUNT(*) FROM events WHERE {LISTS} AND kind = 'charge' AND "
+                                                "budget = $1 GROUP BY analyst", budget):
+            found[normal(analyst)] += number
+        return found
 
     def texts(self, account: Account, word: str, most: int, *, of_others: bool = False) -> list[str]:
         """The distinct statements that an account was charged for, or told of, and that contain a word, ignoring case: the newest

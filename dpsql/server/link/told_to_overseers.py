@@ -79,8 +79,9 @@ def is_moment(value: Any) -> bool:
     if type(value) is not str or len(value) > 40:
         return False
     try:
-        return not value or dt.datetime.fromisoformat(value).tzinfo is not None
-    except ValueError:
+        return not value or (dt.datetime.fromisoformat(value).astimezone(dt.UTC).year < 9999 and (
+            dt.datetime.fromisoformat(value).tzinfo is not None))
+    except (ValueError, OverflowError):
         return False
 
 

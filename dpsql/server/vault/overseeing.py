@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
-from collections.abc import Sequence
 from pathlib import Path
 
 from dpsql.catalog.model import Policy
@@ -19,7 +18,7 @@ from dpsql.engine.opening import find_ledger
 from dpsql.engine.promises import check_promises
 from dpsql.errors import Error
 from dpsql.frozen import replace
-from dpsql.ledgers.ledger_reports import Entry, ReportingLedger
+from dpsql.ledgers.ledger_reports import Entry, ListTerms, ReportingLedger
 from dpsql.server.link.told_to_overseers import CheckOutcome, ListedStatements
 from dpsql.server.link.vault_calls import WITHHELD
 
@@ -28,27 +27,14 @@ def without_answer(entry: Entry) -> Entry:
     return replace(entry, body=None if entry.body is None else WITHHELD)
 
 
-def listed(entries: Sequence[Entry], analyst: str, text: str, outcome: str, since: str, until: str, before: int,
+def listed(ledger: ReportingLedger, budget: str, analyst: str, text: str, outcome: str, since: str, until: str, before: int,
            most: int) -> ListedStatements:
-    """The newest `most` statements that fit every given term, from those before the charge `before` (0: all). `text` is
-    looked for ignoring case; `since` is included, and `until` is not."""
+    """The newest `most` statements of a budget that fit every given term, from those before the charge `before` (0: all)."""
     first, last = (dt.datetime.fromisoformat(each) if each else None for each in (since, until))
-    wanted = text.casefold()
-    fitting = [entry for entry in entries
-               if (not analyst or entry.account.analyst == analyst) and (not outcome or _outcome(entry) == outcome)
-               and wanted in entry.sql.casefold() and (first is None or _moment(entry) >= first)
-               and (last is None or _moment(entry) < last)]
-    rest = [entry for entry in reversed(fitting) if not before or entry.seq < before]
-    page = tuple(map(without_answer, rest[:most]))
-    return ListedStatements(entries=page, found=len(fitting), before=page[-1].seq if len(rest) > most else 0)
-
-
-def _outcome(entry: Entry) -> str:
-    return "shared" if entry.told is not None else entry.outcome
-
-
-def _moment(entry: Entry) -> dt.datetime:
-    return dt.datetime.fromisoformat(entry.at)
+    terms = ListTerms(analyst=analyst, text=text, outcome=outcome, since=first, until=last)
+    entries, found = ledger.page(budget, most + 1, terms, before)
+    page = tuple(map(without_answer, entries[:most]))
+    return ListedStatements(entries=page, found=found, before=page[-1].seq if len(entries) > most else 0)
 
 
 def checks(policy: Path) -> tuple[CheckOutcome, ...]:

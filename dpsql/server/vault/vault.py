@@ -21,7 +21,6 @@ import math
 import socket
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Generator, Sequence
 from itertools import count
 from typing import Any, Protocol, TypeAlias
@@ -547,7 +546,8 @@ class ServedAccount:
     def _accounts(self) -> list[AccountState]:
         """The whole budget, under None, and the accounts of all who were charged, have a limit of their own, or are users."""
         ledger, budget = self._session.ledger, self._session.budget
-        asked = Counter(entry.account.analyst for entry in self._everything() if entry.told is None)
+        ledger.refresh()
+        asked = ledger.charged(budget.name)
         made = [AccountState(analyst=None, statements=asked.total(), spent=ledger.spent(budget.name), total=budget.total)]
         users = () if self._vault.office is None else self._vault.office.states(budget)
         for name in sorted({*asked, *budget.analysts, *(user.name for user in users)}):
@@ -559,7 +559,7 @@ class ServedAccount:
 
     def _listed(self, analyst: str, text: str, outcome: str, since: str, until: str, before: int, most: int) -> ListedStatements:
         """A page of the statements that were charged; reveals what `_everything` does, and no more."""
-        return listed(self._everything(), analyst, text, outcome, since, until, before, most)
+        return listed(self._session.ledger, self._session.budget.name, analyst, text, outcome, since, until, before, most)
 
     def _failures(self) -> list[Failure]:
         """The statements that failed after their charge, by everybody. That they failed may depend on rows; their number is
