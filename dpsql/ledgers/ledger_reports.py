@@ -14,7 +14,6 @@ from collections.abc import Collection, Iterator, Sequence
 
 from dpsql.frozen import Frozen
 from dpsql.trusted.accounting.cost import Account, Charge
-from dpsql.trusted.declarations.names import normal
 from dpsql.trusted.kernel.chain import Chain, Event
 from dpsql.trusted.kernel.event_store import LISTS, EventStore, StoreFault
 from dpsql.trusted.kernel.ledger import Ledger, Promised
@@ -87,7 +86,7 @@ class ListTerms(Frozen):
         """These terms as a condition on events, and its parameters."""
         values, made = [budget], [f"{LISTS} AND (kind = 'charge' OR body IS NULL) AND budget = $1"]
         if self.analyst:
-            values.append(normal(self.analyst))
+            values.append(Account(budget=budget, analyst=self.analyst).named.analyst)
             made.append(store.whose("$1", f"${len(values)}"))
         if self.text:
             values.append(self.text)
@@ -222,7 +221,7 @@ class ReportingLedger(Ledger):
         found = Counter[str]()
         for analyst, number in self._store.rows(f"SELECT analyst, COUNT(*) FROM events WHERE {LISTS} AND kind = 'charge' AND "
                                                 "budget = $1 GROUP BY analyst", budget):
-            found[normal(analyst)] += number
+            found[Account(budget=budget, analyst=analyst).named.analyst] += number
         return found
 
     def texts(self, account: Account, word: str, most: int, *, of_others: bool = False) -> list[str]:

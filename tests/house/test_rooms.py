@@ -45,7 +45,7 @@ def test_the_house_is_small_and_has_no_circle_of_files() -> None:
     print(f"circles of files: {circles or 'none'}; rooms that know each other: {pairs}")
     assert not circles
     assert rooms.number_of_nodes() <= 55
-    assert rooms.number_of_edges() <= 474
+    assert rooms.number_of_edges() <= 475  # the newest: the vault asks `extras` for the library that checks tokens of a sign-on
 
 
 def test_no_name_of_a_file_stands_twice() -> None:
