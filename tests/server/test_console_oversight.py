@@ -71,6 +71,18 @@ def test_an_auditor_sees_who_asked_what(place: tuple[Any, str], tmp_path: Path) 
     ann.page.context.close()
 
 
+def test_the_keyboard_stays_where_it_was_and_listings_are_answered(place: tuple[Any, str]) -> None:
+    ann = signed_in(*place, "ann")
+    ann.page.get_by_role("link", name="Incidents").focus()
+    ann.page.keyboard.press("Enter")
+    ann.page.get_by_text("No statement failed.").wait_for()
+    assert ann.page.evaluate("document.activeElement.textContent") == "Incidents"
+    ann.go("Ask")
+    card = ann.run("SHOW SPENDING")
+    assert card.locator("tbody tr").count() == 2 and ASKED[1] in card.inner_text() and "No cost" in card.inner_text()
+    ann.page.context.close()
+
+
 def test_older_statements_are_shown_on_demand(place: tuple[Any, str]) -> None:
     ann = opened(*place)
     ann.page.route("**/api/oversight/statements?*", lambda route: route.continue_(url=route.request.url.replace("most=50", "most=1")))  # noqa: PLW0108
@@ -118,6 +130,8 @@ def test_an_owner_adds_closes_and_reopens_after_a_second_look(place: tuple[Any, 
     page.get_by_role("button", name="Close the account of fay").click()
     page.get_by_role("button", name="Close it").click()
     page.get_by_text("closed by an owner").wait_for()
+    page.get_by_role("status").get_by_text("The account of fay is closed").wait_for(state="attached")
+    assert page.evaluate("document.activeElement.ariaLabel") == "Reopen the account of fay", "the keyboard goes on where it was"
     fay.go("Budget")
     fay.page.get_by_role("heading", name="Sign in").wait_for()
     fay.sign_in("fay", told)

@@ -125,3 +125,15 @@ def test_an_owner_adds_closes_and_reopens(server: HttpRunning, auditor: HttpClie
     assert owner.post("/api/oversight/users/reopen", {"name": "fay"}).body == {}
     assert server.client().post("/api/login", {"name": "fay", "password": made["password"]}).status == 200
     assert owner.post("/api/oversight/users/close", {"name": "owner"}).code == "user-name"
+
+
+def test_listings_of_the_wire_are_answered_too(server: HttpRunning, auditor: HttpClient) -> None:
+    made = auditor.query("show spending;")
+    assert made.body["cost"] == "" and [row[2] for row in made.body["rows"]] == ["ada"] * 3 + ["eve"] * 3
+    assert [column["name"] for column in made.body["columns"]] == [column["name"] for column in auditor.post(
+        "/api/describe", {"sql": "SHOW SPENDING"}).body["columns"]]
+    assert auditor.query("SHOW ANALYSTS").body["rows"][0][:2] == [None, 6]
+    assert auditor.post("/api/price", {"sql": "SHOW SPENDING"}).code == "explain"
+    for text in ("SHOW SPENDING", "SHOW ANALYSTS"):
+        refused = server.logged_in().query(text)
+        assert (refused.status, refused.code) == (403, "role")

@@ -28,14 +28,19 @@ pytest.importorskip("scramp", reason="the extra dpsql[server] is not installed")
 from joserfc import jwt
 from joserfc.jwk import ECKey, RSAKey
 from support.browsers import browser, opened
+from support.sessions import open_ledger, session_of
+from support.vaults import channel_to
 from support.wire_servers import PASSWORD, served
 
 from dpsql.demo.folder import BUDGET, export
 from dpsql.errors import OperationalError, OptionError
 from dpsql.frozen import replace
+from dpsql.ledgers.ledger_reports import ReportingLedger
+from dpsql.server.front.statements.remote_session import open_remote_session
 from dpsql.server.vault import passwords, sign_on_provider
-from dpsql.server.vault.sign_on import GOOD_FOR, LASTING, SignOn
+from dpsql.server.vault.sign_on import GOOD_FOR, LASTING, SignedOn, SignOn
 from dpsql.server.vault.sign_on_terms import SignOnTerms, is_safe_address, read_sign_on
+from dpsql.server.vault.vault import Vault
 
 CLIENT, SECRET = "dpsql", "a secret of tests, which is long enough"
 MODULES = os.environ.get("NODE_PATH", "/usr/share/nodejs")
@@ -331,6 +336,64 @@ def test_the_terms_of_the_owner_are_read(tmp_path: Path) -> None:
             read_sign_on(path, ["study"])
     with pytest.raises(OptionError):
         read_sign_on(tmp_path / "gone.toml", ["study"])
+
+
+# -- by the vault, to a front that may be in other hands
+
+
+@pytest.fixture
+def vault(provider: FakeProvider, tmp_path: Path) -> Iterator[tuple[Vault, SignOn]]:
+    ledger, door = open_ledger(tmp_path), sign_on_of(provider)
+
+    class Elsewhere:
+        sign_on = door
+
+        def open_account(self, person: SignedOn) -> Any:
+            return session_of(tmp_path, analyst=person.name, ledger=ReportingLedger(ledger.path))
+
+    made = Vault(lambda user, database: pytest.fail("nobody has a password"), lambda user, say: pytest.fail("nobody has a password"), pace=None,
+                 elsewhere=Elsewhere())
+    yield made, door
+    made.close()
+    ledger.close()
+
+
+def test_a_channel_is_bound_to_the_account_that_signed_on_and_to_no_other(vault: tuple[Vault, SignOn], provider: FakeProvider) -> None:
+    made, _ = vault
+    address, state = channel_to(made).begin_sign_on()
+    provider.nonce = parse_qs(urlsplit(address).query)["nonce"][0]
+    channel = channel_to(made)
+    opening = channel.sign_on("a code", state)
+    assert (opening.analyst, opening.role, opening.budget.analysts) == ("ada", "analyst", {})
+    session = open_remote_session(channel, opening)
+    assert session.ledger.entries("person", "eve") == []
+    with pytest.raises(OperationalError, match="role"):
+        channel.call("everything")
+    again = channel_to(made)
+    with pytest.raises(OperationalError, match="the sign-on failed") as caught:
+        again.sign_on("a code", state)
+    assert caught.value.code == "sign-on"
+    session.close()
+
+
+@pytest.mark.parametrize(("name", "given"), [
+    ("signed_on", ()), ("signed_on", ("code",)), ("signed_on", (1, 2)), ("signed_on", ("code", "state", "ada")), ("signed_on", ("code", None)),
+    ("sign_on", ("https://evil.example/back",)), ("sign_on", 5), ("signed_on", ("x" * 30_000, "state")), ("everything", ()), ("run", ())])
+def test_a_front_signs_on_in_no_other_way(vault: tuple[Vault, SignOn], provider: FakeProvider, name: str, given: Any) -> None:
+    channel = channel_to(vault[0])
+    with pytest.raises(OperationalError):
+        channel.call(name, *given) if isinstance(given, tuple) else channel._outcome(channel._asked(name, given))
+    with pytest.raises(OperationalError, match="closed"):
+        channel.call("check")
+    assert provider.asked == []
+
+
+def test_nobody_signs_on_where_the_owner_has_not_set_it_up() -> None:
+    made = Vault(lambda user, database: pytest.fail("x"), lambda user, say: pytest.fail("x"), pace=None)
+    for ask in (lambda channel: channel.begin_sign_on(), lambda channel: channel.sign_on("code", "state")):
+        with pytest.raises(OperationalError):
+            ask(channel_to(made))
+    made.close()
 
 
 # -- the whole way

@@ -19,7 +19,19 @@ const OF_THE_OWNER = [
 
 /** @param {HTMLElement} place @param {{role: string}} account */
 export async function showAccounts(place, account) {
-  const again = () => showAccounts(place, account);
+  const said = element("p", {role: "status", class: "unseen"});
+  const list = element("div", {});
+  show(place, said, list);
+  await fillAccounts(list, account, said);
+}
+
+/** @param {HTMLElement} said where it is said what was done */
+async function fillAccounts(place, account, said) {
+  const again = async (words, whose) => {
+    await fillAccounts(place, account, said);
+    said.textContent = words;
+    place.querySelector(`[data-of="${CSS.escape(whose)}"]`)?.focus(); // the button that was pressed is gone
+  };
   await fill(place, async () => {
     const {total, accounts} = await get("/api/oversight/accounts");
     const owns = account.role === "owner";
@@ -72,12 +84,14 @@ function actsOf({whose, role, closed}, fault, again) {
     if (!(await agreed({title: `${act} the account of ${whose}?`, words, act: `${act} it`}))) return;
     try {
       await inTurn(() => post(`/api/oversight/users/${act.toLowerCase()}`, {name: whose}));
-      again();
+      await again(`The account of ${whose} is ${closed ? "open" : "closed"}`, whose);
     } catch (refused) {
       show(fault, ...refusal(refused));
     }
   };
-  return [element("button", {type: "button", onclick: run, "aria-label": `${act} the account of ${whose}`}, act)];
+  return [
+    element("button", {type: "button", onclick: run, "data-of": whose, "aria-label": `${act} the account of ${whose}`}, act),
+  ];
 }
 
 function adding(again) {
@@ -95,7 +109,7 @@ function adding(again) {
     if (!(await agreed({title: `Add the analyst ${name.value}?`, words, act: "Add"}))) return;
     try {
       const made = await inTurn(() => post("/api/oversight/users", {name: name.value}));
-      await again();
+      await again(`${made.name} is added`, made.name);
       told(
         `${made.name} is added`,
         element("p", {}, "The password, which is shown this once:"),

@@ -23,6 +23,8 @@ export function showOversight(place, named, account) {
   const links = [...VIEWS].map(([name, {title}]) =>
     element("a", {href: `#oversight/${name}`, "aria-current": name === chosen ? "page" : null}, title),
   );
+  const hadFocus = place.contains(document.activeElement);
   show(place, element("nav", {class: "views", "aria-label": "Oversight"}, ...links), view);
+  if (hadFocus) links.find((link) => link.hasAttribute("aria-current")).focus(); // the one that was pressed is gone
   VIEWS.get(chosen).shown(view, account);
 }

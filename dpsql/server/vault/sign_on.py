@@ -40,6 +40,7 @@ from urllib.parse import urlencode
 from dpsql.errors import OperationalError, OptionError
 from dpsql.extras import extra
 from dpsql.frozen import Frozen
+from dpsql.server.link.login_messages import UNPROVEN
 from dpsql.server.vault import passwords
 from dpsql.server.vault.sign_on_provider import Provider, ProviderFault
 from dpsql.server.vault.sign_on_terms import SCOPES, SignOnTerms
@@ -52,7 +53,7 @@ LEEWAY = 60  # seconds by which clocks may differ
 AT_ONCE = 8  # codes that are exchanged at a time
 MOST_SEEN = 100_000  # states that were used within `GOOD_FOR`; with more, none is taken
 LONGEST_CODE, LONGEST_TOKEN = 4096, 2**16
-FAILED, BUSY = "sign-on", "login-busy"  # codes of errors
+BUSY = "login-busy"  # code of an error
 
 
 class SignedOn(Frozen):
@@ -204,7 +205,7 @@ def failed(why: str = "") -> OperationalError:
     """The error of a sign-on, with one text whatever is wrong; the log says it."""
     if why:
         LOG.warning("a sign-on failed: %s", why)
-    return OperationalError("the sign-on failed", code=FAILED, try_="signing on again")
+    return OperationalError("the sign-on failed", code=UNPROVEN, try_="signing on again")
 
 
 def _in_letters(data: bytes) -> str:

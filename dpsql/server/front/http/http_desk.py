@@ -43,7 +43,7 @@ class ConnectionDoor(Protocol):
         """The address at which a person signs on elsewhere, and the state that comes back with them. Raises errors.Error."""
 
     def sign_on(self, code: str, state: str) -> Connection:
-        """The connection of a person who has signed on. Raises errors.Error."""
+        """The connection of a person who has signed on. Raises NotProven and errors.Error."""
 
 
 class HttpDesk:
