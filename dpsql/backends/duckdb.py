@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.backends.fixed_views import fixed_views
+from dpsql.backends.held_columns import HeldColumns
 from dpsql.backends.kept_rows import KEPT, KeptRows, kept_rows, memory_limit, read_by
 from dpsql.backends.source_files import NOWHERE, DataOrigin, FileState, files_of_database, fingerprint
 from dpsql.backends.store import Store, origin_text
@@ -34,7 +35,7 @@ from dpsql.trusted.cached import cached_property
 from dpsql.trusted.declarations.tables import GENERATED, ForeignKey, TableSchema
 from dpsql.trusted.plan.expr.printing import quote, text_literal
 from dpsql.trusted.plan.stored import StoredTable
-from dpsql.trusted.reader import ColumnArrays, InArrays, Parts, ReaderFault
+from dpsql.trusted.reader import Parts, ReaderFault
 
 TESTED = ((2, 0),)  # (major, minor) of the versions whose guarded expressions the tests have run on
 IN_MEMORY = "memory"  # the engine's name of the database in memory
@@ -49,8 +50,6 @@ SETTINGS = {
     "error_on_division_by_zero": "false", "ieee_floating_point_ops": "true", "arrow_lossless_conversion": "true",
     "enable_external_access": "false",
 }
-ARRAYS = "arrays of released rows"
-SINCE_1970 = {"DATE": "DATE '1970-01-01' + CAST({} AS INTEGER)", "TIMESTAMP": "make_timestamp(CAST({} AS BIGINT))"}
 UTC = "SET GLOBAL TimeZone = 'UTC'"  # in which moments with a time zone are shown
 
 
@@ -73,7 +72,7 @@ class DuckReader:
         self.far: FarBuckets | None = None
         self._connection, self._version, self._files, self._keys, self._beside = connection, version, files, keys, beside
         self._told_by = told_by
-        self._held: dict[str, str] = {}
+        self._held: dict[str, str | HeldColumns] = {}  # tables beside the files, and released rows
         self._running: set[duckdb.DuckDBPyConnection] = set()
         if beside is not None:
             self._held = {name: f"{IN_MEMORY}.main.{quote(name)}" for name in self._tables_in(text_literal(IN_MEMORY), keys)}
@@ -174,14 +173,15 @@ class DuckReader:
             for table, pairs in columns.items()}
 
     def hold(self, name: str, identity: str, columns: Mapping[str, tuple[str, Sequence[Any]]]) -> None:
-        place = f"{RELEASED}.main.{quote(identity)}"
-        if self._held.get(name) == place:
+        before = self._held.get(name)
+        if isinstance(before, HeldColumns) and before.identity == identity:
             return
         if name.lower() in {table.lower() for table in self.schema()}:
             raise ValueError("there is a table of this name")
+        made = HeldColumns(RELEASED, identity, columns)
         with self._cursor() as cursor:
-            make_table(cursor, place, columns, unless_exists=True)  # another connection of the account may have
-        self._held = {other: held for other, held in self._held.items() if other.lower() != name.lower()} | {name: place}
+            made.make_listed(cursor)
+        self._held = {other: held for other, held in self._held.items() if other.lower() != name.lower()} | {name: made}
 
     def check(self) -> None:
         if not self._stand() or not all(file.stands() for file in self._told_by):  # which is not said: its name may be private
@@ -254,9 +254,11 @@ class DuckReader:
         try:
             if self._beside is not None:
                 cursor.execute(f"USE {quote(self._beside)}")
-            for name, place in self._held.items():
-                if any(quote(name) in text for text in (sql, *(table.statements[0] for table in parts))):
-                    cursor.execute(f"CREATE OR REPLACE TEMP VIEW {quote(name)} AS SELECT * FROM {place}")
+            texts = sql, *(table.statements[0] for table in parts)
+            for name, held in self._held.items():
+                if any(quote(name) in text for text in texts):
+                    rows = held.rows(cursor, texts) if isinstance(held, HeldColumns) else f"SELECT * FROM {held}"
+                    cursor.execute(f"CREATE OR REPLACE TEMP VIEW {quote(name)} AS {rows}")
             with self._there(cursor, sql, kept):
                 self._collect(cursor, [table for table in parts if table not in kept], kept)
                 yield cursor
@@ -276,7 +278,7 @@ class DuckReader:
         """The tables that are kept for other queries too: not those of released rows, which have the same name for other rows
         elsewhere, or of others that are not kept. With buckets it is all of them or none: others are read as views, since they
         may be larger than memory."""
-        apart, found = [quote(name) for name, place in self._held.items() if place.startswith(RELEASED)], []
+        apart, found = [quote(name) for name, held in self._held.items() if isinstance(held, HeldColumns)], []
         for table in parts:
             if table.kept and not any(name in text for name in apart for text in table.statements):
                 found.append(table)
@@ -354,33 +356,6 @@ def _own_functions(connection: duckdb.DuckDBPyConnection) -> list[str]:
     listed = "SELECT f.function_name FROM system.main.duckdb_functions() AS f WHERE f.schema_name = 'main' AND f.internal = "
     own = {name.lower() for name, in connection.execute(f"{listed} FALSE").fetchall()}
     return sorted(own & {name.lower() for name, in connection.execute(f"{listed} TRUE").fetchall()}) if own else []
-
-
-def make_table(connection: duckdb.DuckDBPyConnection, place: str, columns: Mapping[str, tuple[str, Sequence[Any]]], *,
-               unless_exists: bool = False) -> None:
-    """Create a table from the SQL types and the values of its columns. `place` is its name in SQL."""
-    run_over(connection, columns, f"CREATE TABLE {'IF NOT EXISTS ' * unless_exists}{place} AS ", "")
-
-
-def run_over(connection: duckdb.DuckDBPyConnection, columns: Mapping[str, tuple[str, Sequence[Any]]], before: str,
-             after: str) -> None:
-    """Execute a query for the values of columns, with text before and after it. Values in arrays are read where they are."""
-    found, items, lists = dict[str, NDArray[Any]](), [], []
-    for i, (column, (kind, values)) in enumerate(columns.items()):
-        arrays = values.arrays if isinstance(values, InArrays) else ColumnArrays(numbers=np.arange(len(values)), listed=values)
-        form = SINCE_1970.get(kind.split("_")[0], "{}" if arrays.parts == 1 else f"(CAST({{}} AS DOUBLE) / {arrays.parts})")
-        found[f"c{i}"], value = arrays.numbers, form.format(f"c{i}")
-        if arrays.listed is not None:
-            lists.append(list(arrays.listed))
-            value = f"CAST(${len(lists)} AS {kind}[])[CAST(c{i} AS BIGINT) + 1]"
-        if arrays.missing is not None:
-            found[f"m{i}"], value = arrays.missing, f"CASE WHEN m{i} THEN NULL ELSE {value} END"
-        items.append(f"CAST({value} AS {kind}) AS {quote(column)}")
-    connection.register(ARRAYS, found)
-    try:
-        connection.execute(f"{before}SELECT {', '.join(items)} FROM {quote(ARRAYS)}{after}", lists)
-    finally:
-        connection.unregister(ARRAYS)
 
 
 def attach_memory(connection: duckdb.DuckDBPyConnection) -> None:

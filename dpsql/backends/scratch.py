@@ -10,7 +10,8 @@ import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql.backends.duckdb import make_table, scratch
+from dpsql.backends.duckdb import scratch
+from dpsql.backends.held_columns import make_table
 from dpsql.frozen import replace
 from dpsql.trusted.plan.expr.nodes import Call, Expr, Literal, Ref, rewrite
 from dpsql.trusted.plan.expr.printing import quote, to_sql

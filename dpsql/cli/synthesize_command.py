@@ -51,11 +51,13 @@ def _synthesize(options: argparse.Namespace) -> None:
     if options.again and (given or options.sql is not None or options.file is not None):
         raise OperationalError("--again returns an existing table, and needs only its name", code="argument",
                                try_=f"dpsql synthesize --again --name {options.name}")
-    with connected(options) as connection, waiting("planning ..."):
-        made = (connection.synthetic_table(options.name) if options.again else
-                connection.synthesize(statements_of(options), name=options.name, **given))
-    if target is not None:
-        made.write(target)
-    if page is not None:
-        made.report(page)
-    print(json.dumps(made.as_dict()) if options.json else made)
+    with connected(options) as connection:
+        with waiting("planning ..."):
+            made = (connection.synthetic_table(options.name) if options.again else
+                    connection.synthesize(statements_of(options), name=options.name, **given))
+        if target is not None:
+            made.write(target)
+        if page is not None:
+            made.report(page)
+        shown = json.dumps(made.as_dict()) if options.json else str(made)
+    print(shown)

@@ -23,7 +23,7 @@ from dpsql.errors import SqlError
 from dpsql.frozen import Frozen, asdict
 from dpsql.questions.identity import digest
 from dpsql.sql.text.statement import Drop
-from dpsql.synthesis.released_database import DATABASE_MARK, stored_parts
+from dpsql.synthesis.released_database import DATABASE_MARK, stored_tables
 from dpsql.synthesis.synthetic_table import MARK
 from dpsql.trusted.accounting.cost import FREE
 from dpsql.trusted.kernel.marks import SYNTHETIC
@@ -53,7 +53,7 @@ def standing(session: Session) -> dict[str, str]:
     found: dict[str, str] = {}
     for each in session.ledger.holding(session.account, session.kernel.version, SYNTHETIC):
         if each.body.startswith((MARK, DATABASE_MARK)):
-            for part in [each.body] if each.body.startswith(MARK) else stored_parts(each.body):
+            for part in [each.body] if each.body.startswith(MARK) else stored_tables(each.body):
                 made[content_of(part)] = part
                 if not each.shared:
                     name, _ = json.JSONDecoder().raw_decode(part, len(MARK))

@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 from sqlglot import exp
 
 from dpsql.engine.session import Session
-from dpsql.engine.synthesizing import check_owner, coded_question, dependent_columns
+from dpsql.engine.synthesizing import check_owner, dependent_columns, listed_form, uncut_question
 from dpsql.engine.table_rules import TableRules, read_linked_rules
 from dpsql.errors import SqlError, Unsupported
 from dpsql.frozen import Frozen, replace
 from dpsql.sql.binding.listed_columns import RowColumn, listed_columns
 from dpsql.sql.text.places import placed, span_of
 from dpsql.sql.text.statement import Query, Synthesize, SynthesizeTables
-from dpsql.synthesis.column_forms import MOST_NUMBERS, MOST_VALUES, Form, ListedColumn
+from dpsql.synthesis.column_forms import MOST_NUMBERS, ListedColumn, PlannedForm, UncutColumn, can_be_listed
 from dpsql.synthesis.linked_views import LinkedTable, LinkedTables, LowerTable
 from dpsql.synthesis.made_up_columns import MadeUpColumn, made_up_in_tables
 from dpsql.synthesis.table_options import SynthesisTerms
@@ -178,9 +178,9 @@ def _link(one: AskedTable, plain: Sequence[AskedTable]) -> tuple[int, ForeignKey
 
 
 def _table(at: int, one: AskedTable, references: Sequence[str], links: Sequence[str], terms: SynthesisTerms, session: Session,
-           ordering: Sequence[str] = ()) -> tuple[LinkedTable, Mapping[str, tuple[Form, tuple[Value, ...]]]]:
+           ordering: Sequence[str] = ()) -> tuple[LinkedTable, Mapping[str, tuple[PlannedForm, tuple[Value, ...]]]]:
     """The table, and the forms and listed values of its own columns; those that are `ordering` its rows do not follow from
-    others. Raises a located error if these are not known."""
+    others, and are listed if they can be, so that each row has another value. Raises a located error if these are not known."""
     key = one.stored.get(one.base.key[0]) if len(one.base.key) == 1 else None
     key = references[0] if references else key
     own = tuple(item.alias for item in one.query.tree.selects if item.alias not in (key, *references, *links))
@@ -192,9 +192,9 @@ def _table(at: int, one: AskedTable, references: Sequence[str], links: Sequence[
     alone.set("expressions", [item for item in alone.selects if item.alias in own])
     rules = replace(one.rules, dependencies=tuple(each for each in one.rules.dependencies if each.column not in ordering))
     told = {name for each in rules.dependencies for name in each.columns}
-    question, forms = coded_question(replace(one.query, tree=alone), session, terms.bins, (), listed=[
-        column.name for column in one.columns if column.name in told and column.facts.domain is not None
-        and 0 < len(column.facts.domain.values) <= MOST_VALUES])
+    question, uncut = uncut_question(replace(one.query, tree=alone), session, terms.bins, ())
+    forms = tuple(listed_form(form, key) if form.name in told or (form.name in ordering and can_be_listed(form)) else form
+                  for key, form in zip(question.keys, uncut, strict=True))
     check_owner(stability(question.view, session.kernel), span_of(one.query.tree))
     dependent = dependent_columns(rules, question, forms, ())
     left_out = {each.form.name for each in dependent}
@@ -235,4 +235,5 @@ def _lower(at: int, one: AskedTable, link: tuple[int, ForeignKey], references: M
     return LowerTable(at=at, base=table.base, name=table.name, query=table.query, names=table.names, own=table.own,
                       forms=table.forms, key=table.key, made_up=table.made_up, rules=table.rules, dependent=table.dependent,
                       parent=parent, link=name, reference=above.stored[foreign.references[0]], order=order, step=step, most=most,
-                      nullable=frozenset(own for own, (_, values) in listed.items() if None in values))
+                      nullable=frozenset(own for own, (form, values) in listed.items() if (
+                          form.nullable if isinstance(form, UncutColumn) else None in values)))

@@ -23,6 +23,7 @@ from dpsql.trusted.kernel.run import Kernel
 if TYPE_CHECKING:
     from dpsql.models.joint_histogram import JointHistogram
     from dpsql.synthesis.measured_counts import MeasuredCounts
+    from dpsql.synthesis.released_table import KeptTable
 
 
 class AwaitedStore(Protocol):
@@ -36,11 +37,18 @@ class AwaitedStore(Protocol):
 
 
 class StandingTable(Frozen):
-    """A synthetic table whose rows the session's reader holds: what identifies the rows, its declaration, and its counts."""
+    """A synthetic table whose rows the session's reader holds: what identifies the rows, its declaration, and what was kept."""
 
     content: str
     table: Table
-    counts: MeasuredCounts
+    kept: KeptTable
+
+    @cached_property
+    def counts(self) -> MeasuredCounts:
+        """Its counts, from which the errors of answers follow."""
+        from dpsql.synthesis.measured_counts import measured_counts  # loaded only where there is such a table
+
+        return measured_counts(self.kept)
 
 
 class Session(Frozen):
@@ -77,6 +85,10 @@ class Session(Frozen):
         """The limits on what this analyst may spend: their own under their name, and the total under None."""
         mine = self.budget.of(self.analyst)
         return {None: limit(self.budget.total), **({self.analyst: limit(mine)} if mine is not None else {})}
+
+    def part(self, digest: str) -> str:
+        """A part of an answer that the account was told, by its digest."""
+        return self.ledger.part(self.account, digest)
 
     def look(self) -> None:
         """Between two statements: see to the store that is awaited, if there is one."""

@@ -57,12 +57,12 @@ from dpsql.synthesis.column_forms import (
 from dpsql.synthesis.dependent_columns import DependentColumn, without_dependent
 from dpsql.synthesis.learned_bins import coded_in_bins, parts_of
 from dpsql.synthesis.made_up_columns import instead_of, made_up_columns, unknown_because
-from dpsql.synthesis.measured_counts import measured_counts
 from dpsql.synthesis.method import CodedColumn, CodedTable, Method, SynthesisTask, domain_of
 from dpsql.synthesis.method_choice import chosen, in_best_account
 from dpsql.synthesis.methods.all_methods import METHODS, methods_for
 from dpsql.synthesis.named_workload import read_workload
-from dpsql.synthesis.synthetic_table import SyntheticTable, declared, of_json
+from dpsql.synthesis.stored_values import ReadPart
+from dpsql.synthesis.synthetic_table import SyntheticTable, declared, of_json, stored_in_parts
 from dpsql.synthesis.table_draw import TableDraw
 from dpsql.synthesis.table_options import SynthesisTerms, read_terms
 from dpsql.synthesis.table_plan import TablePlan
@@ -70,6 +70,7 @@ from dpsql.synthesis.valid_combinations import following_columns
 from dpsql.trusted.accounting.cost import Cost
 from dpsql.trusted.cached import cached_property
 from dpsql.trusted.declarations.tables import Table
+from dpsql.trusted.kernel.chain import InParts
 from dpsql.trusted.kernel.marks import ONLINE
 from dpsql.trusted.measurements.reading.request import Request
 from dpsql.trusted.plan.certificate import stabilities, stability
@@ -232,14 +233,11 @@ def row_columns(query: Query, session: Session, parameters: Parameters) -> list[
 
 
 def coded_question(query: Query, session: Session, bins: int | None, parameters: Parameters,
-                   columns: Sequence[RowColumn] | None = None, unread: Collection[int] = (),
-                   listed: Collection[str] = ()) -> tuple[Question, tuple[Form, ...]]:
+                   columns: Sequence[RowColumn] | None = None, unread: Collection[int] = ()) -> tuple[
+        Question, tuple[Form, ...]]:
     """The query's rows with the listed values, or the bins, of each column as keys; and the forms of the columns, except for
-    those at the places `unread`. The values of the columns `listed` are few enough to be listed."""
-    def settled(form: PlannedForm) -> Form:
-        return not_learned(replace(form, listed=True) if isinstance(form, UncutColumn) and form.name in listed else form)
-
-    question, forms = _question(query, session, bins, parameters, columns, unread, settled)
+    those at the places `unread`."""
+    question, forms = _question(query, session, bins, parameters, columns, unread, not_learned)
     return question, tuple(form for form in forms if not isinstance(form, UncutColumn))
 
 
@@ -331,18 +329,29 @@ def shortened(view: Node, session: Session) -> tuple[Step, ...]:
 
 class Undrawn(Frozen, eq=False):
     """What was measured for a table. Its rows are drawn when the ledger asks for them: the kernel has given back by then what it
-    read of the private rows, which may be as large."""
+    read of the private rows, which may be as large. The rows of a large table are read in the ledger afterwards, by `read`, so
+    they do not stay in memory."""
 
     make: Callable[[], SyntheticTable | RefusedTable]
+    read: ReadPart
 
     @cached_property
+    def _made(self) -> tuple[SyntheticTable | RefusedTable, InParts | None]:
+        table = self.make()
+        if isinstance(table, RefusedTable) or not table.is_large:
+            return table, None
+        stored = stored_in_parts(table)
+        return replace(of_json(stored.text, self.read), stored=False), stored
+
+    @property
     def drawn(self) -> SyntheticTable | RefusedTable:
         """The table."""
-        return self.make()
+        return self._made[0]
 
-    def as_json(self) -> str:
+    def as_json(self) -> str | InParts:
         """The stored form of the table."""
-        return self.drawn.as_json()
+        table, stored = self._made
+        return stored or table.as_json()
 
 
 class SynthesisStatement(Charged[SyntheticTable | RefusedTable | Undrawn]):
@@ -397,7 +406,7 @@ class SynthesisStatement(Charged[SyntheticTable | RefusedTable | Undrawn]):
             return made
 
     def read(self, stored: str) -> SyntheticTable | RefusedTable:
-        return refused_of_json(stored) if stored.startswith(REFUSED) else of_json(stored)
+        return refused_of_json(stored) if stored.startswith(REFUSED) else of_json(stored, self.session.part)
 
     def bill(self) -> ChargeRequest:
         return ChargeRequest(steps=self._steps(), cost=self.allotted, options=self.plan.terms.options,
@@ -412,7 +421,7 @@ class SynthesisStatement(Charged[SyntheticTable | RefusedTable | Undrawn]):
         known: MeasuredAnswers = () if asked is None else (yield from asked)
         policy = policy_of_records(self.session)
         records = tuple(encoded([replace(record, policy=policy) for record in found]))
-        return Undrawn(make=lambda: replace(self._drawn(draw, known), records=records))
+        return Undrawn(make=lambda: replace(self._drawn(draw, known), records=records), read=self.session.part)
 
     def _drawn(self, draw: TableDraw, known: MeasuredAnswers) -> SyntheticTable | RefusedTable:
         return self.plan.drawn(draw, self.identity) if self.criteria is None else self._first_accepted(self.criteria, draw, known)
@@ -473,9 +482,9 @@ def _held(name: str, stored: str, session: Session) -> Table:
     content = content_of(stored)
     held = session.released.get(name)
     if held is None or held.content != content:
-        table = of_json(stored)
+        table = of_json(stored, session.part)
         session.kernel.hold(table.name, content, {column.name: (column.kind, column.values) for column in table.columns})
-        held = StandingTable(content=content, table=declared(table, content), counts=measured_counts(table))
+        held = StandingTable(content=content, table=declared(table, content), kept=table)
         session.released[name] = held
     return held.table
 
@@ -486,7 +495,7 @@ def made_before(name: str, session: Session) -> SyntheticTable:
     if stored is None:
         raise ProgrammingError(f"there is no synthetic table {name}", code="unknown-table", subject=name,
                                try_="SHOW TABLES, which lists them")
-    return of_json(stored)
+    return of_json(stored, session.part)
 
 
 def _names(catalog: Catalog) -> set[str]:

@@ -38,18 +38,18 @@ from dpsql.questions.identity import digest
 from dpsql.questions.question import Question
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.statement import Option, SynthesizeTables
-from dpsql.synthesis.column_forms import Form
+from dpsql.synthesis.column_forms import PlannedForm, UncutColumn
 from dpsql.synthesis.dependent_columns import part_for
-from dpsql.synthesis.first_rows import without_rows
+from dpsql.synthesis.learned_bins import LEARNING
+from dpsql.synthesis.linked_bins import MOST, UncutRows
 from dpsql.synthesis.linked_draws import steps
 from dpsql.synthesis.linked_plan import LinkedPairs, LinkedPlan
-from dpsql.synthesis.linked_rules import with_rules
 from dpsql.synthesis.linked_views import LinkedTable, LinkedTables, LowerTable
 from dpsql.synthesis.measured_views import LinkedView
 from dpsql.synthesis.method import CodedTable, SynthesisTask, marginals_of
 from dpsql.synthesis.method_choice import chosen
 from dpsql.synthesis.methods.all_methods import methods_for
-from dpsql.synthesis.released_database import ReleasedDatabase, database_of_json, stored_parts
+from dpsql.synthesis.released_database import ReleasedDatabase, database_of_json, stored_tables
 from dpsql.synthesis.row_rules import names_of
 from dpsql.synthesis.synthetic_table import of_json
 from dpsql.synthesis.table_options import MOST_LINKED_ROWS, SynthesisTerms
@@ -82,6 +82,8 @@ def linked_synthesis(statement: SynthesizeTables, session: Session, parameters: 
         asked = list(_views(tables, session))
         shares = [FIRST, *[(1 - FIRST) / (len(asked) - 1)] * (len(asked) - 1)] if len(asked) > 1 else [Fraction(1)]
         pairs, rest = _pairs(tables, terms, allotted, session)
+        uncut = _uncut(tables, terms, rest, session)
+        rest = rest.part(1 - MOST) if uncut else rest
         found = [_measured(tables, one, terms, rest.part(share), session) for one, share in zip(asked, shares, strict=True)]
         views = {(one.kind, one.table.at): view for one, (_, view) in zip(asked, found, strict=True)}
         whole = views["rows", tables.top.at]
@@ -96,8 +98,8 @@ def linked_synthesis(statement: SynthesizeTables, session: Session, parameters: 
             tables=tables, choice=choice, terms=terms, price=allotted, statement=statement.text, whole=whole,
             first={at: view for (kind, at), view in views.items() if kind == "first"},
             later={at: view for (kind, at), view in views.items() if kind == "later"}, notes=tuple(dict.fromkeys(notes)),
-            pairs={at: counted for at, (_, counted) in pairs.items()})
-        questions = [question for question, _ in (*found, *pairs.values())]
+            pairs={at: counted for at, (_, counted) in pairs.items()}, uncut={at: rows for at, (_, rows) in uncut.items()})
+        questions = [question for question, _ in (*found, *pairs.values(), *uncut.values())]
         made = LinkedStatement(plan=plan, questions=tuple(questions), text=statement.text,
                                session=session, spans=tuple((each.name, each.span) for each in statement.tables))
         for name, span in made.spans:
@@ -121,7 +123,7 @@ def _check_single(terms: SynthesisTerms, options: Sequence[Option]) -> None:
 
 def part_named(name: str) -> Callable[[str], str]:
     """A function that finds the stored form of the table with this name in that of all tables."""
-    return lambda stored: next(part for part in stored_parts(stored) if of_json(part).name == name)
+    return lambda stored: next(part for part in stored_tables(stored) if of_json(part).name == name)
 
 
 class AskedView(Frozen):
@@ -156,17 +158,13 @@ def _measured(tables: LinkedTables, asked: AskedView, terms: SynthesisTerms, pri
         Question, LinkedView]:
     """Raises a located error if a view has no bound."""
     place, options = span_of(asked.table.query.tree), terms.options
-    forms = tables.forms(asked.tree)
+    forms = tables.forms(asked.tree, some_lack_rows=asked.kind == "rows")
     items = [asked.table.query.tree] * len(forms)
     question = question_by(replace(asked.table.query, tree=asked.tree), forms, items, session, {})
     if asked.rows is not None:
         options = replace(options, max_rows=asked.rows)
     view, known = limited_rows(question, session, options, place)
     table = CodedTable(view=view, rows=known.rows or 0, columns=tuple(map(coded_column, question.keys, forms)))
-    if asked.kind == "rows":
-        table = replace(table, excluded=without_rows(tables, table))
-    drawn = (tables.top, *tables.below(tables.top)) if asked.kind == "rows" else (asked.table,)
-    table = with_rules(table, forms, drawn, session.scratch)
     given = frozenset() if asked.kind == "rows" else frozenset(table.domain.columns) - {*asked.drawn}
     task = SynthesisTask(table=table, price=price, workload=_workload(asked, table.domain), given=given)
     return replace(question, view=view), LinkedView(task=task, forms=forms)
@@ -180,20 +178,38 @@ def _pairs(tables: LinkedTables, terms: SynthesisTerms, price: Cost, session: Se
     for table in (table for table in (tables.top, *tables.lower) if table.dependent):
         of = {form.name: form for own, form in zip(table.own, table.forms, strict=True)
               if own in [one.of for one in table.dependent]}
-        forms: list[Form] = [*of.values(), *(one.form for one in table.dependent)]
-        tree, base = table.query.tree.copy(), session.catalog.table(table.base)
-        tree.set("expressions", [item for item in tree.selects if item.alias in [form.name for form in forms]])
-        question = question_by(replace(table.query, tree=tree), forms, [table.query.tree] * len(forms), session, {})
-        most = 1 if isinstance(table, LowerTable) or base is None else base.rows
-        options = terms.options if most is None else replace(terms.options, max_rows=most)
-        view, known = limited_rows(question, session, options, span_of(table.query.tree))
-        coded = tuple(map(coded_column, question.keys, forms))
+        question, coded = _own_rows(table, [*of.values(), *(one.form for one in table.dependent)], terms, session)
         each = part_for(dependent) / part_for(table.dependent)
-        task = SynthesisTask(table=CodedTable(view=view, rows=known.rows or 0, columns=coded[:len(of)]), price=price.part(each),
-                             workload=())
-        found[table.at] = replace(question, view=view), LinkedPairs(task=task, dependent=tuple(
-            replace(one, coded=column) for one, column in zip(table.dependent, coded[len(of):], strict=True)))
+        task = SynthesisTask(table=replace(coded, columns=coded.columns[:len(of)]), price=price.part(each), workload=())
+        found[table.at] = question, LinkedPairs(task=task, dependent=tuple(
+            replace(one, coded=column) for one, column in zip(table.dependent, coded.columns[len(of):], strict=True)))
     return found, price.part(1 - len(dependent) * part_for(dependent)) if dependent else price
+
+
+def _uncut(tables: LinkedTables, terms: SynthesisTerms, price: Cost, session: Session) -> Mapping[
+        int, tuple[Question, UncutRows]]:
+    """The rows by which columns are cut into bins, by the place of the table. Raises a located error if rows have no limit."""
+    uncut = {at: tuple(form for form in table.forms if isinstance(form, UncutColumn)) for at, table in tables.by_place.items()}
+    found, columns = dict[int, tuple[Question, UncutRows]](), sum(map(len, uncut.values()))
+    for at, forms in uncut.items():
+        if forms:
+            (question, coded), most = _own_rows(tables.by_place[at], forms, terms, session), MOST * len(forms) / columns
+            task = SynthesisTask(table=coded, price=price.part(most / LEARNING), workload=())
+            found[at] = question, UncutRows(task=task, forms=forms, most=most)
+    return found
+
+
+def _own_rows(table: LinkedTable, forms: Sequence[PlannedForm], terms: SynthesisTerms, session: Session) -> tuple[
+        Question, CodedTable]:
+    """The rows of one table with these columns: one row of each entity, but for the top table."""
+    tree, base, names = table.query.tree.copy(), session.catalog.table(table.base), [form.name for form in forms]
+    tree.set("expressions", [item for item in tree.selects if item.alias in names])
+    question = question_by(replace(table.query, tree=tree), forms, [table.query.tree] * len(forms), session, {})
+    most = 1 if isinstance(table, LowerTable) or base is None else base.rows
+    options = terms.options if most is None else replace(terms.options, max_rows=most)
+    view, known = limited_rows(question, session, options, span_of(table.query.tree))
+    return replace(question, view=view), CodedTable(view=view, rows=known.rows or 0,
+                                                    columns=tuple(map(coded_column, question.keys, forms)))
 
 
 def _workload(asked: AskedView, domain: TableDomain) -> tuple[Columns, ...]:
@@ -248,7 +264,7 @@ class LinkedStatement(Charged[ReleasedDatabase]):
             return made
 
     def read(self, stored: str) -> ReleasedDatabase:
-        return database_of_json(stored)
+        return database_of_json(stored, self.session.part)
 
     def bill(self) -> ChargeRequest:
         return ChargeRequest(steps=steps(self.plan, self.identity, self.session.scratch), cost=self.plan.price,

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from dpsql.frozen import Frozen
 from dpsql.trusted.accounting.cost import Account, Charge
-from dpsql.trusted.kernel.chain import Chain, Event
+from dpsql.trusted.kernel.chain import Chain, Event, part_digest
 from dpsql.trusted.kernel.event_store import LISTS, EventStore, StoreFault
 from dpsql.trusted.kernel.ledger import Ledger, Promised
 
@@ -245,6 +245,16 @@ class ReportingLedger(Ledger):
         found |= {event.seq: KeptAnswer(body=body, shared=True) for event in self._events(f"{own} AND body IS NULL", *whose)
                   if mark in (body := self._told(event).body or "")}
         return [found[seq] for seq in sorted(found)]
+
+    def part(self, account: Account, digest: str) -> str:
+        """The part with this digest of an answer that an account was told. Raises LedgerError if there is none."""
+        own, others = self._store.whose("$2", "$3", found=True), self._store.whose("$2", "$3")
+        told = f"SELECT 1 FROM events AS told WHERE kind = 'answer' AND body IS NULL AND {others} AND answers = events.answers"
+        found = self._events("seq = (SELECT MIN(seq) FROM events WHERE kind = 'part' AND digest = $1 AND "
+                             f"(({own}) OR EXISTS ({told})))", digest, account.budget, account.named.analyst)
+        if not found or part_digest(found[0].body or "") != digest:
+            raise self._damaged()
+        return found[0].body or ""
 
     def is_told(self, budget: str, digest: str, data: str) -> bool:
         """Whether any account of a budget was told an answer to this statement, on the same data."""

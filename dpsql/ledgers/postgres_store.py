@@ -44,8 +44,9 @@ except ImportError:
 
 USUAL_SCHEMA = "dpsql_ledger"
 KINDS = "events_kind_check"  # as PostgreSQL calls the constraint by itself
-KNOWN_KINDS = "CHECK (kind IN ('charge', 'answer', 'incident', 'reopened', 'checkpoint', 'late', 'promise'))"
+KNOWN_KINDS = "CHECK (kind IN ('charge', 'answer', 'incident', 'reopened', 'checkpoint', 'late', 'promise', 'part'))"
 UNKNOWN_KIND = "23514"  # the SQLSTATE of a constraint that is violated: of those here, only by events of a kind that is new
+PARTS = "CREATE INDEX {}parts ON events (digest) WHERE kind = 'part'"
 TABLES = (
     "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL)",
     f"""CREATE TABLE events (
@@ -59,6 +60,7 @@ TABLES = (
     f"CREATE INDEX listed ON events (budget, analyst) WHERE {LISTS}",
     "CREATE INDEX checkpoints ON events (seq) WHERE kind = 'checkpoint'",
     "CREATE INDEX told ON events (budget, analyst, data) WHERE kind = 'answer' AND body IS NULL",
+    PARTS.format(""),
     *(f"CREATE INDEX marked_{name} ON events (budget, analyst, data) WHERE kind = 'answer' AND strpos(body, '{mark}') > 0"
       for name, mark in MARKS.items()))
 REACHED = {  # how soon a connection that was cut off is noticed here, unless the URI says otherwise
@@ -137,6 +139,8 @@ class PostgresStore:
                               code="ledger-access", try_="REVOKE ALL ON meta, events FROM PUBLIC")
         meta = self.meta()
         self.identity, self._named = genesis(meta), meta["identity"]
+        with contextlib.suppress(StoreFault):  # once the owner has opened it, other users can write events of all kinds
+            self.make_room()
 
     def close(self) -> None:
         self._is_open = False
@@ -267,8 +271,9 @@ class PostgresStore:
         """Allow new kinds of events in the table, if this user may: a server need not be the owner of the tables."""
         if self.rows("SELECT EXISTS (SELECT FROM pg_constraint JOIN pg_class ON pg_class.oid = conrelid WHERE conname = $2 AND "
                      "conrelid = to_regclass('events') AND pg_get_constraintdef(pg_constraint.oid) NOT LIKE $1 AND "
-                     "pg_has_role(relowner, 'USAGE'))", "%promise%", KINDS)[0][0]:
+                     "pg_has_role(relowner, 'USAGE'))", "%'part'%", KINDS)[0][0]:
             self.rows_of(f"ALTER TABLE events DROP CONSTRAINT {KINDS}, ADD CONSTRAINT {KINDS} {KNOWN_KINDS}")
+            self.rows_of(PARTS.format("IF NOT EXISTS "))
 
     def contains(self, text: str, part: str) -> str:
         return f"strpos({text}, {part}) > 0"
@@ -322,7 +327,7 @@ class PostgresStore:
         except psycopg.Error as fault:
             state = fault.sqlstate or ""
         if state == UNKNOWN_KIND:
-            raise LedgerError(f"the ledger {self.place} was made by an earlier version, without a record of what charges protect",
+            raise LedgerError(f"the ledger {self.place} was made by an earlier version, and has no room for this event",
                               code="ledger-version", try_="dpsql budget, once, by the owner of its tables")
         if state is not None:
             raise StoreFault(refused=state == "42501", hindered=state.startswith(HINDRANCES), lost=self.is_lost)

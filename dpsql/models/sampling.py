@@ -33,6 +33,7 @@ from dpsql.workload.factors import Array
 
 Places = NDArray[np.int64]
 MOST_COMBINED, MOST_DIGITS = 2**62, 2**20  # combinations of values that one whole number tells apart; random digits after them
+ENOUGH = 2**40  # combinations by which rows are listed: with more columns, hardly any rows would change places
 GOLDEN = (5**0.5 - 1) / 2
 
 
@@ -62,9 +63,14 @@ def conditional(chances: Array, groups: Places, generator: UniformDraws, others:
 
 def _dealt(group: Places, counts: Places, generator: UniformDraws, others: Sequence[Places]) -> Places:
     """For each row a place in its group, from 0 on. `group` has the number of its group, `counts` the rows of each."""
-    shuffled = [np.argsort(generator.random(int(column.max(initial=0)) + 1))[column] for column in others]
-    keys = [shuffled[at] for at in np.argsort(generator.random(len(others)))]
-    listed = _placed(_in_order([*keys, group], generator.random(len(group))), counts)
+    keys, told_apart = [group], len(counts)
+    for at in np.argsort(generator.random(len(others))):
+        if told_apart > ENOUGH:
+            break
+        size = int(others[at].max(initial=0)) + 1
+        keys.append(np.argsort(generator.random(size))[others[at]])
+        told_apart *= size
+    listed = _placed(_in_order(keys[::-1], generator.random(len(group))), counts)
     dealt = _placed(np.argsort(group + (listed * GOLDEN + generator.random(len(counts))[group]) % 1), counts)
     turn = np.floor(generator.random(len(counts)) * counts).astype(np.int64)
     return np.asarray((dealt + turn[group]) % counts[group], dtype=np.int64)

@@ -336,6 +336,11 @@ def _uncut(column: ListedColumn, values: Sequence[Value], known: Facts) -> Plann
                        listed=True)
 
 
+def can_be_listed(form: PlannedForm) -> bool:
+    """Whether the values of a column are few enough to be listed instead of cut into bins."""
+    return form.listed if isinstance(form, UncutColumn) else isinstance(form, ListedColumn)
+
+
 def not_learned(form: PlannedForm) -> Form:
     """An uncut column with its values listed, or else in bins of equal width; others as they are."""
     if not isinstance(form, UncutColumn):

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.frozen import Frozen
-from dpsql.synthesis.packed_values import EPOCH, CodedValues, NumberValues, in_ones
+from dpsql.synthesis.packed_values import EPOCH, CodedValues, NumberValues, in_memory, in_ones
 from dpsql.trusted.plan.expr.nodes import Value
 from dpsql.types import Type
 
@@ -35,6 +35,7 @@ class CountedValues(Frozen):
 
     def places(self, values: Sequence[Value]) -> NDArray[np.int64]:
         """The index of the entry that counts each value. Raises KeyError if none does."""
+        values = in_memory(values)
         if isinstance(values, CodedValues):
             present = np.flatnonzero(np.bincount(values.places, minlength=len(values.listed)))
             found = np.zeros(len(values.listed), dtype=np.int64)
@@ -54,6 +55,7 @@ class CountedValues(Frozen):
 
 def _numbers_of(values: Sequence[Value]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """The positions of values on the axis of edges, and which of them are NULL."""
+    values = in_memory(values)
     if not isinstance(values, NumberValues):
         missing = np.array([value is None for value in values], dtype=np.bool_)
         return np.array([0.0 if value is None else number_of(value) for value in values], dtype=np.float64), missing

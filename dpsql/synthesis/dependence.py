@@ -70,7 +70,7 @@ def _is_number(column: SyntheticColumn) -> bool:
 def _correlation(one: SyntheticColumn, two: SyntheticColumn, counts: MarginalComparison,
                  compared: TableComparison) -> Correlation:
     numbers = [numbers_of(column.values) for column in (one, two)]
-    means = [means_by_entry(own, compared.places[version], size)
+    means = [means_by_entry([(own, compared.places[version])], size)
              for own, version, size in zip(numbers, counts.columns, counts.measured.shape, strict=True)]
     kept = np.ix_(*(~np.isnan(mean) for mean in means))  # NULL has no number, and an entry without rows no mean
     x, y = (mean[~np.isnan(mean)] for mean in means)

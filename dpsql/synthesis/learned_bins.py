@@ -15,7 +15,7 @@ Source of the curve: Fritsch and Carlson, Monotone Piecewise Cubic Interpolation
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, TypeAlias
 
@@ -57,35 +57,61 @@ class LearnedTable(Frozen):
     spent: Fraction
 
 
+class LearnedColumns(Frozen):
+    """Columns in bins, and how much of the price was spent."""
+
+    forms: tuple[BinnedColumn, ...]
+    spent: Fraction
+
+
 def learned(task: SynthesisTask, forms: Sequence[PlannedForm]) -> Generator[Request, Any, LearnedTable]:
     """Cut the uncut columns of a table into bins, for a part of its price."""
-    table, cut = task.table, dict[int, BinnedColumn]()
-    uncut = {at: form for at, form in enumerate(forms) if isinstance(form, UncutColumn)}
-    known = tuple(form for form in forms if not isinstance(form, UncutColumn))
+    columns = [column.column for column in task.table.columns]
+    uncut = {column: form for column, form in zip(columns, forms, strict=True) if isinstance(form, UncutColumn)}
+    found = yield from learned_columns(task, uncut, least_rows(task))
+    cut = dict(zip(uncut, found.forms, strict=True))
+    return LearnedTable(table=in_bins(task.table, cut), spent=found.spent, forms=tuple(
+        cut[column] if isinstance(form, UncutColumn) else form for column, form in zip(columns, forms, strict=True)))
+
+
+def learned_columns(task: SynthesisTask, uncut: Mapping[str, UncutColumn], least: float) -> Generator[
+        Request, Any, LearnedColumns]:
+    """Cut columns of the task's rows into bins of `least` rows, about, or more, for a part of its price; `uncut` has each column
+    by its identifier."""
     if not uncut:
-        return LearnedTable(table=table, forms=known, spent=Fraction(0))
-    least = BLUR * error_for(task, SINGLES / len(task.columns))
-    total, spent = (yield from _total(task)), TOTAL
-    for at, form in uncut.items():
-        counted = yield from counted_column(task, table.columns[at].column, form, total, _share(len(uncut)))
+        return LearnedColumns(forms=(), spent=Fraction(0))
+    cut, total, spent = list[BinnedColumn](), (yield from _total(task)), TOTAL
+    for column, form in uncut.items():
+        counted = yield from counted_column(task, column, form, total, _share(len(uncut)))
         if counted is None:
-            cut[at] = form.equally(math.floor(total / least))
+            cut.append(form.equally(math.floor(total / least)))
         else:
-            cut[at], spent = binned(form, counted.cells, least, wide=counted.wide), spent + counted.spent
+            cut.append(binned(form, counted.cells, least, wide=counted.wide))
+            spent += counted.spent
+    return LearnedColumns(forms=tuple(cut), spent=spent)
+
+
+def least_rows(task: SynthesisTask) -> float:
+    """How many rows a bin should have so that noise hides little of them when a method measures the table."""
+    return BLUR * error_for(task, SINGLES / len(task.columns))
+
+
+def in_bins(table: CodedTable, cut: Mapping[str, BinnedColumn]) -> CodedTable:
+    """The table with columns, given by their identifiers, replaced by the numbers of their bins."""
+    if not cut:
+        return table
     view, columns = with_parts(table.view, (
-        ColumnParts(column=table.columns[at].column, starts=tuple(map(form.value, form.edges[:-1]))) for at, form in cut.items()))
-    coded = {at: coded_in_bins(column, form.name, len(form.edges) - 1, nullable=form.nullable)
-             for column, (at, form) in zip(columns, cut.items(), strict=True)}
-    return LearnedTable(
-        table=replace(table, view=view, columns=tuple(coded.get(at, column) for at, column in enumerate(table.columns))),
-        forms=tuple(cut[at] if isinstance(form, UncutColumn) else form for at, form in enumerate(forms)), spent=spent)
+        ColumnParts(column=column, starts=tuple(map(form.value, form.edges[:-1]))) for column, form in cut.items()))
+    coded = {old: coded_in_bins(column, form.name, len(form.edges) - 1, nullable=form.nullable)
+             for column, (old, form) in zip(columns, cut.items(), strict=True)}
+    return replace(table, view=view, columns=tuple(coded.get(column.column, column) for column in table.columns))
 
 
-def learning_stage(task: SynthesisTask, names: Sequence[str]) -> str:
-    """The stage in words, for EXPLAIN."""
+def learning_stage(task: SynthesisTask, names: Sequence[str], most: str = f"a {LEARNING.denominator}th of the price") -> str:
+    """The stage in words, for EXPLAIN; it costs at most so much."""
     error, times = error_for(task, FIRST * _share(len(names))), 1 + max(len(LATER), LOOKS)
-    return (f"bins for {', '.join(names)} that follow the rows: counts of cells, up to {times} times for each, for at most a "
-            f"{LEARNING.denominator}th of the price; standard error of most about {error:.3g}")
+    return (f"bins for {', '.join(names)} that follow the rows: counts of cells, up to {times} times for each, for at most "
+            f"{most}; standard error of most about {error:.3g}")
 
 
 def parts_of(uncut: int) -> int:
@@ -191,16 +217,21 @@ def _seen(cells: Cells) -> NDArray[np.bool_]:
 
 
 def _shares(counts: Array, widths: Array, errors: Array, *, rising: bool, outermost: bool) -> Array:
-    """How many rows each cell of a bin has, about. Cells whose counts noise explains have none if others are sure. If none are,
-    and in tails, cells farther from the middle have no more rows per width than nearer ones."""
+    """How many rows each cell of a bin has, about: as many per width as others, if noise explains how far the counts are from
+    that; otherwise those that were counted, but for cells whose few rows noise explains and their width does not. In tails, cells
+    farther from the middle have no more rows per width than nearer ones."""
     from scipy.optimize import isotonic_regression  # loaded when used
 
     if len(counts) == 1:
         return np.ones(1)
-    sure = counts > SURE * errors
-    if sure.any() and not outermost:
-        return np.where(sure, counts, 0.0)
     widths = np.maximum(widths, widths.max() * 1e-12)
+    if not outermost:
+        even = max(float(counts.sum()), 0.0) * widths / widths.sum()
+        off, free = (counts - even) / np.maximum(errors, LEAST_SHARE), len(counts) - 1
+        if (off**2).sum() <= free + SURE * math.sqrt(2 * free):
+            return np.asarray(widths)
+        found = np.where((counts > SURE * errors) | (off > -SURE), np.maximum(counts, 0.0), 0.0)
+        return found if found.sum() > 0 else np.asarray(widths)
     counts = _not_negative(isotonic_regression(counts / widths, weights=widths, increasing=rising).x * widths)
     return counts if counts.sum() > 0 else np.eye(len(counts))[-1 if rising else 0]
 

@@ -46,6 +46,7 @@ from dpsql.types import Type
 
 def steps(plan: LinkedPlan, identity: str, evaluator: Evaluator | None = None) -> Generator[Request, Any, ReleasedDatabase]:
     """Measure the views and draw the tables. The draws are public: they are determined by the identity of the statement."""
+    plan = yield from plan.cut(evaluator)
     models, draws = (yield from plan.measure()), Simulation(int(identity[:16], 16))
     rules = LinkedRules(evaluator=evaluator, draws=draws, following=models.following)
     return LinkedDraws(plan=plan, models=models, draws=draws, rules=rules, identity=identity).made()

@@ -5,6 +5,8 @@ each entity has one row in both, these rows are the same entities, but for those
 parent and of the row before have the same coarser versions in all views, so that a value and the one before it can be counted
 together at a resolution that noise leaves.
 
+Columns whose bins follow the rows are cut first (`linked_bins`). In the plan, they have as many bins as there can be.
+
 A model of later rows is fitted twice. Marginals are chosen as if the columns of the row before were not known, or the choice
 would neglect how later rows depend on the parent. Then their dependence on each other is taken from the first view.
 """
@@ -17,12 +19,18 @@ from typing import Any
 
 from dpsql.frozen import Frozen, replace
 from dpsql.planning.explain import Measurement
+from dpsql.synthesis.column_forms import not_learned
 from dpsql.synthesis.dependent_columns import DependentColumn, dependency_stage, determined, part_for
+from dpsql.synthesis.first_rows import without_rows
+from dpsql.synthesis.learned_bins import least_rows
+from dpsql.synthesis.linked_bins import MOST, Cut, UncutRows, in_learned_bins, with_cut_columns
+from dpsql.synthesis.linked_rules import with_rules
 from dpsql.synthesis.linked_views import LinkedTable, LinkedTables
 from dpsql.synthesis.measured_views import FittedView, LinkedView, known_of_parents, known_of_rows_before, with_bins_above
 from dpsql.synthesis.method import SynthesisTask
 from dpsql.synthesis.method_choice import MethodChoice
 from dpsql.synthesis.methods.stages import measurement
+from dpsql.synthesis.row_rules import Evaluator
 from dpsql.synthesis.table_options import SynthesisTerms
 from dpsql.synthesis.table_plan import told_to_who_waits
 from dpsql.synthesis.valid_combinations import FollowingColumn
@@ -51,6 +59,7 @@ class LinkedPlan(Frozen):
     first  the views of first rows further below, by the place of the table in the statement
     later  the views of later rows
     pairs  the rows by which columns that determine others are counted together with these, by the place of the table
+    uncut  the rows by which columns are cut into bins, by the place of the table; the views have what these rows leave at least
     """
 
     tables: LinkedTables
@@ -58,6 +67,7 @@ class LinkedPlan(Frozen):
     first: Mapping[int, LinkedView]
     later: Mapping[int, LinkedView]
     pairs: Mapping[int, LinkedPairs]
+    uncut: Mapping[int, UncutRows]
     choice: MethodChoice
     terms: SynthesisTerms
     price: Cost
@@ -76,7 +86,8 @@ class LinkedPlan(Frozen):
     @property
     def relations(self) -> tuple[Node, ...]:
         """The relations that are queried."""
-        return (*(view.table.view for _, view in self.views), *(pairs.task.table.view for pairs in self.pairs.values()))
+        return (*(view.table.view for _, view in self.views), *(pairs.task.table.view for pairs in self.pairs.values()),
+                *(rows.task.table.view for rows in self.uncut.values()))
 
     @property
     def measurements(self) -> tuple[Measurement, ...]:
@@ -87,7 +98,32 @@ class LinkedPlan(Frozen):
             found.append(measurement(first, of, method.name, view.task.price, tuple(others)))
         counted = [measurement(dependency_stage(each.task, each.dependent), f"pairs of {self.tables.by_place[at].name}",
                                method.name, each.task.price.part(each.part)) for at, each in self.pairs.items()]
-        return (replace(found[0], against=dict(self.choice.against)), *found[1:], *counted)
+        cut = [rows.stage(self.tables.by_place[at].name, method.name) for at, rows in self.uncut.items()]
+        return (replace(found[0], against=dict(self.choice.against)), *found[1:], *counted, *cut)
+
+    def cut(self, evaluator: Evaluator | None) -> Generator[Request, Any, LinkedPlan]:
+        """The plan with bins that follow the rows, and without the combinations of values that no row can have."""
+        cut, spent = dict[int, Cut](), Fraction(0)
+        for at, rows in self.uncut.items():
+            cut[at], part = yield from rows.cut(self._least_rows(self.tables.by_place[at]))
+            spent += part
+        tables = with_cut_columns(self.tables, cut)
+        left = (1 - spent) / (1 - MOST) if self.uncut else Fraction(1)
+
+        def settled(view: LinkedView, *drawn: LinkedTable) -> LinkedView:
+            view = in_learned_bins(view, tables, cut)
+            table = replace(view.table, excluded=without_rows(tables, view.table)) if tables.top in drawn else view.table
+            table = with_rules(table, [not_learned(form) for form in view.forms], drawn, evaluator)
+            return replace(view, task=replace(view.task, table=table, price=view.task.price.part(left)))
+
+        return replace(self, tables=tables, uncut={}, whole=settled(self.whole, tables.top, *tables.below(tables.top)),
+                       first={at: settled(view, tables.by_place[at]) for at, view in self.first.items()},
+                       later={at: settled(view, tables.by_place[at]) for at, view in self.later.items()})
+
+    def _least_rows(self, table: LinkedTable) -> float:
+        """How many rows a bin of a table's columns should have, by the noise of the views in which these are drawn."""
+        views = [self.first.get(table.at, self.whole), *([self.later[table.at]] if table.at in self.later else [])]
+        return max(least_rows(view.task) for view in views)
 
     def measure(self) -> Generator[Request, Any, LinkedModels]:
         """Measure the views one by one, and fit a model to each."""
@@ -113,7 +149,7 @@ class LinkedPlan(Frozen):
         """Measure a view, and fit a model to all of its counts."""
         measured = yield from told_to_who_waits(self.choice.method.measure(view.task), view.table.columns)
         table = replace(view.table, coarser=measured.coarser)
-        found = FittedView(task=replace(view.task, table=table), forms=view.forms, measured=measured)
+        found = FittedView(task=replace(view.task, table=table), forms=tuple(map(not_learned, view.forms)), measured=measured)
         return found.fitted_to()
 
 

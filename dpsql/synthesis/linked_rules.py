@@ -18,7 +18,7 @@ from dpsql.models.sampling import Places
 from dpsql.models.table_domain import Columns
 from dpsql.synthesis.column_forms import BinnedColumn, Form
 from dpsql.synthesis.linked_views import LinkedTable, LowerTable
-from dpsql.synthesis.measured_views import LinkedView
+from dpsql.synthesis.measured_views import FittedView
 from dpsql.synthesis.method import CodedTable
 from dpsql.synthesis.packed_values import PackedValues, joined
 from dpsql.synthesis.row_rules import Evaluator, Mask, RowRule, RowRules, consistent
@@ -29,7 +29,7 @@ from dpsql.workload.factors import Array
 ROUNDS = 50  # of drawing rows again that break rules
 
 
-def with_rules(view: CodedTable, forms: Sequence[Form], tables: Sequence[LinkedTable], evaluator: Evaluator) -> CodedTable:
+def with_rules(view: CodedTable, forms: Sequence[Form], tables: Sequence[LinkedTable], evaluator: Evaluator | None) -> CodedTable:
     """A view without the combinations that no row of the tables that are drawn in it can have: of the top table and those below
     it, or of one lower table. Nothing is ruled out if one of the tables would be left without rows, or if a model of all rules
     would be too large."""
@@ -74,7 +74,7 @@ class LinkedRules(Frozen, eq=False):
     draws: Simulation
     following: Mapping[int, tuple[FollowingColumn, ...]]
 
-    def obeyed(self, table: LinkedTable, view: LinkedView, places: Mapping[str, Places]) -> Mask:
+    def obeyed(self, table: LinkedTable, view: FittedView, places: Mapping[str, Places]) -> Mask:
         """Which rows of a table, as places in the lists of a view, obey its rules with values that are drawn from their bins."""
         if not table.rules:
             return np.ones(len(next(iter(places.values()))), dtype=bool)

@@ -23,7 +23,7 @@ from sqlglot import exp
 
 from dpsql.frozen import Frozen, replace
 from dpsql.sql.text.statement import Query
-from dpsql.synthesis.column_forms import Form, ListedColumn
+from dpsql.synthesis.column_forms import ListedColumn, PlannedForm, UncutColumn
 from dpsql.synthesis.dependent_columns import DependentColumn
 from dpsql.synthesis.made_up_columns import MadeUpColumn
 from dpsql.synthesis.row_rules import RowRule
@@ -49,7 +49,7 @@ class LinkedTable(Frozen):
     query: Query
     names: tuple[str, ...]
     own: tuple[str, ...]
-    forms: tuple[Form, ...]
+    forms: tuple[PlannedForm, ...]
     key: str | None
     made_up: tuple[MadeUpColumn, ...] = ()
     rules: tuple[RowRule, ...] = ()
@@ -124,14 +124,18 @@ class LinkedTables(Frozen):
         """The columns of views that are drawn with a row of a table: its own, and the numbers of its child rows."""
         return (*(table.column(own) for own in table.own), *(below.rows for below in self.below(table)))
 
-    def forms(self, view: exp.Query) -> tuple[Form, ...]:
-        """The forms of a view's columns; a column has the same form in all views."""
-        known: dict[str, Form] = {}
+    def forms(self, view: exp.Query, *, some_lack_rows: bool) -> tuple[PlannedForm, ...]:
+        """The forms of a view's columns; a column has the same form in all views. Columns of lower tables are NULL where there is
+        no row, if some rows of the view have none."""
+        known: dict[str, PlannedForm] = {}
         for table in (self.top, *self.lower):
-            known |= {table.column(own): _form(form, table.column(own)) for own, form in zip(table.own, table.forms, strict=True)}
+            absent = some_lack_rows and table is not self.top
+            known |= {table.column(own): _form(form, table.column(own), absent=absent)
+                      for own, form in zip(table.own, table.forms, strict=True)}
         for below in self.lower:
             known[below.rows] = ListedColumn(name=below.rows, type=Type.BIGINT)
-            known |= {below.before(own): _form(form, below.before(own)) for own, form in zip(below.own, below.forms, strict=True)}
+            known |= {below.before(own): _form(form, below.before(own), absent=False)
+                      for own, form in zip(below.own, below.forms, strict=True)}
         return tuple(known[name] for name in view.named_selects)
 
     def rows(self) -> exp.Query:
@@ -185,9 +189,11 @@ class LinkedTables(Frozen):
 PLACE = "rows of table "
 
 
-def _form(form: Form, name: str) -> Form:
+def _form(form: PlannedForm, name: str, *, absent: bool) -> PlannedForm:
     """The form of a column in a view, where it is NULL if there is no such row."""
-    return replace(form, name=name) if isinstance(form, ListedColumn) else replace(form, name=name, nullable=True)
+    if isinstance(form, ListedColumn):
+        return replace(form, name=name)
+    return replace(form, name=name, nullable=form.nullable or absent or not isinstance(form, UncutColumn))
 
 
 def _rows_of(table: LinkedTable) -> str:

@@ -12,7 +12,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpsql.frozen import Frozen
 from dpsql.models.table_domain import Columns
@@ -108,18 +107,36 @@ def measured_counts(table: KeptTable) -> MeasuredCounts:
         marginals=tuple(compared.of(each) for each, _ in measured), known=sum(known for _, known in measured),
         bins={column.name: len(column.counted.edges) - 1 for column in table.columns
               if column.counted is not None and _has_wide_bins(column)},
-        numbers=dict(_numbers(compared)))
+        numbers=_Numbers(compared))
 
 
-def _numbers(compared: TableComparison) -> Iterator[tuple[str, EntryNumbers]]:
-    for column in compared.table.columns:
-        if column.type.numeric and column.counted is not None:
-            numbers, coarser = numbers_of(column.values), {one.name: one for one in compared.table.coarser}
-            ends = {column.name: _ends(column.counted, whole=column.type is Type.BIGINT)}
-            for version in compared.versions[column.name]:
-                if version in coarser:
-                    ends[version] = _merged(ends[coarser[version].of], coarser[version])
-                yield version, _entries(numbers, compared.places[version], *ends[version])
+class _Numbers(Mapping[str, EntryNumbers]):
+    """The numbers in the entries of columns and versions: found when they are asked for, as all rows are read for them."""
+
+    def __init__(self, compared: TableComparison) -> None:
+        self._compared, self._found = compared, dict[str, EntryNumbers]()
+        self._coarser = {one.name: one for one in compared.table.coarser}
+        self._columns = {version: column for column in compared.table.columns
+                         if column.type.numeric and column.counted is not None for version in compared.versions[column.name]}
+
+    def __getitem__(self, version: str) -> EntryNumbers:
+        if version not in self._found:
+            column = self._columns[version]
+            self._found[version] = _entries(self._compared, column, version, *self._ends(version, column))
+        return self._found[version]
+
+    def _ends(self, version: str, column: SyntheticColumn) -> tuple[Array, Array]:
+        if version in self._coarser:
+            one = self._coarser[version]
+            return _merged(self._ends(one.of, column), one)
+        assert column.counted is not None
+        return _ends(column.counted, whole=column.type is Type.BIGINT)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._columns)
+
+    def __len__(self) -> int:
+        return len(self._columns)
 
 
 def _ends(counted: CountedValues, *, whole: bool) -> tuple[Array, Array]:
@@ -140,9 +157,10 @@ def _merged(ends: tuple[Array, Array], into: CoarserColumn) -> tuple[Array, Arra
     return lows, highs
 
 
-def _entries(numbers: Array, places: NDArray[np.int64], lows: Array, highs: Array) -> EntryNumbers:
-    means = means_by_entry(numbers, places, len(lows))
-    squares = means_by_entry(np.square(numbers - means[places]), places, len(lows))
+def _entries(compared: TableComparison, column: SyntheticColumn, version: str, lows: Array, highs: Array) -> EntryNumbers:
+    means = means_by_entry(((numbers_of(piece), places) for piece, places in compared.in_pieces(column, version)), len(lows))
+    squares = means_by_entry(((np.square(numbers_of(piece) - means[places]), places)
+                              for piece, places in compared.in_pieces(column, version)), len(lows))
     return EntryNumbers(means=np.where(np.isnan(means), (lows + highs) / 2, means), lows=lows, highs=highs,
                         variances=np.where(np.isnan(lows), np.nan, np.nan_to_num(squares)))
 

@@ -12,7 +12,7 @@ from dpsql.models.mirror_descent import fit
 from dpsql.models.noisy_marginals import MarginalMeasurement
 from dpsql.models.sampling import Places
 from dpsql.models.table_model import TableModel
-from dpsql.synthesis.column_forms import Form
+from dpsql.synthesis.column_forms import Form, PlannedForm
 from dpsql.synthesis.linked_views import LinkedTables, LowerTable
 from dpsql.synthesis.method import CodedTable, Measured, SynthesisTask, columns_of_versions
 from dpsql.synthesis.methods.marginal_requests import told_of
@@ -28,7 +28,7 @@ class LinkedView(Frozen):
     """A view that is measured, and the forms of its columns."""
 
     task: SynthesisTask
-    forms: tuple[Form, ...]
+    forms: tuple[PlannedForm, ...]
 
     @property
     def table(self) -> CodedTable:
@@ -53,6 +53,7 @@ class LinkedView(Frozen):
 class FittedView(LinkedView):
     """A view after it was measured, with the coarser bins in which its columns were counted."""
 
+    forms: tuple[Form, ...]
     measured: Measured
 
     @property

@@ -54,6 +54,15 @@ class PackedValues(Sequence[Value]):
     def arrays(self) -> ColumnArrays:
         """The values as an engine reads them."""
 
+    @property
+    def loaded(self) -> PackedValues:
+        """The same values in memory."""
+        return self
+
+    def pieces(self) -> Iterator[PackedValues]:
+        """The same values in pieces, each of which is in memory only while it is used."""
+        yield self
+
     @overload
     def __getitem__(self, at: int) -> Value: ...
     @overload
@@ -209,6 +218,11 @@ class PatternValues(PackedValues):
 def in_ones(numbers: Array, parts: int) -> Array:
     """Numbers that are given in units of 1 / parts."""
     return numbers if parts == 1 else numbers / parts
+
+
+def in_memory(values: Sequence[Value]) -> Sequence[Value]:
+    """The same values, read if they are kept elsewhere."""
+    return values.loaded if isinstance(values, PackedValues) else values
 
 
 def packed_values(values: Sequence[Value]) -> PackedValues:

@@ -8,7 +8,9 @@ from typing import ClassVar
 from dpsql.answers.described_columns import OF_SYNTHETIC_TABLES
 from dpsql.answers.listing import Listing
 from dpsql.frozen import Frozen
-from dpsql.synthesis.synthetic_table import SyntheticTable, of_json
+from dpsql.synthesis.stored_values import ReadPart, no_part
+from dpsql.synthesis.synthetic_table import SyntheticTable, of_json, stored_in_parts
+from dpsql.trusted.kernel.chain import InParts
 
 DATABASE_MARK = '{"synthetic tables": '  # with which the stored form of each begins, and of nothing else
 
@@ -45,21 +47,24 @@ class ReleasedDatabase(Frozen):
         found = {table.name.lower(): table for table in self.tables}
         return found[name.lower()]
 
-    def as_json(self) -> str:
-        """The stored form."""
-        return json.dumps({"synthetic tables": [table.name for table in self.tables],
-                           "made": [table.as_json() for table in self.tables]})
+    def as_json(self) -> str | InParts:
+        """The stored form, in parts if a table is large."""
+        made = [stored_in_parts(table) if table.is_large else InParts(table.as_json(), ())
+                for table in self.tables]
+        text = json.dumps({"synthetic tables": [table.name for table in self.tables], "made": [each.text for each in made]})
+        parts = tuple(dict.fromkeys(part for each in made for part in each.parts))
+        return InParts(text, parts) if parts else text
 
     def __str__(self) -> str:
         """A summary of each table."""
         return "\n\n".join(map(str, self.tables))
 
 
-def stored_parts(stored: str) -> tuple[str, ...]:
+def stored_tables(stored: str) -> tuple[str, ...]:
     """The stored form of each table."""
     return tuple(json.loads(stored)["made"])
 
 
-def database_of_json(stored: str) -> ReleasedDatabase:
-    """The tables in a stored form."""
-    return ReleasedDatabase(tables=tuple(map(of_json, stored_parts(stored))))
+def database_of_json(stored: str, read: ReadPart = no_part) -> ReleasedDatabase:
+    """The tables in a stored form; `read` reads its parts."""
+    return ReleasedDatabase(tables=tuple(of_json(table, read) for table in stored_tables(stored)))

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,12 +12,23 @@ from dpsql.frozen import Frozen, field
 from dpsql.models.noisy_marginals import MarginalMeasurement
 from dpsql.synthesis.acceptance import Acceptance
 from dpsql.synthesis.counted_values import CountedValues
-from dpsql.synthesis.packed_numbers import packed_numbers, packed_rows, unpacked_numbers, unpacked_rows
-from dpsql.synthesis.packed_values import CodedValues, NumberValues, PackedValues, PatternValues, packed_values
+from dpsql.synthesis.packed_numbers import packed_numbers, unpacked_numbers
+from dpsql.synthesis.packed_values import PatternValues, packed_values
+from dpsql.synthesis.stored_values import (
+    PartWriter,
+    ReadPart,
+    StoredValues,
+    are_large,
+    no_part,
+    read_value,
+    told_of,
+    told_value,
+    values_of,
+)
 from dpsql.trusted.declarations.tables import ForeignKey
 from dpsql.trusted.plan.expr.nodes import Value
-from dpsql.trusted.stopping import go_on
 from dpsql.types import Type
+from dpsql.workload.factors import Array
 
 
 class SyntheticColumn(Frozen):
@@ -63,6 +73,7 @@ class ReleasedMarginal(Frozen):
     shape   the number of entries of each column
     off     the mean distance between the counts measured and those of the table, scaled to as many rows as were estimated
     values  the counts, packed, the last column's entry changing first
+    drawn   the rows of the table in the same cells, packed; empty where they have to be counted
     """
 
     columns: tuple[str, ...]
@@ -70,6 +81,7 @@ class ReleasedMarginal(Frozen):
     error: float
     off: float
     values: str
+    drawn: str = field(default="", compare=False)
 
     @property
     def cells(self) -> int:
@@ -83,10 +95,11 @@ class ReleasedMarginal(Frozen):
                                    values=unpacked_numbers(self.values, "<f8").reshape(self.shape))
 
 
-def released(measured: MarginalMeasurement, off: float) -> ReleasedMarginal:
-    """A measured marginal, in its stored form."""
+def released(measured: MarginalMeasurement, off: float, drawn: Array | None = None) -> ReleasedMarginal:
+    """A measured marginal, in its stored form, perhaps with the counts of the table's rows."""
     return ReleasedMarginal(columns=measured.columns, shape=np.shape(measured.values), error=math.sqrt(measured.variance),
-                            off=off, values=packed_numbers(measured.values, "<f8"))
+                            off=off, values=packed_numbers(measured.values, "<f8"),
+                            drawn="" if drawn is None else packed_numbers(drawn, "<f8"))
 
 
 class KeptTable(Frozen):
@@ -134,49 +147,41 @@ class KeptTable(Frozen):
         """The number of rows."""
         return len(self.columns[0].values)
 
+    @property
+    def is_large(self) -> bool:
+        """Whether it has so many values that its stored form is in parts."""
+        return are_large(self.rows, len(self.columns))
+
 
 def packed(column: SyntheticColumn) -> dict[str, Any]:
-    """Its values as numbers, or as codes in a list, in the stored form."""
-    go_on()  # a column of a million rows takes a moment
-    values, counted = packed_values(column.values), column.counted
-    told: dict[str, Any] = {"name": column.name, "type": column.type.value, "sql_type": column.sql_type}
-    if isinstance(values, CodedValues):
-        told |= {"values": [_told(value) for value in values.listed], "codes": packed_rows(values.places)}
-    elif isinstance(values, NumberValues):
-        missing = values.missing
-        told |= {"numbers": packed_rows(values.numbers), "missing": None if missing is None else packed_rows(missing),
-                 "parts": values.parts}
-    elif isinstance(values, PatternValues):
-        told |= {"pattern": values.pattern, "seed": str(values.seed), "rows": len(values)}
-    return {**told, "counted": None if counted is None else {"listed": [_told(value) for value in counted.listed],
-                                                             "edges": counted.edges}}
+    """The column in the stored form, with its values."""
+    return _described(column, told_of(packed_values(column.values)))
 
 
-def unpacked(told: dict[str, Any]) -> SyntheticColumn:
+def packed_in_parts(column: SyntheticColumn, keep: Callable[[str], str]) -> dict[str, Any]:
+    """The same, with the values in parts, each of which `keep` keeps, and returns its digest. Values that are made by a pattern
+    need none."""
+    values = packed_values(column.values)
+    if isinstance(values, PatternValues):
+        return packed(column)
+    if isinstance(values, StoredValues):
+        return _described(column, values.told)
+    writer = PartWriter(keep)
+    writer.add(values)
+    return _described(column, writer.told())
+
+
+def _described(column: SyntheticColumn, values: Mapping[str, Any]) -> dict[str, Any]:
+    counted = column.counted
+    return {"name": column.name, "type": column.type.value, "sql_type": column.sql_type, **values,
+            "counted": None if counted is None else {"listed": [told_value(value) for value in counted.listed],
+                                                     "edges": counted.edges}}
+
+
+def unpacked(told: dict[str, Any], read: ReadPart = no_part) -> SyntheticColumn:
+    """The column in a stored form; `read` reads its parts, when they are needed."""
     kind, counted = Type(told["type"]), told["counted"]
     return SyntheticColumn(
-        name=told["name"], type=kind, sql_type=told.get("sql_type", ""), values=_values(told, kind),
+        name=told["name"], type=kind, sql_type=told.get("sql_type", ""), values=values_of(told, kind, read),
         counted=None if counted is None else CountedValues(edges=tuple(counted["edges"]), listed=tuple(
-            value if counted["edges"] else _read(value, kind) for value in counted["listed"])))
-
-
-def _values(told: dict[str, Any], kind: Type) -> PackedValues:
-    if "pattern" in told:
-        return PatternValues(told["pattern"], int(told["seed"]), told["rows"])
-    if "numbers" in told:
-        missing = told["missing"]
-        return NumberValues(kind, unpacked_rows(told["numbers"]), None if missing is None else unpacked_rows(missing),
-                            told.get("parts", 1))
-    listed = [_read(value, kind) for value in told["values"]]
-    return CodedValues(listed, unpacked_rows(told["codes"]) if "codes" in told else unpacked_numbers(told["places"], "<u4"))
-
-
-def _told(value: Value) -> Any:
-    return value.isoformat() if isinstance(value, dt.date) else value
-
-
-def _read(value: Any, kind: Type) -> Value:
-    if value is None or not kind.temporal:
-        found: Value = value
-        return found
-    return dt.date.fromisoformat(value) if kind is Type.DATE else dt.datetime.fromisoformat(value)
+            value if counted["edges"] else read_value(value, kind) for value in counted["listed"])))

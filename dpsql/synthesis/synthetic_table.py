@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import textwrap
+from collections.abc import Iterable
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -15,19 +16,32 @@ from dpsql.answers.new_files import new_file, save
 from dpsql.frozen import asdict
 from dpsql.synthesis.acceptance import acceptance_of
 from dpsql.synthesis.packed_values import CodedValues, NumberValues, in_ones, packed_values
-from dpsql.synthesis.released_table import CoarserColumn, KeptTable, ReleasedMarginal, SyntheticColumn, packed, unpacked
+from dpsql.synthesis.released_table import (
+    CoarserColumn,
+    KeptTable,
+    ReleasedMarginal,
+    SyntheticColumn,
+    packed,
+    packed_in_parts,
+    unpacked,
+)
+from dpsql.synthesis.stored_values import MOST_LISTED, ReadPart, StoredValues, no_part
 from dpsql.trusted.declarations.tables import Column, Domain, ForeignKey, Table
+from dpsql.trusted.kernel.chain import InParts, part_digest
 from dpsql.types import ANY_NUMBER, Interval, Type
 
 if TYPE_CHECKING:
     import pandas as pd
 
-MOST_LISTED = 1000  # values of a column that are the groups of GROUP BY
 MARK = '{"synthetic table": '  # with which the stored form of each begins, and of nothing else
 
 
 class SyntheticTable(KeptTable):
-    """A synthetic table, with what can be done with it. Asking its rows costs nothing."""
+    """A synthetic table, with what can be done with it. Asking its rows costs nothing.
+
+    The rows of a large table, of more than 16 million values, are not in memory: they are read in the ledger when they are used,
+    so the connection must be open then.
+    """
 
     FIELD: ClassVar[str] = "synthetic"
 
@@ -49,7 +63,8 @@ class SyntheticTable(KeptTable):
         """
         import duckdb
 
-        from dpsql.backends.duckdb import connected, run_over
+        from dpsql.backends.duckdb import connected
+        from dpsql.backends.held_columns import run_over
         from dpsql.trusted.plan.expr.printing import text_literal
 
         target = Path(target)
@@ -87,16 +102,19 @@ class SyntheticTable(KeptTable):
                 "trust": dict(trust(TableComparison(self)))}
 
     def as_json(self) -> str:
-        """The stored form."""
+        """The stored form, in one text."""
+        return self._text(map(packed, self.columns), [_without_drawn(asdict(each)) for each in self.marginals])
+
+    def _text(self, columns: Iterable[dict[str, Any]], marginals: list[dict[str, Any]]) -> str:
         told = {"synthetic table": self.name, "method": self.method, "price": self.price, "total": self.total,
-                "notes": self.notes, "statement": self.statement, "marginals": [asdict(each) for each in self.marginals]}
+                "notes": self.notes, "statement": self.statement, "marginals": marginals}
         told |= {"key": self.key, "parent": None if self.parent is None else asdict(self.parent)}
         told["coarser"] = [asdict(one) for one in self.coarser]
         if self.acceptance is not None:
             told["acceptance"] = self.acceptance.as_dict()
         text = json.dumps({**told, "known": self.known, "measured": self.records, "columns": []}).removesuffix("]}")
-        for at, column in enumerate(self.columns):
-            text += ", " * (at > 0) + json.dumps(packed(column))  # in place: the columns of a large table would be there twice
+        for at, column in enumerate(columns):
+            text += ", " * (at > 0) + json.dumps(column)  # in place: the columns of a large table would be there twice
         text += "]}"
         return text
 
@@ -124,13 +142,42 @@ class SyntheticTable(KeptTable):
         return "\n".join(lines).replace("\u00a0", " ")
 
 
-def of_json(stored: str) -> SyntheticTable:
-    """The table in a stored form."""
+def _without_drawn(marginal: dict[str, Any]) -> dict[str, Any]:
+    """A marginal as tables in one text have it: its rows are at hand."""
+    return {name: value for name, value in marginal.items() if name != "drawn"}
+
+
+class TableParts:
+    """The parts of a table's stored form, by their digests, while it is made."""
+
+    def __init__(self) -> None:
+        self.found: dict[str, str] = {}
+
+    def keep(self, part: str) -> str:
+        """Keep a part. Returns its digest."""
+        digest = part_digest(part)
+        self.found[digest] = part
+        return digest
+
+
+def stored_in_parts(table: SyntheticTable) -> InParts:
+    """The stored form of a large table."""
+    parts = TableParts()
+    columns = [packed_in_parts(column, parts.keep) for column in table.columns]
+    for column in table.columns:
+        if isinstance(column.values, StoredValues):
+            parts.found |= column.values.texts()
+    return InParts(text=table._text(columns, [*map(asdict, table.marginals)]), parts=tuple(parts.found.values()))
+
+
+def of_json(stored: str, read: ReadPart = no_part) -> SyntheticTable:
+    """The table in a stored form; `read` reads its parts, when they are needed."""
     told = json.loads(stored)
     return SyntheticTable(
         name=told["synthetic table"], method=told["method"], price=told["price"], total=told["total"],
-        columns=tuple(map(unpacked, told["columns"])), notes=tuple(told["notes"]), statement=told["statement"],
-        known=told["known"], records=tuple(told["measured"]), stored=True, acceptance=acceptance_of(told.get("acceptance")),
+        columns=tuple(unpacked(column, read) for column in told["columns"]), notes=tuple(told["notes"]),
+        statement=told["statement"], known=told["known"], records=tuple(told["measured"]), stored=True,
+        acceptance=acceptance_of(told.get("acceptance")),
         marginals=tuple(ReleasedMarginal(**{**each, "columns": tuple(each["columns"]), "shape": tuple(each["shape"])})
                         for each in told["marginals"]),
         coarser=tuple(CoarserColumn(name=one["name"], of=one["of"], merged=tuple(one["merged"]))
@@ -159,7 +206,7 @@ def declared_column(column: SyntheticColumn) -> Column:
 
 def _series(column: SyntheticColumn, pandas: Any) -> Any:
     """The values as pandas has them; those of a DECIMAL as Python's decimal numbers."""
-    values = packed_values(column.values)
+    values = packed_values(column.values).loaded
     whole, known = ("Int64", "boolean") if values.nullable else ("int64", "bool")
     kind = {Type.BIGINT: whole, Type.BOOLEAN: known, Type.DOUBLE: "float64"}.get(column.type, "object")
     if column.sql_type.startswith("DECIMAL"):

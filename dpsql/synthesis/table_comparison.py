@@ -7,8 +7,9 @@ with inverse variances as weights.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +19,9 @@ from dpsql.models.noisy_marginals import MarginalMeasurement, combined
 from dpsql.models.table_domain import Columns, TableDomain
 from dpsql.synthesis.counted_values import CountedValues
 from dpsql.synthesis.method import versions_of
-from dpsql.synthesis.released_table import KeptTable, ReleasedMarginal
+from dpsql.synthesis.packed_numbers import unpacked_numbers
+from dpsql.synthesis.packed_values import PackedValues, packed_values
+from dpsql.synthesis.released_table import KeptTable, ReleasedMarginal, SyntheticColumn
 from dpsql.trusted.cached import cached_property
 from dpsql.workload.factors import Array
 
@@ -106,34 +109,74 @@ class TableComparison(Frozen, kw_only=False):
             return None
         found, = combined(domain, told)
         return MarginalComparison(columns=columns, measured=np.asarray(found.values), error=math.sqrt(found.variance),
-                                  drawn=self._drawn(columns, domain), total=self.table.total)
+                                  drawn=self._drawn(columns, domain.shape(columns)), total=self.table.total)
 
     def of(self, each: ReleasedMarginal) -> MarginalComparison:
         """A measured marginal, whose columns all are those of the table, or coarser versions."""
         return MarginalComparison(columns=each.columns, measured=np.asarray(each.measurement.values), error=each.error,
-                                  drawn=self._drawn(each.columns, TableDomain(each.columns, each.shape)), total=self.table.total)
+                                  drawn=self._drawn(each.columns, each.shape), total=self.table.total)
 
     def drawn(self, columns: Columns) -> Array:
         """The rows of the table with each combination of values of these columns, or coarser versions, scaled."""
-        return self._drawn(columns, TableDomain(columns, tuple(self.sizes[name] for name in columns)))
+        return self._drawn(columns, tuple(self.sizes[name] for name in columns))
 
     def coarsest(self, name: str) -> str:
         """The coarsest version of a column."""
         return min(self.versions[name], key=lambda version: self.sizes[version])
 
-    def _drawn(self, columns: Columns, domain: TableDomain) -> Array:
-        shape = domain.shape(columns)
+    def _drawn(self, columns: Columns, shape: tuple[int, ...]) -> Array:
+        return np.multiply(self._counts(columns, shape), self.table.total / self.table.rows, dtype=np.float64)
+
+    def _counts(self, columns: Columns, shape: tuple[int, ...]) -> Array:
+        """The rows of the table in each cell: as they were counted when the table was made, or as they are counted now."""
+        known = [each for each in self.table.marginals if each.drawn and set(columns) <= set(each.columns)]
+        if known:
+            least = min(known, key=lambda each: each.cells)
+            return _summed(unpacked_numbers(least.drawn, "<f8").reshape(least.shape), least.columns, columns)
         cells = np.ravel_multi_index(tuple(self.places[name] for name in columns), shape)
-        counts = np.bincount(cells, minlength=math.prod(shape)).reshape(shape)
-        return np.multiply(counts, self.table.total / self.table.rows, dtype=np.float64)
+        return np.asarray(np.bincount(cells, minlength=math.prod(shape)).reshape(shape), dtype=np.float64)
 
     @cached_property
-    def places(self) -> Mapping[str, NDArray[np.int64]]:
+    def places(self) -> Mapping[str, NDArray[Any]]:
         """For each column and coarser version, the index of each row's entry."""
-        found = {column.name: column.counted.places(column.values) for column in self.table.columns if column.counted is not None}
-        for one in self.table.coarser:
-            found[one.name] = np.array(one.merged, dtype=np.int64)[found[one.of]]
-        return found
+        return Places(self)
+
+    def in_pieces(self, column: SyntheticColumn, version: str) -> Iterator[tuple[PackedValues, NDArray[Any]]]:
+        """The values of a column, piece by piece, each with the indices of the rows' entries in a version of the column."""
+        start, places = 0, self.places[version]
+        for piece in packed_values(column.values).pieces():
+            yield piece, places[start:start + len(piece)]
+            start += len(piece)
+
+
+class Places(Mapping[str, NDArray[Any]]):
+    """The index of each row's entry, for each column and coarser version: found when it is first asked for, in as few bytes as
+    possible."""
+
+    def __init__(self, compared: TableComparison) -> None:
+        self._columns = {column.name: column for column in compared.table.columns if column.counted is not None}
+        self._coarser = {one.name: one for one in compared.table.coarser}
+        self._found: dict[str, NDArray[Any]] = {}
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        if name not in self._found:
+            self._found[name] = self._of(name)
+        return self._found[name]
+
+    def _of(self, name: str) -> NDArray[Any]:
+        if name in self._coarser:
+            one = self._coarser[name]
+            return np.asarray(np.array(one.merged, dtype=np.min_scalar_type(one.size))[self[one.of]])
+        column = self._columns[name]
+        assert column.counted is not None
+        kind = np.min_scalar_type(column.counted.size)
+        return np.concatenate([column.counted.places(piece).astype(kind) for piece in packed_values(column.values).pieces()])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter((*self._columns, *self._coarser))
+
+    def __len__(self) -> int:
+        return len(self._columns) + len(self._coarser)
 
 
 def summed(measured: MarginalMeasurement, columns: Columns) -> MarginalMeasurement:
@@ -150,9 +193,12 @@ def _summed(values: Array, names: Columns, columns: Columns) -> Array:
     return found
 
 
-def means_by_entry(numbers: Array, places: NDArray[np.int64], size: int) -> Array:
-    """The mean of the rows of each entry; NaN where there is none."""
-    there = ~np.isnan(numbers)
-    sums, counts = (np.bincount(places[there], weights, minlength=size) for weights in (numbers[there], None))
+def means_by_entry(numbers: Iterable[tuple[Array, NDArray[Any]]], size: int) -> Array:
+    """The mean of the rows of each entry; NaN where there is none. Numbers and places come piece by piece."""
+    sums, counts = np.zeros(size), np.zeros(size, dtype=np.int64)
+    for own, places in numbers:
+        there = ~np.isnan(own)
+        sums += np.bincount(places[there], own[there], minlength=size)
+        counts += np.bincount(places[there], minlength=size)
     found: Array = np.divide(sums, counts, out=np.full(size, math.nan), where=counts > 0)
     return found

@@ -24,6 +24,7 @@ from dpsql.synthesis.released_table import SyntheticColumn
 from dpsql.synthesis.row_rules import RowRules, names_of
 from dpsql.synthesis.valid_combinations import FollowingColumn, valid_rows
 from dpsql.trusted.plan.expr.nodes import Value
+from dpsql.types import Type
 
 ROUNDS = 50  # of drawing rows again that break rules
 Values: TypeAlias = Mapping[str, PackedValues]
@@ -69,6 +70,11 @@ class TableDraw(Frozen, eq=False):
     rules: RowRules
     nulls: DoubtfulNulls
 
+    @property
+    def types(self) -> Mapping[str, Type]:
+        """The types of all columns."""
+        return {form.name: form.type for form in (*self.cut.forms, *(one.form for one in self.following))}
+
     def drawn(self, rows: int, draws: Simulation) -> tuple[DrawnPiece, int]:
         """So many rows that obey the rules, and the number of those that no draw made: these are copies of others. Where no row
         obeys the rules, all are as drawn, and count as copies."""
@@ -93,7 +99,7 @@ class TableDraw(Frozen, eq=False):
         return drawn.taken(rows) if self.rules.rules else self._with_values(drawn.places[rows], draws)
 
     def _obeying(self, drawn: DrawnPiece) -> DrawnPiece:
-        types = {form.name: form.type for form in (*self.cut.forms, *(one.form for one in self.following))}
+        types = self.types
         read = {name for rule in self.rules.rules for name in rule.columns}
         obeyed = self.rules.obeyed({name: (types[name], list(drawn.values[name])) for name in read})
         return drawn if obeyed.all() else drawn.taken(np.flatnonzero(obeyed))

@@ -6,7 +6,7 @@ Everything after the last release is post-processing: the fit, the draw, and the
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, TypeVar
 
@@ -34,7 +34,8 @@ from dpsql.synthesis.methods.stages import measurement
 from dpsql.synthesis.packed_values import PackedValues, joined
 from dpsql.synthesis.released_table import CoarserColumn, ReleasedMarginal, SyntheticColumn, released
 from dpsql.synthesis.row_rules import Evaluator, RowRule, RowRules
-from dpsql.synthesis.synthetic_table import SyntheticTable
+from dpsql.synthesis.stored_values import PartWriter, StoredValues, are_large
+from dpsql.synthesis.synthetic_table import SyntheticTable, TableParts
 from dpsql.synthesis.table_draw import DrawnPiece, TableDraw, Values
 from dpsql.synthesis.table_options import MOST_ROWS, SynthesisTerms
 from dpsql.synthesis.valid_combinations import FollowingColumn
@@ -42,6 +43,7 @@ from dpsql.trusted.measurements.farthest_count import FarthestCount
 from dpsql.trusted.measurements.farthest_marginal import FarthestMarginal
 from dpsql.trusted.measurements.noisy_sums import NoisySums
 from dpsql.trusted.measurements.reading.request import Request
+from dpsql.types import Type
 from dpsql.workload.factors import Array
 
 Made = TypeVar("Made")
@@ -103,22 +105,23 @@ class TablePlan(Frozen):
 
     @property
     def most_rows(self) -> int:
-        """The most rows that can be drawn: so many that the ledger can keep them as one answer."""
+        """The most rows that can be drawn: so many that their columns fit into memory while they are drawn."""
         each = sum(form.bytes_of(len(column.values)) for form, column in zip(self.forms, self.task.table.columns, strict=True))
         return min(MOST_ROWS, MOST_BYTES // (each + 8 * len(self.made_up)))
 
     def drawn(self, draw: TableDraw, identity: str) -> SyntheticTable:
         """The table, drawn piece by piece. The draws are public: the identity of the statement determines them."""
         rows, draws, compared = self.rows_of(draw), self.draws(identity), self.compared(draw)
-        parts, done, copied = list[dict[str, PackedValues]](), 0, 0
+        types = draw.types
+        gathered = DrawnInParts(types) if are_large(rows, len(types) + len(self.made_up)) else DrawnTogether()
+        done, copied = 0, 0
         for number in piece_sizes(rows):
             tell(f"drawing {rows:,} rows{f', {done:,} of them so far' if done else ''} ...")
             piece, more = draw.drawn(number, draws)
             compared.add(piece.places)
-            parts.append({**piece.values})
+            gathered.add(piece.values)
             done, copied = done + number, copied + more
-        values = {name: joined([part.pop(name) for part in parts]) for name in [*parts[0]]}  # a table need not be there twice
-        return self.table(draw, values, compared, identity, draw.notes(rows, copied))
+        return self.table(draw, gathered.values(), compared, identity, draw.notes(rows, copied))
 
     def drawn_at_once(self, draw: TableDraw, rows: DrawnPiece, identity: str, copied: int) -> SyntheticTable:
         """The table of these rows."""
@@ -164,7 +167,7 @@ class TablePlan(Frozen):
             name=self.name, method=self.choice.method.name, price=self.price,
             total=measured.model.total, columns=self._with_made_up(draw.columns(values), identity),
             coarser=tuple(CoarserColumn(name=one.name, of=one.of, merged=one.merged) for one in measured.coarser),
-            marginals=compared.released(measured.model.total), known=len(self.task.known), statement=self.statement,
+            marginals=compared.released(measured.model.total, keep=True), known=len(self.task.known), statement=self.statement,
             notes=(*self.notes, *notes, *measured.notes, *self.used))
 
     def _with_made_up(self, columns: Sequence[SyntheticColumn], identity: str) -> tuple[SyntheticColumn, ...]:
@@ -179,6 +182,39 @@ def piece_sizes(rows: int) -> list[int]:
     """The numbers of rows that are drawn at a time."""
     many = max(1, math.ceil(rows / PIECE))
     return [rows * (at + 1) // many - rows * at // many for at in range(many)]
+
+
+class DrawnTogether:
+    """Gathers the values of columns piece by piece, in memory."""
+
+    def __init__(self) -> None:
+        self._pieces: list[dict[str, PackedValues]] = []
+
+    def add(self, values: Values) -> None:
+        """Add the values of more rows."""
+        self._pieces.append({**values})
+
+    def values(self) -> Values:
+        """The values of all columns. The pieces are given back column by column, as a table need not be there twice."""
+        return {name: joined([piece.pop(name) for piece in self._pieces]) for name in [*self._pieces[0]]}
+
+
+class DrawnInParts:
+    """The same for a large table, of which only the parts that the ledger will keep are in memory."""
+
+    def __init__(self, types: Mapping[str, Type]) -> None:
+        self._types, self._parts = types, TableParts()
+        self._writers = {name: PartWriter(self._parts.keep) for name in types}
+
+    def add(self, values: Values) -> None:
+        """Add the values of more rows."""
+        for name, own in values.items():
+            self._writers[name].add(own)
+
+    def values(self) -> Values:
+        """The values of all columns."""
+        read = self._parts.found.__getitem__
+        return {name: StoredValues(writer.told(), self._types[name], read) for name, writer in self._writers.items()}
 
 
 class DrawnCounts:
@@ -197,10 +233,12 @@ class DrawnCounts:
             cells = np.ravel_multi_index(tuple(rows[:, names.index(column)] for column in each.columns), np.shape(each.values))
             counts += np.bincount(cells, weights, minlength=each.values.size)
 
-    def released(self, total: float) -> tuple[ReleasedMarginal, ...]:
-        """The measured marginals, and their distance from these counts, scaled to `total` rows."""
+    def released(self, total: float, *, keep: bool = False) -> tuple[ReleasedMarginal, ...]:
+        """The measured marginals, and their distance from these counts, scaled to `total` rows. `keep`: with the counts, which
+        are of all rows of the table, and not weighted."""
         scale = total / max(self._rows, 1)
-        return tuple(released(each, float(np.abs(counts * scale - np.asarray(each.values).ravel()).mean()))
+        return tuple(released(each, float(np.abs(counts * scale - np.asarray(each.values).ravel()).mean()),
+                              counts if keep else None)
                      for each, counts in zip(self._measured, self._counts, strict=True))
 
 
@@ -214,7 +252,7 @@ def released_marginals(domain: TableDomain, measured: Iterable[MarginalMeasureme
 
 def told_to_who_waits(measuring: Generator[Request, Any, Made], columns: Iterable[CodedColumn]) -> Generator[Request, Any, Made]:
     """The same requests, each announced in the progress line. Everything announced is public."""
-    names, number = {column.column: column.name for column in columns}, 0
+    names, number = {source_of(column.column): column.name for column in columns}, 0
     try:
         request = next(measuring)
         while True:

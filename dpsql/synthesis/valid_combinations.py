@@ -32,7 +32,7 @@ class FollowingColumn(Frozen):
 
     def drawn(self, given: Sequence[Value]) -> PackedValues:
         """Its values in rows with these values of the other column."""
-        packed = packed_values(given)
+        packed = packed_values(given).loaded
         if isinstance(packed, CodedValues):
             return CodedValues([self.values.get(value) for value in packed.listed], packed.places)
         return packed_values([self.values.get(value) for value in packed])

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,14 +70,6 @@ class ColumnArrays(Frozen, eq=False):
     parts: int = 1
 
 
-@runtime_checkable
-class InArrays(Protocol):
-    """A sequence of values that can be read as arrays."""
-
-    @property
-    def arrays(self) -> ColumnArrays: ...
-
-
 class Reader(Protocol):
     """A connection to the private database, which analysts never see."""
 
@@ -130,8 +122,8 @@ class Reader(Protocol):
     def hold(self, name: str, identity: str, columns: Mapping[str, tuple[str, Sequence[Any]]]) -> None:
         """Keep a table of released rows, so that printed plans may read it by its name like the tables of the database.
 
-        `identity` is the same for the same rows only; `columns` maps names to SQL types and values. Raises ValueError for the
-        name of a table of the database, whose rows would be hidden.
+        `identity` is the same for the same rows only; `columns` maps names to SQL types and values, which may be read later, when
+        a plan first names their column. Raises ValueError for the name of a table of the database, whose rows would be hidden.
         """
         ...
 

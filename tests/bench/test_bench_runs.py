@@ -173,6 +173,16 @@ def test_synthetic(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.long
+def test_linked() -> None:
+    lines = printed("linked.py", "--people", 400, "--most", 400, "--runs", 1, "--epsilons", 8, "--ways", "auto,independent")
+    assert lines[1] == ["auto", "independent", "drawn again", "columns apart", "ratio to again", "to apart"]
+    found = {line[0]: [float(cell) for cell in line[1:5]] for line in lines[3:12]}
+    assert found["visits next row"][0] < found["visits next row"][1] and found["visits fan-out"][3] == 0
+    assert any(line[0] == "sd of totals of people" for line in lines)
+
+
+@pytest.mark.slow
+@pytest.mark.long
 def test_mwem(tmp_path: Path) -> None:
     sizes = {"sex": 2, "income>50K": 2, "race": 3, "relationship": 3, "marital-status": 2, "education-num": 4, "hours-per-week": 3}
     (tmp_path / "adult_mwempub13.meta.json").write_text(json.dumps({

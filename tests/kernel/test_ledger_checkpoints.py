@@ -606,9 +606,9 @@ def test_an_edited_event_before_checkpoints_of_an_earlier_version_is_not_shown(p
             del ledger
 
 
-OLD = sqlite_store.SCHEMA.replace(", 'checkpoint', 'late', 'promise'", "")
-WITHOUT_LATE = sqlite_store.SCHEMA.replace(", 'late', 'promise'", "")
-WITHOUT_PROMISES = sqlite_store.SCHEMA.replace(", 'promise'", "")
+OLD = sqlite_store.SCHEMA.replace(", 'checkpoint', 'late', 'promise', 'part'", "")
+WITHOUT_LATE = sqlite_store.SCHEMA.replace(", 'late', 'promise', 'part'", "")
+WITHOUT_PROMISES = sqlite_store.SCHEMA.replace(", 'promise', 'part'", "")
 
 
 @pytest.mark.parametrize("schema", [OLD, WITHOUT_LATE])

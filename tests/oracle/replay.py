@@ -18,7 +18,8 @@ from typing import Any, ClassVar
 import duckdb
 from oracle.worlds import World
 
-from dpsql.backends.duckdb import RELEASED, DuckReader, attach_memory, lock_down, make_table
+from dpsql.backends.duckdb import RELEASED, DuckReader, attach_memory, lock_down
+from dpsql.backends.held_columns import make_table
 from dpsql.backends.scratch import DuckScratch
 from dpsql.catalog.policy import parse_policy
 from dpsql.catalog.price import price

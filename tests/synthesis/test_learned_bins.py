@@ -260,3 +260,29 @@ def test_no_release_makes_bins_beyond_the_range_or_spends_more(connection: dpsql
         values = form.values(range(len(edges) - 1), np.arange(len(edges) - 1).repeat(9), np.tile(np.linspace(0, 1, 9, endpoint=False), len(edges) - 1))
         low, high = (value.toordinal() if isinstance(value, dt.date) else value for value in (min(values), max(values)))
         assert before.low <= low and high <= before.high
+
+
+def test_noise_alone_makes_no_gaps_within_bins() -> None:
+    """Rows are even over a range, and the counts of cells are two standard errors each. Were cells empty where noise explains their
+    counts beside larger ones, nearly half of the rows in a bin would move."""
+    form, moved = UncutColumn(name="x", type=Type.DOUBLE, low=0.0, high=64.0, nullable=False), list[float]()
+    for seed in range(30):
+        counts = 80 + np.random.default_rng(seed).normal(0, 40, 64)
+        start = uncounted(list(range(64)), 64.0)
+        cut = binned(form, start.counted_again(counts, 40.0**2), least=240)
+        edges, cells, shares = np.array(cut.edges), np.array(cut.cells), np.array(cut.shares)
+        of = np.searchsorted(edges, cells, side="right") - 1
+        for inner in range(1, len(edges) - 2):
+            own = of == inner
+            widths = np.diff([*cells[own], edges[inner + 1]])
+            moved.append(float(np.abs(shares[own] / shares[own].sum() - widths / widths.sum()).sum() / 2))
+    assert len(moved) > 200 and np.mean(moved) < 0.03
+
+
+def test_a_gap_that_noise_does_not_explain_stays_empty() -> None:
+    form = UncutColumn(name="x", type=Type.DOUBLE, low=0.0, high=12.0, nullable=False)
+    counts = np.array([900.0, 900, 900, 400, 5, 3, 400, 2, 1, 900, 900, 900])
+    cut = binned(form, uncounted(list(range(12)), 12.0).counted_again(counts, 10.0**2), least=1100)
+    drawn = np.array(list(cut.values(tuple(range(len(cut.edges) - 1)), np.repeat(np.arange(len(cut.edges) - 1), 1000), np.random.default_rng(0).random(
+        1000 * (len(cut.edges) - 1)))))
+    assert not ((drawn > 4) & (drawn < 6)).any() and not ((drawn > 7) & (drawn < 9)).any() and ((drawn > 6) & (drawn < 7)).any()

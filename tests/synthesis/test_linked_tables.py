@@ -339,7 +339,9 @@ def test_at_a_low_price_columns_are_independent(connection: dpsql.Connection, rh
 
 @pytest.mark.parametrize("text", [
     MAKE, f"CREATE SYNTHETIC TABLES {OWNERS}, {PETS}, {BITES} OPTIONS (rho = 0.5)",
-    f"CREATE SYNTHETIC TABLES {OWNERS}, {VISITS} OPTIONS (rho = 0.5, bins = 4, rules = 'region DETERMINES rich; year DETERMINES kind; cost > 1')"])
+    f"CREATE SYNTHETIC TABLES {OWNERS}, {VISITS} OPTIONS (rho = 0.5, bins = 4, rules = 'region DETERMINES rich; year DETERMINES kind; cost > 1')",
+    f"CREATE SYNTHETIC TABLES {OWNERS}, {VISITS} OPTIONS (rho = 0.5, rules = 'region DETERMINES rich; cost > 1')",
+    f"CREATE SYNTHETIC TABLES {OWNERS}, {VISITS} OPTIONS (rho = 20)"])
 def test_requests_move_no_further_on_neighbours_than_they_cost(text: str, place: Path, tmp_path: Path) -> None:
     """The requests of the statement on the database without one owner, by the distances of the oracle; and all cost the price."""
     statement = parse(text)

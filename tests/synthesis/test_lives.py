@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from support.lives import people_and_visits
 
 import dpsql
 from dpsql.engine.synthesizing_linked import linked_synthesis
@@ -76,26 +77,12 @@ entity = "person"
 rho = 800
 """
 PEOPLE, VISITS = "p AS SELECT id, heavy, age FROM people", "v AS SELECT person, day, kind, cost FROM visits"
-KINDS = np.array(["gp", "er", "lab"])
 
 
 def world(folder: Path, number: int = 4000) -> None:
-    """Heavy people come more often, to other kinds, for more; costs and kinds are like those of the visit before."""
+    """People and their visits, and small tables that are linked to others in other ways."""
     draws = np.random.default_rng(5)
-    heavy = draws.random(number) < 0.15
-    rows = np.minimum(np.where(heavy, 1 + draws.poisson(3, number), draws.poisson(1.2, number)), 8)
-    people = pd.DataFrame({"id": np.arange(number), "heavy": heavy, "age": np.clip(draws.normal(45 + 20 * heavy, 15), 0, 99).astype(int)})
-    person, place = np.repeat(np.arange(number), rows), np.concatenate([np.arange(count) for count in rows])
-    level, kind = draws.normal(size=number), draws.integers(0, 3, number)
-    levels, kinds = np.zeros(len(person)), np.zeros(len(person), dtype=np.int64)
-    for turn in range(8):
-        at = np.flatnonzero(place == turn)
-        who = person[at]
-        level[who] = 0.9 * level[who] + 0.43 * draws.normal(size=len(at))
-        kind[who] = np.where(draws.random(len(at)) < 0.6, kind[who], np.where(heavy[who], 1, 0))
-        levels[at], kinds[at] = level[who], kind[who]
-    day = np.concatenate([np.sort(draws.choice(1000, count, replace=False)) for count in rows])
-    visits = pd.DataFrame({"person": person, "day": day, "kind": KINDS[kinds], "cost": np.minimum(400, 25 * np.exp(1.2 * heavy[person] + 0.6 * levels))})
+    people, visits = people_and_visits(number, draws)
     few = np.arange(500)
     pairs = [(who, f"c{course}", int(draws.integers(1, 11))) for who in few for course in draws.choice(4, draws.integers(0, 4), replace=False)]
     frames = {"people": people, "visits": visits, "courses": pd.DataFrame({"code": [f"c{i}" for i in range(4)]}),
@@ -186,9 +173,11 @@ def test_a_link_between_two_private_rows_is_refused(connection: dpsql.Connection
 
 
 def views(connection: dpsql.Connection) -> tuple[CodedTable, CodedTable]:
-    """The views of people with first visits, and of later visits."""
-    plan = linked_synthesis(parse(f"CREATE SYNTHETIC TABLES {PEOPLE}, {VISITS} OPTIONS (rho = 1)"), connection.session).plan  # type: ignore[arg-type]
-    return plan.whole.table, plan.later[1].table
+    """The views of people with first visits, and of later visits, in equal bins: nothing is asked for these."""
+    plan = linked_synthesis(parse(f"CREATE SYNTHETIC TABLES {PEOPLE}, {VISITS} OPTIONS (rho = 1, bins = 32)"), connection.session).plan  # type: ignore[arg-type]
+    with pytest.raises(StopIteration) as ready:
+        next(plan.cut(None))
+    return ready.value.value.whole.table, ready.value.value.later[1].table
 
 
 def test_first_rows_have_values_where_there_are_rows(connection: dpsql.Connection) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import dpsql
-from dpsql.backends.duckdb import make_table
+from dpsql.backends.held_columns import make_table
 from dpsql.errors import OperationalError, OptionError
 from dpsql.synthesis import table_plan
 from dpsql.synthesis.column_forms import BinnedColumn

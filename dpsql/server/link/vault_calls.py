@@ -237,6 +237,7 @@ STORED: VaultCall[tuple[str, str | None]] = VaultCall("stored", (is_statement,),
 ANSWERED: VaultCall[tuple[int, str | None] | None] = VaultCall("answered", (is_statement,), checked=True)
 ANSWERS: VaultCall[list[str]] = VaultCall("answers", (is_short,), checked=True)
 HOLDING: VaultCall[list[KeptAnswer]] = VaultCall("holding", (is_mark,), checked=True)
+PART: VaultCall[str] = VaultCall("part", (is_short,))
 IS_TOLD: VaultCall[bool] = VaultCall("is_told", (is_statement,), checked=True)
 TELL: VaultCall[tuple[str, str | None]] = VaultCall("tell", (is_statement, is_text), checked=True, shares=True)
 TELL_OF: VaultCall[None] = VaultCall("tell_of", (are_charges, is_text), checked=True, shares=True)
@@ -263,7 +264,7 @@ ADD_USER: VaultCall[AddedUser] = VaultCall("add_user", (is_short,), governs=True
 CLOSE_USER: VaultCall[None] = VaultCall("close_user", (is_short,), governs=True, between=False)
 REOPEN_USER: VaultCall[None] = VaultCall("reopen_user", (is_short,), governs=True, between=False)
 CALLS: Mapping[str, VaultCall[Any]] = {call.name: call for call in (
-    CHECK, PUBLIC_ROWS, FANOUT, HOLD, RUN, COMPARE, STORED, ANSWERED, ANSWERS, HOLDING, IS_TOLD, TELL, TELL_OF, OF_OTHERS,
+    CHECK, PUBLIC_ROWS, FANOUT, HOLD, RUN, COMPARE, STORED, ANSWERED, ANSWERS, HOLDING, PART, IS_TOLD, TELL, TELL_OF, OF_OTHERS,
     OF_ANOTHER, TEXTS, ENTRIES, SPENT, PRICES, FAILED, REFRESH, ENTER, LEAVE, EVERYTHING, ACCOUNTS, LISTED, FAILURES, LATE, USERS,
     STATE, CHECKS, ADD_USER, CLOSE_USER, REOPEN_USER)}
 

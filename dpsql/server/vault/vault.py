@@ -61,6 +61,7 @@ from dpsql.synthesis.released_table import SyntheticColumn
 from dpsql.synthesis.synthetic_table import declared_column
 from dpsql.trusted.accounting.cost import NOTHING, Account, Cost
 from dpsql.trusted.declarations.tables import Column, Table
+from dpsql.trusted.kernel.chain import InParts
 from dpsql.trusted.kernel.model_progress import SERIES
 from dpsql.trusted.kernel.run import AnsweredBefore
 from dpsql.trusted.plan.node import Node
@@ -421,7 +422,7 @@ class ServedAccount:
             spent = self._spent()
         return Ran(version=self._session.kernel.version, spent=spent)
 
-    def _script(self, step: Any) -> Generator[Any, Any, str]:
+    def _script(self, step: Any) -> Generator[Any, Any, str | InParts]:
         """The script that the front runs: its requests, and at the end the text of its answer.
 
         Before its first request it is not charged, and stops without; afterwards any fault is the script's. It may ask for what
@@ -439,6 +440,8 @@ class ServedAccount:
                     CORES.share()
                 case ("made", str(text)):
                     return text
+                case ("made", str(text), tuple(parts)):
+                    return InParts(text=text, parts=parts)
                 case ("interrupted",):
                     raise KeyboardInterrupt
                 case _:
@@ -481,6 +484,9 @@ class ServedAccount:
 
     def _holding(self, mark: str) -> list[KeptAnswer]:
         return self._session.ledger.holding(self._session.account, self._session.kernel.version, mark)
+
+    def _part(self, digest: str) -> str:
+        return self._session.ledger.part(self._session.account, digest)
 
     def _texts(self, word: str, most: int, of_others: bool = False) -> list[str]:
         return self._session.ledger.texts(self._session.account, word, most, of_others=of_others and self._shares)
@@ -667,8 +673,9 @@ def _no_table(name: str, columns: Sequence[Column] | None) -> Table:
     raise ValueError("no table is named here")
 
 
-def _written(answer: Any) -> str:
+def _written(answer: Any) -> str | InParts:
     """The text that is stored for an answer of the front, which wrote it."""
-    if type(answer) is not str:
+    found: str | InParts = answer
+    if not all(type(text) is str for text in (answer.parts if type(answer) is InParts else [answer])):
         raise TypeError("an answer must be text")
-    return answer
+    return found

@@ -81,6 +81,22 @@ Claim: of the statements whose answers are shared, no two with equal `digest` an
 one failed. Proof: both are looked up in the turn that writes the charge. If the other one is running, the statement waits
 (`Underway`); if it is answered, it is told (`AnsweredBefore`); so it is charged only if the other one has failed.
 
+*Parts.* An answer that would be too long for one event is stored in several, which are written in one turn: first `part` events,
+each with a piece of the text, whose `answers` is the charge and whose `digest` is the SHA-256 of the piece; then the `answer`
+event, whose text names the digests of its parts.
+
+Claim: parts change no sum, and a charge with parts is answered, running or failed as it would be without them. Proof: to accept a
+`part` event changes nothing but the head (`_follow`), no charge depends on its text, and lists do not count it (`LISTED`). If a
+process is killed between two parts, or a part cannot be written, the charge has no answer, and fails like any other; parts that
+were written without an answer are named by nothing.
+
+Claim: an answer is read with the parts that were written for it, or it is refused. Proof: its text, which is accepted or verified
+like every other, names the SHA-256 of each part, and a text that is read as a part must have that hash; another text would be a
+collision. A part that was removed, changed or moved breaks the chain besides, as every event does.
+
+Claim: an account that reads a part learns nothing that it was not told. Proof: `ledgers.ledger_reports` returns the pieces of
+answers to charges of the account, and to those whose answers it was told (*Told*), and no others.
+
 *Names.* An account is identified by the normal form of its analyst's name (`declarations.names`), whatever form an event holds.
 """
 
@@ -103,10 +119,18 @@ from dpsql.trusted.kernel.waypoint import Head, Waypoint
 LISTED = "charge", "answer"  # kinds of events that make a list of statements
 CHANGED, EXTENDED = "changed", "extended"  # what `promise` events do
 EVERY = 1000  # events, at least, between two checkpoints
+LONG = 2**26  # characters of events after which there is a checkpoint all the same, as they would take long to verify
+
+
+class InParts(NamedTuple):
+    """An answer in parts: its text, which names the digest of each part, and the parts."""
+
+    text: str
+    parts: tuple[str, ...]
 
 
 class Event(NamedTuple):
-    """A row of the ledger. `answers` is the number of the charge that an answer, incident or late event belongs to."""
+    """A row of the ledger. `answers` is the number of the charge that an answer, part, incident or late event belongs to."""
 
     seq: int
     kind: str
@@ -194,6 +218,7 @@ class Chain:
         self._resumable = 0  # the newest one that states everything
         self._checkpoints, self._skips = 0, tuple[Head, ...]()
         self._between = hashlib.sha256()  # of the links since the newest checkpoint
+        self._length = 0  # of the texts since the newest checkpoint that states everything
         self.sums = ChainSums()
 
     @property
@@ -244,6 +269,10 @@ class Chain:
         return self._next(kind, charged.account, digest=charged.digest, data=charged.data, sql=charged.sql, answers=charged.seq,
                           body=body)
 
+    def part(self, charged: Event, body: str) -> Event:
+        """The event of a part of a charge's answer, which is written before the answer."""
+        return self._next("part", charged.account, digest=part_digest(body), data=charged.data, answers=charged.seq, body=body)
+
     def reopened(self, account: Account) -> Event:
         """The event by which the owner forgives the failed charges of an account."""
         return self._next("reopened", account, body=json.dumps(self.failed(account)))
@@ -260,7 +289,7 @@ class Chain:
 
     def checkpoint_due(self) -> Event | None:
         """A checkpoint, if so many events were written since the last one that its cost is comparatively small."""
-        if self.head[0] - self._resumable < EVERY + self.sums.size:
+        if self.head[0] - self._resumable < EVERY + self.sums.size and self._length < LONG:
             return None
         told = {"ledger": self.genesis, **self._waypoint().as_values(), **self.sums.as_values()}
         return self._next("checkpoint", Account(budget="", analyst=""), body=json.dumps(told))
@@ -294,6 +323,7 @@ class Chain:
         if waypoint is None:
             self._count(event)
             self._between.update(f"{link}\n".encode())
+        self._length += len(event.body or "")
         self.head = event.seq, link
         self.hashes.append(link)
         if waypoint is not None:
@@ -337,7 +367,7 @@ class Chain:
         """Continue after a checkpoint, which is the head."""
         self.checkpoint = self.head
         if waypoint.between is not None:
-            self._resumable = self.head[0]
+            self._resumable, self._length = self.head[0], 0
         self._checkpoints, self._skips, self._between = waypoint.number, waypoint.skips_after(self.head), hashlib.sha256()
 
     def _count(self, event: Event) -> None:
@@ -359,6 +389,8 @@ class Chain:
                     self.sums.kept[event.digest] = event.seq
             case "answer", int(charged):
                 pending.discard(charged)
+            case "part", int():
+                pass
             case "incident", int(charged):
                 pending.discard(charged)
                 failed.add(charged)
@@ -376,6 +408,11 @@ class Chain:
                 self.sums.forgiven.update(forgiven)
             case _:
                 raise Broken
+
+
+def part_digest(text: str) -> str:
+    """The digest by which an answer names one of its parts."""
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def genesis(meta: Mapping[str, str]) -> str:

@@ -56,7 +56,7 @@ from dpsql.trusted.accounting.cost import Account, Charge
 from dpsql.trusted.accounting.privacy_filter import Limit
 from dpsql.trusted.declarations.names import normal
 from dpsql.trusted.kernel.anchor import Anchor, Head, Unreadable
-from dpsql.trusted.kernel.chain import CHANGED, Broken, Chain, Event, Outdated, genesis
+from dpsql.trusted.kernel.chain import CHANGED, Broken, Chain, Event, InParts, Outdated, genesis
 from dpsql.trusted.kernel.chain import Busy as Busy
 from dpsql.trusted.kernel.chain import Closed as Closed
 from dpsql.trusted.kernel.chain import Refused as Refused
@@ -208,7 +208,7 @@ class Ledger:
             return Promised(at=event.at, text=event.body or "", changed=event.digest == CHANGED, before=int(event.data))
         raise self._damaged(f" at event {seq}")
 
-    def answer(self, charged: int, body: str, late: int = 0) -> None:
+    def answer(self, charged: int, body: str | InParts, late: int = 0) -> None:
         """Record the answer to a charged statement durably, and the step at which it leaves if that is a `late` one."""
         self._follow_up(charged, "answer", body, late)
 
@@ -527,7 +527,8 @@ class Ledger:
     def _own_faults(self, one: Waiting, store: EventStore) -> Iterator[None]:
         """A context in which an error concerns only one step, as long as the transaction continues. Each step writes one event,
         or none; or it first writes a late event, which may stay without the other one: then more outcomes are counted as late
-        than were; or several that say what an account is told, some of which may stay: it then counts as told more."""
+        than were; or several that say what an account is told, some of which may stay: it then counts as told more; or
+        parts of an answer, some of which may stay without it: nothing names them."""
         try:
             yield
         except Exception as fault:
@@ -567,14 +568,19 @@ class Ledger:
             self._insert(self._chain.on_time(account))
         return failed + late
 
-    def _follow_up(self, charged: int, kind: str, body: str | None, late: int) -> None:
+    def _follow_up(self, charged: int, kind: str, body: str | InParts | None, late: int) -> None:
+        text, parts = body if isinstance(body, InParts) else (body, ())
+
         def step(leader: Ledger) -> int:
             self._running.check(charged)
             charge, = leader._verified("seq = $1 AND kind = 'charge'", charged)
-            if late:
+            if late or parts:
                 leader._store.make_room()
+            if late:
                 leader._insert(leader._chain.following(charge, "late", str(late)))
-            leader._insert(leader._chain.following(charge, kind, body))
+            for part in parts:
+                leader._insert(leader._chain.part(charge, part))
+            leader._insert(leader._chain.following(charge, kind, text))
             return charged
 
         try:

@@ -20,6 +20,7 @@ from dpsql.trusted.accounting.cost import FREE, NOTHING, Account, Cost
 from dpsql.trusted.accounting.privacy_filter import Limit
 from dpsql.trusted.declarations.account_limits import INCIDENTS, LATE
 from dpsql.trusted.extensions.ask_solvers import NO_SOLVERS, Solvers
+from dpsql.trusted.kernel.chain import InParts
 from dpsql.trusted.kernel.claims import Claims
 from dpsql.trusted.kernel.ledger import Ledger
 from dpsql.trusted.kernel.model_progress import SERIES, next_progress, paid_for
@@ -107,7 +108,7 @@ class Kernel:
         self._reader.close()
 
     def run(self, script: Script, *, cost: Cost, account: Account, limits: Mapping[str | None, Limit], digest: str, sql: str,
-            encode: Callable[[Any], str], views: Sequence[Node] = (), leaving: Leave = AT_ONCE,
+            encode: Callable[[Any], str | InParts], views: Sequence[Node] = (), leaving: Leave = AT_ONCE,
             unless_stored: bool = False) -> Any:
         """Charge, then serve the requests of a script, store its answer when it may leave, and return it.
 
@@ -161,10 +162,11 @@ class Kernel:
                 ComparisonResult.as_json, leaving)
             return made
 
-    def _answered(self, seq: int, account: Account, serve: Callable[[], Any], encode: Callable[[Any], str],
+    def _answered(self, seq: int, account: Account, serve: Callable[[], Any], encode: Callable[[Any], str | InParts],
                   leaving: Leave) -> Any:
         """Serve a charged statement, store its answer when it may leave, and return it. All faults become the same Incident."""
-        answer, body, fault, late = None, "", None, 0
+        answer, fault, late = None, None, 0
+        body: str | InParts = ""
         try:
             leaving.begin(self._ledger.first_step(account, self.late))
             answer = serve()

@@ -2,9 +2,9 @@
 
 Writers take turns by `BEGIN IMMEDIATE` with a jittered retry: SQLite's own busy handler starves writers under load.
 
-*Versions.* A file that has no room for `reopened`, `late` or `promise` events or checkpoints, or lacks an index, is converted
-when one of these is written, in the same transaction: rows, hashes and the head of the chain stay unchanged, so the file and its
-anchor are valid before and after.
+*Versions.* A file that has no room for `reopened`, `late`, `promise` or `part` events or checkpoints, or lacks an index, is
+converted when one of these is written, in the same transaction: rows, hashes and the head of the chain stay as they are, so the
+file and its anchor are valid before and after.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from dpsql.trusted.kernel.running_statements import Running
 EVENTS = """
 CREATE TABLE events (
     seq INTEGER PRIMARY KEY,
-    kind TEXT NOT NULL CHECK (kind IN ('charge', 'answer', 'incident', 'reopened', 'checkpoint', 'late', 'promise')),
+    kind TEXT NOT NULL CHECK (kind IN ('charge', 'answer', 'incident', 'reopened', 'checkpoint', 'late', 'promise', 'part')),
     at TEXT NOT NULL, budget TEXT NOT NULL, analyst TEXT NOT NULL, digest TEXT NOT NULL, data TEXT NOT NULL, sql TEXT NOT NULL,
     epsilon INTEGER CHECK (epsilon >= 0), rho INTEGER NOT NULL CHECK (rho >= 0), delta INTEGER NOT NULL CHECK (delta >= 0),
     answers INTEGER, body TEXT, hash TEXT NOT NULL) STRICT;
@@ -35,7 +35,8 @@ CREATE INDEX asked ON events (digest, budget, analyst, data) WHERE kind = 'answe
 """
 INDEXES = {"listed": f"(budget, analyst) WHERE {LISTS}", **{
     f"marked_{name}": f"(budget, analyst, data) WHERE kind = 'answer' AND instr(body, '{mark}') > 0"
-    for name, mark in MARKS.items()}, "told": "(budget, analyst, data) WHERE kind = 'answer' AND body IS NULL"}
+    for name, mark in MARKS.items()}, "told": "(budget, analyst, data) WHERE kind = 'answer' AND body IS NULL",
+    "parts": "(digest) WHERE kind = 'part'"}
 """Those that a ledger of an earlier version does not have. Without them the same is found, by reading all events."""
 SCHEMA = f"CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT; {EVENTS}"
 NAMES = """WITH RECURSIVE names (name) AS (
@@ -161,7 +162,7 @@ class SqliteStore:
     def make_room(self) -> None:
         with _faults():
             (made,) = self._opened.execute("SELECT sql FROM sqlite_master WHERE type = 'table' AND name = 'events'").fetchone()
-            if "'promise'" not in made:
+            if "'part'" not in made:
                 self._convert()
             for name, what in INDEXES.items():
                 self._opened.execute(f"CREATE INDEX IF NOT EXISTS {name} ON events {what}")

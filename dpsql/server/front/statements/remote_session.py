@@ -52,6 +52,7 @@ from dpsql.server.link.vault_calls import (
     LISTED,
     OF_ANOTHER,
     OF_OTHERS,
+    PART,
     PRICES,
     PUBLIC_ROWS,
     REFRESH,
@@ -82,6 +83,7 @@ from dpsql.server.link.vault_calls import (
 from dpsql.trusted.accounting.cost import Account, Charge, Cost
 from dpsql.trusted.accounting.privacy_filter import Limit
 from dpsql.trusted.declarations.tables import Table
+from dpsql.trusted.kernel.chain import InParts
 from dpsql.trusted.kernel.run import AnsweredBefore, Kernel
 from dpsql.trusted.measurements.online_comparisons import ComparisonResult, Comparisons
 from dpsql.trusted.plan.node import Node
@@ -248,7 +250,8 @@ class RemoteKernel:
         self._channel.close()
 
     def run(self, script: Generator[Any, Any, Any], *, cost: Cost, account: Account, limits: Mapping[str | None, Limit],
-            digest: str, sql: str, encode: Callable[[Any], str], views: Sequence[Node] = (), unless_stored: bool = False) -> Any:
+            digest: str, sql: str, encode: Callable[[Any], str | InParts], views: Sequence[Node] = (),
+            unless_stored: bool = False) -> Any:
         """Run a script here, while the vault answers its requests. `account` and `limits` are ignored, as the vault knows
         them."""
         step, made = _stepped(lambda: next(script), encode)
@@ -292,7 +295,8 @@ def _carried(kind: str) -> str:
     return kind if carried is None else carried[0].value
 
 
-def _stepped(step: Callable[[], Any], encode: Callable[[Any], str], *, begun: bool = False) -> tuple[tuple[Any, ...], Any]:
+def _stepped(step: Callable[[], Any], encode: Callable[[Any], str | InParts], *,
+             begun: bool = False) -> tuple[tuple[Any, ...], Any]:
     """The next step of a script, as it is sent, and its answer if it is the last one.
 
     An interruption, or another errors.Error, is raised before the first request, when nothing is charged; afterwards the vault is
@@ -302,7 +306,8 @@ def _stepped(step: Callable[[], Any], encode: Callable[[Any], str], *, begun: bo
         try:
             return ("asked", step()), None
         except StopIteration as done:
-            return ("made", encode(done.value)), done.value
+            text = encode(done.value)
+            return ("made", *text) if isinstance(text, InParts) else ("made", text), done.value
     except Exception as fault:
         if isinstance(fault, Error) and not begun:
             raise
@@ -338,6 +343,9 @@ class RemoteLedger:
 
     def holding(self, account: Account, data: str, mark: str) -> list[KeptAnswer]:
         return self._channel.ask(HOLDING, mark)
+
+    def part(self, account: Account, digest: str) -> str:
+        return self._channel.ask(PART, digest)
 
     def tell(self, account: Account, digest: str, data: str, sql: str) -> str | None:
         version, found = self._channel.ask(TELL, digest, sql)
