@@ -15,7 +15,7 @@ from dpsql.answers.charted import MOST_POINTS
 from dpsql.server.front.http.http_charts import MOST_LETTERS, charts_of
 
 DAY = dt.date(2020, 1, 31)
-OF_PICTURE = 4_000_000  # letters of the largest picture there can be, with its twin
+OF_PICTURE = 6_000_000  # letters of the largest picture there can be, in three widths
 
 
 def forms(names: str, rows: list[Any]) -> list[tuple[int, str, str]]:
