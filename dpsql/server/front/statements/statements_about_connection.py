@@ -24,8 +24,7 @@ from dpsql.sql.text.border import PUBLIC
 TERMS = ("epsilon", "delta", "rho", "confidence")
 OWN = (*TERMS, "pace")
 MOST_SET = 200  # settings that a connection keeps
-SETTING_WORDS = ("SET", "RESET", "SHOW", "DISCARD", "CLOSE", "UNLISTEN", "LISTEN", "NOTIFY", "LOCK", "PREPARE", "EXECUTE",
-                 "DECLARE", "FETCH")
+SETTING_WORDS = ("SET", "RESET", "SHOW", "DISCARD", "UNLISTEN", "LISTEN", "NOTIFY", "LOCK", "PREPARE", "EXECUTE")
 LISTINGS = ("BUDGET", "RELEASES", "TABLES")  # what SHOW means in dpsql
 REPORTED = ("server_version", "server_encoding", "client_encoding", "DateStyle", "TimeZone", "IntervalStyle", "integer_datetimes",
             "standard_conforming_strings", "application_name", "is_superuser")
@@ -175,11 +174,9 @@ def read_setting(text: str, settings: Settings) -> AboutConnection | None:
             return _show(words[1:], settings)
         case "DISCARD":
             return AboutConnection(tag=f"DISCARD {words[1].upper()}" if len(words) > 1 else "DISCARD", change=Settings.reset)
-        case "CLOSE":
-            return AboutConnection(tag="CLOSE CURSOR ALL" if words[1:] and words[1].upper() == "ALL" else "CLOSE CURSOR")
         case "UNLISTEN":
             return AboutConnection(tag="UNLISTEN")
-        case "LISTEN" | "NOTIFY" | "LOCK" | "PREPARE" | "EXECUTE" | "DECLARE" | "FETCH" | "CURSOR":
+        case "LISTEN" | "NOTIFY" | "LOCK" | "PREPARE" | "EXECUTE":
             raise Unsupported(f"{first} is not answered here", code="not-a-query", try_="SELECT, without it")
     return None
 

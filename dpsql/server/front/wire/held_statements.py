@@ -1,4 +1,4 @@
-"""The prepared statements and portals of one connection, by name, within limits on their number and size."""
+"""The prepared statements, portals and cursors of one connection, by name, within limits on their number and size."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from dpsql.frozen import Frozen
 from dpsql.server.front.terms.answers_on_wire import ColumnOnWire, Described, Outcome, RefusedOnWire
+from dpsql.server.front.wire.cursors import CursorOnWire
 from dpsql.server.front.wire.server_limits import ServerLimits
 
 
@@ -38,6 +39,11 @@ class PortalOnWire:
     outcome: Outcome | None = None
     suspended: contextlib.ExitStack = dataclasses.field(default_factory=contextlib.ExitStack)
 
+    @property
+    def columns(self) -> tuple[ColumnOnWire, ...] | None:
+        """Those of its statement."""
+        return self.statement.described.columns
+
 
 class HeldStatements:
     """What a connection holds."""
@@ -46,6 +52,8 @@ class HeldStatements:
         self._limits = limits
         self._statements: dict[str, PreparedOnWire] = {}
         self._portals: dict[str, PortalOnWire] = {}
+        self._cursors: dict[str, CursorOnWire] = {}
+        self._uncommitted: set[str] = set()  # cursors that were declared in this transaction
 
     def hold_statement(self, name: str, statement: PreparedOnWire) -> None:
         """Keep a prepared statement. Raises RefusedOnWire if the name is taken, or if there are too many."""
@@ -57,11 +65,31 @@ class HeldStatements:
 
     def hold_portal(self, name: str, portal: PortalOnWire) -> None:
         """Keep a portal. Raises RefusedOnWire as `hold_statement` does."""
-        if name and name in self._portals:
-            raise RefusedOnWire(f"portal \"{name}\" already exists", sqlstate="42P03")
+        if (name and name in self._portals) or name in self._cursors:
+            raise RefusedOnWire(f"cursor \"{name}\" already exists", sqlstate="42P03")
         self.drop_portal(name)
         self._check(len(self._portals), portal.size)
         self._portals[name] = portal
+
+    def check_cursor(self, name: str) -> None:
+        """Raises RefusedOnWire if no cursor can have this name now."""
+        if name in self._cursors or name in self._portals:
+            raise RefusedOnWire(f"cursor \"{name}\" already exists", sqlstate="42P03")
+        self._check(len(self._portals) + len(self._cursors), 0)
+
+    def hold_cursor(self, cursor: CursorOnWire) -> None:
+        """Keep a cursor, whose name was checked."""
+        self._cursors[cursor.declared.name] = cursor
+        self._uncommitted.add(cursor.declared.name)
+
+    def cursor(self, name: str) -> CursorOnWire:
+        """Raises RefusedOnWire if there is none of this name."""
+        if name not in self._cursors:
+            raise RefusedOnWire(f"cursor \"{name}\" does not exist", sqlstate="34000")
+        return self._cursors[name]
+
+    def has_cursor(self, name: str) -> bool:
+        return name in self._cursors
 
     def statement(self, name: str) -> PreparedOnWire:
         if name not in self._statements:
@@ -83,10 +111,32 @@ class HeldStatements:
         if name in self._portals:
             self._portals.pop(name).suspended.close()
 
+    def drop_cursor(self, name: str) -> None:
+        if name in self._cursors:
+            self._cursors.pop(name).counted.close()
+
+    def drop_all_cursors(self) -> None:
+        for name in [*self._cursors]:
+            self.drop_cursor(name)
+
     def end_of_transaction(self) -> None:
-        """Drop all portals, which end with the transaction."""
+        """Drop all portals and cursors but those that are held, as they end with the transaction."""
         for name in [*self._portals]:
             self.drop_portal(name)
+        for name in [name for name, cursor in self._cursors.items() if not cursor.declared.is_held]:
+            self.drop_cursor(name)
+        self._uncommitted.clear()
+
+    def undo_transaction(self) -> None:
+        """Drop the cursors that were declared in the transaction, also those that would be held after it."""
+        for name in self._uncommitted:
+            self.drop_cursor(name)
+
+    def drop_all(self) -> None:
+        """Drop everything."""
+        self.drop_all_statements()
+        self.drop_all_cursors()
+        self.end_of_transaction()
 
     def _check(self, number: int, size: int) -> None:
         held = sum(statement.size for statement in self._statements.values()) + sum(

@@ -1,7 +1,9 @@
 """Messages of the protocol on one stream, in bounded memory both ways.
 
 The frame of a message is read here, so that its length is checked before its bytes are waited for; what it says is decoded by
-pygwire, which also knows which messages may come now. What is sent is gathered, and waits where the client does not read.
+pygwire, which also knows which messages may come until the client has logged in. From then on a client may send any message at
+any time, as PostgreSQL's documentation says: a simple query, for instance, while an extended one has not ended with Sync, which
+pygwire's own connection refuses. What is sent is gathered, and waits where the client does not read.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import functools
 from collections.abc import Callable, Iterable, Iterator
 
 from pygwire import BackendConnection, ConnectionPhase
+from pygwire.codec import FrontendMessageDecoder
 from pygwire.messages import ErrorResponse, NoticeResponse, PGMessage
 
 from dpsql.server.front.terms.answers_on_wire import Notice, RefusedOnWire
@@ -58,12 +61,19 @@ class Packets:
     def __init__(self, reader: WatchedReader, writer: asyncio.StreamWriter, connection: BackendConnection,
                  send_seconds: float) -> None:
         self._reader, self._writer, self._connection, self._send_seconds = reader, writer, connection, send_seconds
+        self._later: FrontendMessageDecoder | None = None
         self._out = bytearray()
         writer.transport.set_write_buffer_limits(high=UNSENT)
 
     async def receive(self, most: int) -> PGMessage:
         """The next message, of at most `most` bytes. Raises Gone, and RefusedOnWire (FATAL) for an invalid message."""
-        return decoded(self._connection, await self.receive_packet(most))
+        packet = await self.receive_packet(most)
+        return decoded(self._connection if self._later is None else self._later, packet)
+
+    def logged_in(self) -> None:
+        """From now on, take all messages at any time."""
+        self._later = FrontendMessageDecoder()
+        self._later.phase = ConnectionPhase.READY
 
     async def receive_packet(self, most: int) -> bytes:
         """The bytes of the next message. Raises as `receive` does."""
@@ -91,7 +101,7 @@ class Packets:
 
     def send(self, *messages: PGMessage) -> None:
         for message in messages:
-            self._out += self._connection.send(message)
+            self._out += self._connection.send(message) if self._later is None else message.to_wire()
 
     def send_encoded(self, messages: bytes) -> None:
         """Send messages that are encoded already, and are allowed in all phases of a query: rows and their description, notices
@@ -132,10 +142,14 @@ class Packets:
             self.abort()
 
 
-def decoded(connection: BackendConnection, packet: bytes) -> PGMessage:
+def decoded(by: BackendConnection | FrontendMessageDecoder, packet: bytes) -> PGMessage:
     """The message of one whole packet. Raises RefusedOnWire (FATAL) if it is invalid, or not allowed now."""
     try:
-        message, = connection.receive(packet)
+        if isinstance(by, FrontendMessageDecoder):
+            by.feed(packet)
+            message, = by
+        else:
+            message, = by.receive(packet)
     except Exception:  # whatever is wrong with bytes of a stranger, it ends their connection and nothing else
         raise violated() from None
     return message

@@ -28,6 +28,9 @@ from pygwire.messages import (
     Close,
     CloseComplete,
     CommandComplete,
+    CopyData,
+    CopyDone,
+    CopyFail,
     DataRow,
     Describe,
     EmptyQueryResponse,
@@ -55,9 +58,20 @@ from dpsql.catalog import name_faults
 from dpsql.frozen import Frozen
 from dpsql.server.front.statements.doors import Door
 from dpsql.server.front.statements.shown_answers import CELL
-from dpsql.server.front.statements.transaction_status import FAILED, IDLE, OPEN, deallocated, refuse_if_failed, step, word_of
+from dpsql.server.front.statements.transaction_status import (
+    FAILED,
+    IDLE,
+    OPEN,
+    deallocated,
+    first_word,
+    refuse_if_failed,
+    step,
+    word_of,
+)
 from dpsql.server.front.terms import types_on_wire
 from dpsql.server.front.terms.answers_on_wire import ColumnOnWire, Described, Outcome, RefusedOnWire, Seat
+from dpsql.server.front.wire import cursors
+from dpsql.server.front.wire.cursors import CursorOnWire, DeclaredCursor, closed_cursor, cursor_move, declared_cursor, size_of
 from dpsql.server.front.wire.held_statements import HeldStatements, PortalOnWire, PreparedOnWire, formats_of, same_columns
 from dpsql.server.front.wire.login_delays import FailedLogins
 from dpsql.server.front.wire.packets import ENCODED, Gone, clean, encoded_notices, error_of, notices_of, violated
@@ -221,6 +235,7 @@ class Client:
             self._packets.send(ParameterStatus(name=clean(name), value=clean(value)))
         self._packets.send(BackendKeyData(process_id=self.process, secret_key=self.key))
         self._ready()
+        self._packets.logged_in()
         await self._packets.flush()
 
     # -- messages
@@ -279,6 +294,8 @@ class Client:
                 await self._finish()
             case Flush():
                 await self._packets.flush()
+            case CopyData() | CopyDone() | CopyFail():
+                pass  # nothing is copied in; a client may not know it yet, and PostgreSQL ignores these as well
             case FunctionCall():
                 raise RefusedOnWire("calls of functions by number are not served", sqlstate="0A000")
             case _:
@@ -308,7 +325,7 @@ class Client:
                 await asyncio.sleep(0)  # other clients have their turn, also where nothing here is waited for
             at = max(text.find(statement, at), at)
             try:
-                await self._query_one(statement)
+                await self._query_one(statement, alone=len(statements) == 1)
             except RefusedOnWire as refusal:
                 if refusal.position is not None and text.startswith(statement, at):
                     refusal.position += at  # clients know the whole text only
@@ -324,23 +341,33 @@ class Client:
         with _told():
             return seat.split(text)
 
-    async def _query_one(self, text: str) -> None:
+    async def _query_one(self, text: str, *, alone: bool) -> None:
         word = word_of(text)
         if word is not None:
             self._answer_itself(word, text)
             return
         refuse_if_failed(word, self._status)
+        if first_word(text) in cursors.WORDS:
+            await self._query_cursor(text, alone=alone)
+            return
         with self._admitted():
             outcome, rows = await self._outcome(text, (), None)
             if outcome.columns is not None:
                 self._packets.send_encoded(_encoded_description(outcome.columns, (0,) * len(outcome.columns)))
             while await self._send(rows):
                 rows = await self._rows(outcome, (0,) * len(outcome.columns or ()), _BATCH_ROWS)
-        self._packets.send_encoded(_encoded_tag(outcome.tag))
+        self._complete(outcome.tag)
+
+    def _complete(self, tag: str) -> None:
+        if tag == "DISCARD ALL":
+            self._held.drop_all()
+        self._packets.send_encoded(_encoded_tag(tag))
 
     def _answer_itself(self, word: str, text: str) -> None:
         """Answer a statement about the connection alone."""
         done = step(word, self._status)
+        if done.tag == "ROLLBACK" and done.status == IDLE:
+            self._held.undo_transaction()
         if word == "DEALLOCATE":
             self._deallocate(deallocated(text))
         self._status = done.status
@@ -352,6 +379,81 @@ class Client:
         else:
             self._held.statement(name)
             self._held.drop_statement(name)
+
+    # -- cursors
+
+    async def _query_cursor(self, text: str, *, alone: bool) -> None:
+        """Answer a statement about a cursor in the simple protocol."""
+        outcome = await self._moved(text)
+        if outcome is None:
+            await self._change_cursors(text, (), alone=alone)
+            return
+        if outcome.columns is not None:
+            formats = self._held.cursor(cursor_move(text).name).formats
+            self._packets.send_encoded(_encoded_description(outcome.columns, formats))
+            rows = await self._rows(outcome, formats, _BATCH_ROWS)
+            while await self._send(rows):
+                rows = await self._rows(outcome, formats, _BATCH_ROWS)
+        self._packets.send_encoded(_encoded_tag(outcome.tag))
+
+    async def _moved(self, text: str) -> Outcome | None:
+        """The outcome of a FETCH or MOVE; None for other statements. Raises RefusedOnWire."""
+        if first_word(text) not in ("FETCH", "MOVE"):
+            return None
+        move = cursor_move(text)
+        return self._held.cursor(move.name).moved(move)
+
+    async def _change_cursors(self, text: str, parameters: tuple[object, ...], *, alone: bool) -> None:
+        """Answer a DECLARE or CLOSE; `alone` if it is its whole transaction, unless that is open."""
+        if first_word(text) == "DECLARE":
+            await self._declare(declared_cursor(text), parameters, alone=alone)
+            self._packets.send_encoded(_encoded_tag("DECLARE CURSOR"))
+            return
+        name = closed_cursor(text)
+        if name is None:
+            self._held.drop_all_cursors()
+        else:
+            self._held.cursor(name)
+            self._held.drop_cursor(name)
+        self._packets.send_encoded(_encoded_tag("CLOSE CURSOR" if name is not None else "CLOSE CURSOR ALL"))
+
+    async def _declare(self, declared: DeclaredCursor, parameters: tuple[object, ...], *, alone: bool) -> None:
+        """Answer the query of a cursor, and hold its rows. Raises RefusedOnWire."""
+        if alone and self._status == IDLE and not declared.is_held:
+            raise RefusedOnWire("DECLARE CURSOR can only be used in transaction blocks", sqlstate="25P01")
+        self._held.check_cursor(declared.name)
+        seat = self._used_seat()
+
+        def answered() -> tuple[Outcome, list[tuple[object, ...]]]:
+            outcome = seat.execute(declared.query, parameters)
+            return outcome, list(outcome.rows)
+
+        try:
+            with self._admitted():
+                async with self._steadily(), self._at_work():
+                    outcome, rows = await self._in_thread(answered)
+        except RefusedOnWire as refusal:
+            if refusal.position is not None:
+                refusal.position += declared.start
+            raise
+        if outcome.columns is None:
+            raise _no_rows()
+        self._packets.send_encoded(encoded_notices(outcome.notices))
+        cursor = CursorOnWire(declared=declared, columns=outcome.columns, rows=rows)
+        cursor.counted.enter_context(self._serving.use.suspended(self._name, size_of(rows, CELL)))
+        self._held.hold_cursor(cursor)
+
+    async def _described_cursor(self, text: str, given: Sequence[str | None]) -> Described:
+        """The parameters and columns of a statement about a cursor. Raises RefusedOnWire."""
+        match first_word(text):
+            case "DECLARE":
+                found = await self._prepared(declared_cursor(text).query, given)
+                if found is None or found[1].columns is None:
+                    raise _no_rows()
+                return Described(parameters=found[1].parameters, columns=None)
+            case "FETCH":
+                return Described(parameters=(), columns=self._held.cursor(cursor_move(text).name).columns)
+        return _EMPTY
 
     # -- the extended protocol
 
@@ -382,6 +484,8 @@ class Client:
         if not statements:
             return None
         statement, = statements
+        if first_word(statement) in cursors.WORDS:
+            return statement, await self._described_cursor(statement, given)
         async with self._steadily():
             with _told():
                 described = await seat.described_lately(statement, given)
@@ -413,8 +517,9 @@ class Client:
                 formats: Sequence[int] = (0,) * len(columns or ())
                 self._packets.send(ParameterDescription(type_oids=list(statement.oids)))
             case "P":
-                portal = self._held.portal(message.name)
-                columns, formats = portal.statement.described.columns, portal.formats
+                held = self._held.cursor(message.name) if self._held.has_cursor(message.name) else None
+                portal = held or self._held.portal(message.name)
+                columns, formats = portal.columns, portal.formats
             case _:
                 raise violated()
         if columns is None:
@@ -432,6 +537,12 @@ class Client:
             else:
                 self._packets.send(EmptyQueryResponse())
             return
+        if first_word(statement.text) in cursors.WORDS and portal.outcome is None:
+            portal.outcome = await self._moved(statement.text)
+            if portal.outcome is None:
+                await self._change_cursors(statement.text, portal.parameters, alone=True)
+                return
+            self._check_columns(portal, portal.outcome)
         most = message.max_rows if 0 < message.max_rows < 2**31 else None
         with self._admitted(again=portal.outcome is not None):
             suspended = await self._take(portal, most)
@@ -439,7 +550,7 @@ class Client:
         if suspended:
             self._packets.send(PortalSuspended())
         else:
-            self._packets.send_encoded(_encoded_tag(portal.outcome.tag))
+            self._complete(portal.outcome.tag)
 
     async def _take(self, portal: PortalOnWire, most: int | None) -> bool:
         """Send the next rows of a portal; whether there were as many as asked for, so that more may follow."""
@@ -471,6 +582,7 @@ class Client:
                 self._held.drop_statement(message.name)
             case "P":
                 self._held.drop_portal(message.name)
+                self._held.drop_cursor(message.name)
             case _:
                 raise violated()
         self._packets.send(CloseComplete())
@@ -483,8 +595,8 @@ class Client:
         seat = self._used_seat()
 
         def begun(outcome: Outcome) -> tuple[Outcome, _Rows]:
-            if portal is not None and not same_columns(outcome.columns, portal.statement.described.columns):
-                raise RefusedOnWire("the columns of the statement have changed since it was prepared", sqlstate="0A000")
+            if portal is not None:
+                self._check_columns(portal, outcome)
             formats = portal.formats if portal is not None else (0,) * len(outcome.columns or ())
             return outcome, _encoded(outcome, formats, _least(most))
 
@@ -499,6 +611,10 @@ class Client:
             portal.outcome = outcome
         self._packets.send_encoded(encoded_notices(outcome.notices))
         return outcome, rows
+
+    def _check_columns(self, portal: PortalOnWire, outcome: Outcome) -> None:
+        if not same_columns(outcome.columns, portal.columns):
+            raise RefusedOnWire("the columns of the statement have changed since it was prepared", sqlstate="0A000")
 
     async def _rows(self, outcome: Outcome, formats: Sequence[int], most: int) -> _Rows:
         async with self._steadily(), self._at_work():
@@ -641,6 +757,10 @@ def _quietly(work: Callable[[], None]) -> None:
 def _fault(severity: str) -> RefusedOnWire:
     return RefusedOnWire("a fault of the server; what was charged stays charged, and its answer is kept", sqlstate="XX000",
                          severity=severity)
+
+
+def _no_rows() -> RefusedOnWire:
+    return RefusedOnWire("a cursor is declared for a query", sqlstate="42601", hint="try DECLARE name CURSOR FOR SELECT ...")
 
 
 def _stopped() -> RefusedOnWire:
