@@ -261,7 +261,7 @@ def test_settings_are_shown(text: str, name: str, value: str, seat: ConnectionSe
 @pytest.mark.parametrize("text", [
     "SET extra_float_digits = 3", "SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY", "set client_encoding to 'utf-8'", "SET datestyle = ISO, MDY",
     "SET LOCAL work_mem TO '64MB'", "SET TIME ZONE 'Europe/Oslo'", "SET NAMES 'UTF8'", "SET search_path TO main, pg_catalog", "RESET ALL", "RESET timezone",
-    "DISCARD ALL", "CLOSE ALL", "UNLISTEN *", "SET application_name = 'x y'", "SET statement_timeout = 0", "SET myapp.user = 'x'",
+    "DISCARD ALL", "UNLISTEN *", "SET application_name = 'x y'", "SET statement_timeout = 0", "SET myapp.user = 'x'",
 ])
 def test_settings_of_clients_are_taken(text: str, seat: ConnectionSeat) -> None:
     found = seat.execute(text, ())

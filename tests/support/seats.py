@@ -30,6 +30,14 @@ class ScriptedSeat:
         self.parameter_status: Mapping[str, str] = STATUS
         self.interrupted, self.closed, self.executed = threading.Event(), False, 0
 
+    settings_kept: Mapping[str, str] = {}
+
+    def put_back(self, kept: Mapping[str, str]) -> None:
+        pass
+
+    def end_of_local_settings(self) -> None:
+        pass
+
     def split(self, text: str) -> list[str]:
         return [part for part in text.split(";") if part.strip()]
 

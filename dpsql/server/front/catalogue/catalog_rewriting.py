@@ -16,6 +16,7 @@ from dpsql.errors import SqlError, Unsupported
 from dpsql.frozen import Frozen, field
 from dpsql.server.front.catalogue.catalog_facts import CLASSES
 from dpsql.server.front.catalogue.catalog_functions import CASTS, MACROS, NATIVE, OF_TABLES, ROWS
+from dpsql.server.front.terms.column_names import own_name
 
 SCHEMAS = ("pg_catalog", "information_schema")
 FORBIDDEN = (exp.DDL, exp.DML, exp.Command, exp.Into, exp.Lock, exp.Semicolon)
@@ -130,7 +131,7 @@ def _name_of(item: exp.Expr) -> str:
         case exp.Dot(expression=inner):
             return _name_of(inner) if isinstance(inner, exp.Expr) else str(inner)
         case exp.Cast(this=inner):
-            return _name_of(inner) if _name_of(inner) != "?column?" else _type_name(item.to).removeprefix("_")
+            return _name_of(inner) if _name_of(inner) != "?column?" else own_name(_type_name(item.to).removeprefix("_"))
         case exp.Paren(this=inner) | exp.Subquery(this=exp.Select(expressions=[inner])):
             return inner.alias if isinstance(inner, exp.Alias) else _name_of(inner)
         case exp.Case():

@@ -20,7 +20,7 @@ from dpsql.dbapi import Connection, Cursor
 from dpsql.engine.accounts import left_if_known
 from dpsql.engine.answering import session_for, tables_named
 from dpsql.errors import Error, Incident, InternalError
-from dpsql.frozen import Frozen
+from dpsql.frozen import Frozen, replace
 from dpsql.server.front.catalogue.catalog_queries import CatalogDatabase, parameter_kinds, read_question
 from dpsql.server.front.catalogue.catalog_rewriting import Asking
 from dpsql.server.front.statements import oversight
@@ -33,6 +33,7 @@ from dpsql.server.front.statements.shown_answers import ENTRY, ShownAnswer, Show
 from dpsql.server.front.statements.statements_about_connection import SETTING_WORDS, AboutConnection, Settings, read_setting
 from dpsql.server.front.statements.transaction_status import first_word
 from dpsql.server.front.terms.answers_on_wire import ColumnOnWire, Described, Notice, OutcomeOnWire, RefusedOnWire
+from dpsql.server.front.terms.column_names import names_on_wire
 from dpsql.server.front.terms.sqlstates import cancelled, refusal_on_wire
 from dpsql.sql.text import border
 from dpsql.sql.text.parse import parse
@@ -57,7 +58,7 @@ class ConnectionSeat:
         """`shown` is what seats share of what was shown; None if nothing is kept."""
         self._connection, self._user, self._database = connection, user, database
         self._shown = shown
-        self._settings = Settings(version=VERSION, startup=startup)
+        self._settings = Settings(version=VERSION, startup=startup, user=user)
         self._busy, self._was_cancelled = threading.Lock(), threading.Event()
         self._was_late = False  # the statement took longer than statement_timeout
         self._catalogue: tuple[object, CatalogDatabase] | None = None
@@ -65,6 +66,22 @@ class ConnectionSeat:
     @property
     def parameter_status(self) -> Mapping[str, str]:
         return self._settings.reported
+
+    @property
+    def settings_kept(self) -> Mapping[str, str]:
+        """What SET has changed so far, which `put_back` restores."""
+        return self._settings.kept
+
+    def put_back(self, kept: Mapping[str, str]) -> None:
+        """Restore the settings to what they were."""
+        if kept != self._settings.kept:
+            self._settings.put_back(kept)
+            self._connection.set_terms(**self._settings.terms)
+
+    def end_of_local_settings(self) -> None:
+        """Restore what SET LOCAL changed, at the end of a transaction."""
+        if self._settings.end_of_local():
+            self._connection.set_terms(**self._settings.terms)
 
     def split(self, text: str) -> list[str]:
         """The statements of a simple query."""
@@ -149,7 +166,7 @@ class ConnectionSeat:
 
     def _answer_setting(self, about: AboutConnection, text: str, parameters: Sequence[object]) -> OutcomeOnWire:
         about.apply(self._settings, self._connection)
-        return _rows(about.tag, about.columns, about.rows)
+        return replace(_rows(about.tag, about.columns, about.rows), local=about.local)
 
     def _describe_question(self, tree: exp.Query, text: str, given: Sequence[str | None]) -> Described:
         kinds = parameter_kinds(tree, given)
@@ -169,6 +186,7 @@ class ConnectionSeat:
         if is_probe(statement) and not count_of(statement):
             return Described(parameters=(), columns=self._columns_of_probe(statement, text, ()))
         described, session = describe_with(statement, text, given, self._connection), self._connection.session
+        described = replace(described, columns=_as_named(described.columns or (), statement, text))
         if self._shown is not None and names_policy_alone(statement, session.catalog):
             self._shown.columns.keep(key_of(session, text, given), described, ENTRY + 4 * len(text))
         return described
@@ -184,6 +202,7 @@ class ConnectionSeat:
         columns = tuple(ColumnOnWire(name=name, kind=kind) for name, kind, *_ in cursor.description or ())
         if cursor.answer is not None:
             columns = tuple(ColumnOnWire(name=column.name, kind=kind_of(column)) for column in cursor.answer.columns)
+        columns = _as_named(columns, statement, text)
         wide = [at for at, column in enumerate(columns) if column.kind == "BIGINT"]
         rows, held = _in_64_bits(cursor.fetchall(), wide)
         about = [*_notes(cursor), *(f"values of {columns[at].name} beyond 64 bits are shown as the largest or smallest 64-bit "
@@ -236,12 +255,12 @@ class ConnectionSeat:
     def _columns_of_probe(self, statement: Query, text: str, parameters: Sequence[object]) -> tuple[ColumnOnWire, ...]:
         """The columns of a query that has no row: those of its answer; of rows of a private table, what the policy declares."""
         try:
-            return columns_of(text, parameters, self._connection)
+            return _as_named(columns_of(text, parameters, self._connection), statement, text)
         except Error as fault:
             if statement.parameters or fault.code not in OF_ROWS:
                 raise
             border.check(statement.tree, text)
-            return self._asked().columns_of_rows(statement.tree)
+            return _as_named(self._asked().columns_of_rows(statement.tree), statement, text)
 
     @contextlib.contextmanager
     def _told(self, text: str, *, timed: bool = True) -> Iterator[str]:
@@ -400,6 +419,14 @@ def _in_64_bits(rows: list[tuple[Any, ...]], columns: Sequence[int]) -> tuple[li
         return rows, []
     return [tuple(min(max(value, LEAST), MOST) if at in held and value is not None else value for at, value in enumerate(row))
             for row in rows], held
+
+
+def _as_named(columns: Sequence[ColumnOnWire], statement: Statement, text: str) -> tuple[ColumnOnWire, ...]:
+    """The columns of a query's answer under the names that PostgreSQL gives them."""
+    if not isinstance(statement, Query):
+        return tuple(columns)
+    names = names_on_wire(statement.tree, text, [column.name for column in columns])
+    return tuple(replace(column, name=name) for column, name in zip(columns, names, strict=True))
 
 
 def _rows(tag: str, columns: tuple[ColumnOnWire, ...] | None, rows: Sequence[tuple[object, ...]],

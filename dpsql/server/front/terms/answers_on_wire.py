@@ -32,6 +32,8 @@ class Notice(Frozen):
     detail: str = ""
     hint: str = ""
     severity: str = "NOTICE"
+    sqlstate: str = ""
+    """That of the severity, if it is empty."""
 
 
 class OutcomeOnWire(Frozen):
@@ -43,6 +45,8 @@ class OutcomeOnWire(Frozen):
     rows: Iterator[tuple[object, ...]]
     notices: tuple[Notice, ...]
     copied: Iterator[bytes] | None = None
+    local: bool = False
+    """It only means something in a transaction."""
 
 
 Outcome = OutcomeOnWire  # the short name, which a class of VALIDATE has elsewhere
@@ -67,7 +71,17 @@ class Seat(Protocol):
 
     @property
     def parameter_status(self) -> Mapping[str, str]:
-        """server_version, client_encoding, DateStyle, TimeZone, integer_datetimes, standard_conforming_strings."""
+        """The settings that clients are told, when they log in and when one changes: server_version, TimeZone ..."""
+
+    @property
+    def settings_kept(self) -> Mapping[str, str]:
+        """What SET has changed so far, which `put_back` restores."""
+
+    def put_back(self, kept: Mapping[str, str]) -> None:
+        """Restore the settings to what they were."""
+
+    def end_of_local_settings(self) -> None:
+        """Restore what SET LOCAL changed, at the end of a transaction."""
 
     def split(self, text: str) -> list[str]:
         """The statements of a simple query."""

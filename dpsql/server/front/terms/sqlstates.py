@@ -33,10 +33,22 @@ def refusal_on_wire(fault: Error, text: str) -> RefusedOnWire:
     """The error of a statement with this text."""
     here = fault.span is not None and fault.text in ("", text)
     source = "" if fault.source == "SQL" or not fault.source else f"in {fault.source}"
-    state = state_of(fault)
+    state = "42601" if _is_no_statement(fault, text) else state_of(fault)
     return RefusedOnWire(fault.reason, sqlstate=state, severity="FATAL" if state == "28000" else "ERROR", detail=source,
                          hint=f"try {fault.try_}" if fault.try_ else "",
                          position=fault.span.start + 1 if here and fault.span is not None and text else None)
+
+
+_WORDS = frozenset("""
+ABORT ALTER ANALYZE BEGIN CALL CHECKPOINT CLOSE CLUSTER COMMENT COMMIT COPY CREATE DEALLOCATE DECLARE DELETE DISCARD DO DROP END
+EXECUTE EXPLAIN FETCH GRANT IMPORT INSERT LISTEN LOAD LOCK MERGE MOVE NOTIFY PREPARE REASSIGN REFRESH REINDEX RELEASE RESET REVOKE
+ROLLBACK SAVEPOINT SECURITY SELECT SET SHOW START TABLE TRUNCATE UNLISTEN UPDATE VACUUM VALUES WITH
+""".split())
+"""With which a statement of PostgreSQL begins; any other word is a syntax error there."""
+
+
+def _is_no_statement(fault: Error, text: str) -> bool:
+    return fault.code == "not-a-query" and text.split(None, 1)[:1] != [] and text.split(None, 1)[0].strip("(;").upper() not in _WORDS
 
 
 def state_of(fault: Error) -> str:

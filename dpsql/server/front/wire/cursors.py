@@ -13,20 +13,19 @@ import re
 from collections.abc import Sequence
 
 from dpsql.frozen import Frozen
-from dpsql.server.front.statements.transaction_status import start_of
+from dpsql.server.front.statements.transaction_status import NAME, blanked, condensed, first_word, name_meant, start_of
 from dpsql.server.front.terms.answers_on_wire import ColumnOnWire, OutcomeOnWire, RefusedOnWire
 
 WORDS = "DECLARE", "FETCH", "MOVE", "CLOSE"
-_NAME = r'(?P<name>"(?:[^"]|"")+"|[A-Za-z_][\w$]*)'
 _DECLARE = re.compile(
-    rf"DECLARE\s+{_NAME}\s+(?P<options>(?:(?:BINARY|INSENSITIVE|ASENSITIVE|NO\s+SCROLL|SCROLL)\s+)*)CURSOR\s+"
+    rf"DECLARE\s+{NAME}\s+(?P<options>(?:(?:BINARY|INSENSITIVE|ASENSITIVE|NO\s+SCROLL|SCROLL)\s+)*)CURSOR\s+"
     r"(?:(?P<hold>WITH|WITHOUT)\s+HOLD\s+)?FOR\s+(?P<query>\S.*)", re.IGNORECASE | re.DOTALL)
-_NUMBER = r"[+-]?\s*\d+"
 _MOVE = re.compile(
-    rf"(?P<word>FETCH|MOVE)\s+(?:(?P<way>NEXT|PRIOR|FIRST|LAST|ABSOLUTE|RELATIVE|FORWARD|BACKWARD)\s+)?"
-    rf"(?:(?P<number>{_NUMBER}|ALL)\s+)?(?:(?:FROM|IN)\s+)?{_NAME}\s*", re.IGNORECASE)
-_CLOSE = re.compile(rf"CLOSE\s+{_NAME}\s*", re.IGNORECASE)
+    rf"(?P<word>FETCH|MOVE) (?:(?P<way>NEXT|PRIOR|FIRST|LAST|ABSOLUTE|RELATIVE|FORWARD|BACKWARD) )?"
+    rf"(?:(?P<number>[+-]? ?[0-9]{{1,18}}|ALL) )?(?:(?:FROM|IN) )?{NAME}", re.IGNORECASE)
+_CLOSE = re.compile(rf"CLOSE {NAME}", re.IGNORECASE)
 _ALONE = "NEXT", "PRIOR", "FIRST", "LAST"  # ways without a number
+_QUERIES = "SELECT", "VALUES", "WITH", "TABLE", "FROM", ""
 _ALL = 2**63
 
 
@@ -55,23 +54,26 @@ class CursorMove(Frozen):
 
 def declared_cursor(text: str) -> DeclaredCursor:
     """What a DECLARE says. Raises RefusedOnWire for a syntax error."""
-    begin = start_of(text)
-    found = _DECLARE.fullmatch(text, begin)
-    if found is None:
+    plain = blanked(text)
+    found = _DECLARE.fullmatch(plain, start_of(text))
+    if found is None or first_word(found["query"]) not in _QUERIES:
         raise _wrong("DECLARE name CURSOR FOR SELECT ...")
     options = " ".join(found["options"].upper().split())
-    return DeclaredCursor(name=_named(found["name"]), query=found["query"], start=found.start("query"),
+    scrolls = options.replace("NO SCROLL", "")
+    if ("NO SCROLL" in options and "SCROLL" in scrolls) or ("ASENSITIVE" in options and "INSENSITIVE" in options):
+        raise RefusedOnWire("options of a cursor contradict each other", sqlstate="42P11")
+    return DeclaredCursor(name=name_meant(found["name"]), query=text[found.start("query"):], start=found.start("query"),
                           is_held=(found["hold"] or "").upper() == "WITH", is_forward="NO SCROLL" in options,
                           is_binary="BINARY" in options)
 
 
 def cursor_move(text: str) -> CursorMove:
     """What a FETCH or MOVE says. Raises RefusedOnWire for a syntax error."""
-    found = _MOVE.fullmatch(text, start_of(text))
+    found = _MOVE.fullmatch(condensed(text))
     way, given = ((found["way"] or "").upper(), (found["number"] or "").upper()) if found else ("", "")
     if found is None or (way in _ALONE and given) or (way in ("ABSOLUTE", "RELATIVE") and given in ("", "ALL")):
         raise _wrong("FETCH 100 FROM name")
-    name, word = _named(found["name"]), found["word"].upper()
+    name, word = name_meant(found["name"]), found["word"].upper()
     number = _ALL if given == "ALL" else int("".join(given.split()) or 1)
     match way:
         case "FIRST" | "LAST" | "ABSOLUTE":
@@ -86,35 +88,36 @@ def cursor_move(text: str) -> CursorMove:
 
 def closed_cursor(text: str) -> str | None:
     """The name of the cursor in CLOSE; None for all. Raises RefusedOnWire for a syntax error."""
-    found = _CLOSE.fullmatch(text, start_of(text))
+    found = _CLOSE.fullmatch(condensed(text))
     if found is None:
         raise _wrong("CLOSE name")
-    return None if found["name"].upper() == "ALL" else _named(found["name"])
+    return None if found["name"].upper() == "ALL" else name_meant(found["name"])
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class CursorOnWire:
     """The rows of an answer, and the place in them: 0 before the first one, then that of the last row that was fetched. Only the
-    connection's own task changes it. `counted` is closed when the rows are no longer held."""
+    connection's own task changes it. `formats` are those of its values; `broken` says that a move was refused, after which
+    PostgreSQL has a cursor only closed. `counted` is closed when the rows are no longer held."""
 
     declared: DeclaredCursor
     columns: tuple[ColumnOnWire, ...]
-    rows: Sequence[tuple[object, ...]]
+    formats: tuple[int, ...]
+    rows: Sequence[tuple[object, ...] | None]
     at: int = 0
+    broken: bool = False
     counted: contextlib.ExitStack = dataclasses.field(default_factory=contextlib.ExitStack)
-
-    @property
-    def formats(self) -> tuple[int, ...]:
-        """The formats of its values where no others are asked for."""
-        return (int(self.declared.is_binary),) * len(self.columns)
 
     def moved(self, move: CursorMove) -> OutcomeOnWire:
         """The rows of a FETCH or MOVE, after which the cursor is at the last one, or before or after all. Raises RefusedOnWire if
         the cursor would have to move backward and cannot."""
+        if self.broken:
+            raise cannot_run(self.declared.name)
         end = len(self.rows) + 1
         base = {None: self.at, True: 0, False: end}[move.from_start]
         to = min(max(base + move.number, 0), end)
-        if self.declared.is_forward and (to < self.at or (move.number == 0 and move.from_start is None)):
+        if self.declared.is_forward and self._is_backward(move):
+            self.broken = True
             raise RefusedOnWire("cursor can only scan forward", sqlstate="55000",
                                 hint="Declare it with SCROLL option to enable backward scan.")
         if move.number == 0 or not move.each:
@@ -122,19 +125,28 @@ class CursorOnWire:
         else:
             places = list(range(self.at + 1, to + 1) if to > self.at else range(self.at - 1, to - 1, -1))
         self.at = to
-        found = [self.rows[place - 1] for place in places if 0 < place < end]
-        shown = move.word == "FETCH"
+        found = [row for place in places if 0 < place < end and (row := self.rows[place - 1]) is not None]
+        shown = move.word != "MOVE"
         return OutcomeOnWire(tag=f"{move.word} {len(found)}", columns=self.columns if shown else None,
                              rows=iter(found if shown else ()), notices=())
 
+    def _is_backward(self, move: CursorMove) -> bool:
+        """Whether PostgreSQL would move backward, or would read a row again."""
+        if move.from_start is not None:
+            return not move.from_start or 0 < self.at >= move.number
+        if move.number == 0:
+            return move.word != "MOVE" and 0 < self.at <= len(self.rows)
+        goes_to_start = move.word == "MOVE" and move.each and move.number <= -_ALL
+        return move.number < 0 and not (goes_to_start and self.at == 0)
 
-def size_of(rows: Sequence[tuple[object, ...]], cell: int) -> int:
+
+def cannot_run(name: str) -> RefusedOnWire:
+    return RefusedOnWire(f"portal \"{name}\" cannot be run", sqlstate="55000")
+
+
+def size_of(rows: Sequence[tuple[object, ...] | None], cell: int) -> int:
     """Bytes, about, that rows take, of which each value but a text takes `cell`."""
-    return sum(cell + (len(value) if isinstance(value, str) else 0) for row in rows for value in row)
-
-
-def _named(name: str) -> str:
-    return name[1:-1].replace('""', '"') if name.startswith('"') else name.lower()
+    return sum(cell + (len(value) if isinstance(value, str) else 0) for row in rows for value in row or ())
 
 
 def _wrong(form: str) -> RefusedOnWire:

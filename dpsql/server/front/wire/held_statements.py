@@ -29,7 +29,8 @@ class PreparedOnWire(Frozen):
 class PortalOnWire:
     """A statement with its parameters, and its outcome as far as it was taken: None before it is executed.
 
-    Only the connection's own task changes it. `size` is in bytes; `suspended` is closed when no rows wait any more.
+    Only the connection's own task changes it. `size` is in bytes; `suspended` is closed when no rows wait any more. `taken` is
+    the number of rows that were sent; `done` says that it cannot be executed again, as it returns no rows.
     """
 
     statement: PreparedOnWire
@@ -37,6 +38,8 @@ class PortalOnWire:
     formats: tuple[int, ...]
     size: int
     outcome: Outcome | None = None
+    taken: int = 0
+    done: bool = False
     suspended: contextlib.ExitStack = dataclasses.field(default_factory=contextlib.ExitStack)
 
     @property
@@ -78,9 +81,11 @@ class HeldStatements:
         self._check(len(self._portals) + len(self._cursors), 0)
 
     def hold_cursor(self, cursor: CursorOnWire) -> None:
-        """Keep a cursor, whose name was checked."""
-        self._cursors[cursor.declared.name] = cursor
-        self._uncommitted.add(cursor.declared.name)
+        """Keep a cursor, whose name was checked; it takes the place of a portal that is moved by its name."""
+        name = cursor.declared.name
+        self.drop_portal(name)
+        self._cursors[name] = cursor
+        self._uncommitted.add(name)
 
     def cursor(self, name: str) -> CursorOnWire:
         """Raises RefusedOnWire if there is none of this name."""
@@ -90,6 +95,9 @@ class HeldStatements:
 
     def has_cursor(self, name: str) -> bool:
         return name in self._cursors
+
+    def has_portal(self, name: str) -> bool:
+        return name in self._portals
 
     def statement(self, name: str) -> PreparedOnWire:
         if name not in self._statements:
@@ -106,6 +114,17 @@ class HeldStatements:
 
     def drop_all_statements(self) -> None:
         self._statements.clear()
+
+    def open_names(self) -> frozenset[str]:
+        """The names of the cursors and portals that are open."""
+        return frozenset((*self._cursors, *self._portals))
+
+    def drop_opened_after(self, names: frozenset[str]) -> None:
+        """Drop the cursors and portals but those of these names."""
+        for name in self.open_names() - names:
+            self.drop_portal(name)
+            self.drop_cursor(name)
+            self._uncommitted.discard(name)
 
     def drop_portal(self, name: str) -> None:
         if name in self._portals:
@@ -131,6 +150,7 @@ class HeldStatements:
         """Drop the cursors that were declared in the transaction, also those that would be held after it."""
         for name in self._uncommitted:
             self.drop_cursor(name)
+        self._uncommitted.clear()
 
     def drop_all(self) -> None:
         """Drop everything."""
@@ -148,8 +168,10 @@ class HeldStatements:
 
 def formats_of(stated: Sequence[int], number: int) -> tuple[int, ...]:
     """One format for each of a number of values, given none, one for all, or one for each. Raises RefusedOnWire."""
-    if any(form not in (0, 1) for form in stated) or len(stated) not in (0, 1, number):
-        raise RefusedOnWire("the number of value formats is wrong, or a format is unknown", sqlstate="08P01")
+    if len(stated) not in (0, 1, number):
+        raise RefusedOnWire(f"there are {len(stated)} formats for {number} values", sqlstate="08P01")
+    if any(form not in (0, 1) for form in stated):
+        raise RefusedOnWire("a format is neither 0, for text, nor 1, for binary", sqlstate="22023")
     return tuple(stated) if len(stated) == number else (*stated, 0)[:1] * number
 
 

@@ -17,11 +17,13 @@ from pygwire import BackendConnection, ConnectionPhase
 from pygwire.codec import FrontendMessageDecoder
 from pygwire.messages import ErrorResponse, NoticeResponse, PGMessage
 
+from dpsql.frozen import Frozen
 from dpsql.server.front.terms.answers_on_wire import Notice, RefusedOnWire
 
 GATHERED = 32_768  # bytes that are sent at once
 UNSENT = 262_144  # bytes beyond which the client is waited for
 ENCODED = 256  # of each kind of messages that answers share, which are encoded once
+_LATER, _OF_COPYING = (b"Q", b"P", b"B", b"D", b"E", b"C", b"S", b"H", b"F", b"X"), (b"d", b"c", b"f")
 _SQLSTATES = {"NOTICE": "00000", "INFO": "00000", "LOG": "00000", "DEBUG": "00000", "WARNING": "01000"}
 
 
@@ -55,6 +57,17 @@ class WatchedReader(asyncio.StreamReader):
         self.at_end()
 
 
+class Undecoded(Frozen):
+    """A message of a client that is logged in, of a known kind, whose body is malformed."""
+
+    kind: bytes
+
+    @property
+    def is_in_batch(self) -> bool:
+        """Whether PostgreSQL skips what follows it, until the next Sync."""
+        return self.kind in b"PBDECH"
+
+
 class Packets:
     """One stream after the start of TLS, if there is any."""
 
@@ -65,10 +78,21 @@ class Packets:
         self._out = bytearray()
         writer.transport.set_write_buffer_limits(high=UNSENT)
 
-    async def receive(self, most: int) -> PGMessage:
-        """The next message, of at most `most` bytes. Raises Gone, and RefusedOnWire (FATAL) for an invalid message."""
+    async def receive(self, most: int) -> PGMessage | Undecoded:
+        """The next message, of at most `most` bytes; after login, Undecoded for one whose body is malformed. Raises Gone, and
+        RefusedOnWire (FATAL) for what is no message."""
         packet = await self.receive_packet(most)
-        return decoded(self._connection if self._later is None else self._later, packet)
+        while self._later is not None and packet[:1] in _OF_COPYING:
+            packet = await self.receive_packet(most)  # nothing is copied in, and PostgreSQL ignores these then
+        if self._later is None:
+            return decoded(self._connection, packet)
+        if packet[:1] not in _LATER:
+            raise violated()
+        try:
+            return decoded(self._later, packet)
+        except RefusedOnWire:
+            self.logged_in()  # another decoder, as this one holds what it could not read
+            return Undecoded(kind=packet[:1])
 
     def logged_in(self) -> None:
         """From now on, take all messages at any time."""
@@ -155,8 +179,8 @@ def decoded(by: BackendConnection | FrontendMessageDecoder, packet: bytes) -> PG
     return message
 
 
-def violated() -> RefusedOnWire:
-    return RefusedOnWire("this is not a message of the protocol, or it is not allowed here", sqlstate="08P01", severity="FATAL")
+def violated(severity: str = "FATAL") -> RefusedOnWire:
+    return RefusedOnWire("this is not a message of the protocol, or it is not allowed here", sqlstate="08P01", severity=severity)
 
 
 def error_of(refusal: RefusedOnWire) -> ErrorResponse:
@@ -173,8 +197,9 @@ def encoded_notices(notices: tuple[Notice, ...]) -> bytes:
 
 
 def notices_of(notices: Iterable[Notice]) -> list[NoticeResponse]:
-    return [NoticeResponse(fields={"S": notice.severity, "V": notice.severity, "C": _SQLSTATES.get(notice.severity, "00000"),
-                                   "M": clean(notice.text), **_optional(notice.detail, notice.hint)}) for notice in notices]
+    return [NoticeResponse(fields={
+        "S": notice.severity, "V": notice.severity, "C": notice.sqlstate or _SQLSTATES.get(notice.severity, "00000"),
+        "M": clean(notice.text), **_optional(notice.detail, notice.hint)}) for notice in notices]
 
 
 def _optional(detail: str, hint: str) -> dict[str, str]:
