@@ -29,8 +29,8 @@ from dpsql.server.front.statements.shown_answers import MOST_OF_ONE, LatelyShown
 from dpsql.server.front.terms.answers_on_wire import ColumnOnWire, Notice, OutcomeOnWire, RefusedOnWire
 from dpsql.server.front.terms.types_on_wire import BINARY
 from dpsql.server.front.terms.types_on_wire import TEXT as AS_TEXT
-from dpsql.server.front.wire.packets import ENCODED, encoded_notices, notices_of
 from dpsql.server.front.wire.encoded_rows import _described_row, encoded_description, encoded_rows, encoded_tag
+from dpsql.server.front.wire.packets import ENCODED, encoded_notices, notices_of
 from dpsql.sql.text.parse import parse
 from dpsql.sql.text.statement import Query
 from dpsql.trusted.kernel.ledger import Ledger

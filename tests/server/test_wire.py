@@ -20,6 +20,7 @@ from support.wire_servers import PASSWORD, Raw, Running, add, fields, kinds, pac
 
 from dpsql.server.front.wire.wire import Client
 
+
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     with running(tmp_path_factory.mktemp("wire")) as found:
@@ -249,7 +250,7 @@ def test_a_message_with_a_malformed_body_is_an_error(raw: Raw, sent: bytes, in_b
 
 
 def test_malformed_parameters_are_errors(raw: Raw) -> None:
-    for value, form, oid, state in ((b"x", 0, 20, "22P02"), (b"\0", 1, 20, "22P03"), (b"1", 2, 20, "22023"),
+    for value, form, oid, state in ((b"x", 0, 20, "22P02"), (b"\0", 1, 20, "08P01"), (bytes(9), 1, 20, "22P03"), (b"1", 2, 20, "22023"),
                                     (b"1", 0, 600, "0A000"), (b"9" * 30, 0, 20, "22003")):
         raw.send(parse("ECHO $1::BIGINT", oids=(oid,)), bind((value,), forms=(form,)), execute(), SYNC)
         assert errors(raw.until("Z")) == [state]

@@ -78,7 +78,7 @@ class ScriptedSeat:
                 raise RefusedOnWire("no such statement", sqlstate="42601", detail="a detail", hint="a hint", position=1)
         return tuple(ColumnOnWire(name=name, kind=kind) for name, kind in made)
 
-    def execute(self, text: str, parameters: Sequence[object]) -> Outcome:
+    def execute(self, text: str, parameters: Sequence[object], stated: Sequence[str] = ()) -> Outcome:
         if (copy := read_copy(text)) is not None:
             return copied_outcome(copy, lambda query: self.describe(query, ()), lambda query: self.execute(query, parameters))
         self.executed += 1

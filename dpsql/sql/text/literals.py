@@ -78,6 +78,15 @@ def whole_number(text: str) -> int | None:
     return int(digits or "0") if len(digits) <= len(str(INT64.high)) else 10 ** len(str(INT64.high))
 
 
+_BOOLEANS = {**dict.fromkeys(("t", "tr", "tru", "true", "y", "ye", "yes", "on", "1"), True),
+             **dict.fromkeys(("f", "fa", "fal", "fals", "false", "n", "no", "of", "off", "0"), False)}
+
+
+def read_boolean(text: str) -> bool | None:
+    """A boolean as PostgreSQL reads it, in any case: true, yes, on, 1, their opposites, unique beginnings; None for others."""
+    return _BOOLEANS.get(text.strip().lower())
+
+
 def read_text(text: str, wanted: Type) -> Value:
     """A text constant converted to another type, as in born >= '2020-01-01'; None if it is not a value of that type."""
     text = text.strip()
@@ -95,8 +104,8 @@ def read_text(text: str, wanted: Type) -> Value:
                 hour, minute, second, fraction = rest or ["0"] * 4
                 return dt.datetime(int(year), int(month), int(day), int(hour), int(minute), int(second),
                                    int(fraction.ljust(6, "0")))
-            case Type.BOOLEAN if text.lower() in ("true", "false"):
-                return text.lower() == "true"
+            case Type.BOOLEAN:
+                return read_boolean(text)
     except ValueError:  # no such day
         pass
     return None

@@ -10,6 +10,7 @@ import datetime as dt
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
+from itertools import zip_longest
 from typing import Any
 
 import duckdb
@@ -25,9 +26,11 @@ from dpsql.errors import Error, OperationalError, SqlError, Unsupported
 from dpsql.frozen import Frozen
 from dpsql.server.front.catalogue.catalog_facts import Facts, facts_of, type_oids, type_words
 from dpsql.server.front.catalogue.catalog_functions import MACROS
+from dpsql.server.front.catalogue.catalog_parameters import constant
 from dpsql.server.front.catalogue.catalog_relations import KINDS, relations
 from dpsql.server.front.catalogue.catalog_rewriting import SCHEMAS, Asking, relation_named, rewritten
 from dpsql.server.front.terms.answers_on_wire import ColumnOnWire
+from dpsql.server.front.terms.lists_on_wire import LIST_OIDS
 from dpsql.sql.text.tokens import MOST_BYTES, MOST_TOKENS
 from dpsql.trusted.cached import cached_property
 from dpsql.trusted.plan.expr.printing import quote
@@ -128,13 +131,14 @@ class CatalogDatabase:
         lock_down(made)
         return made
 
-    def ask(self, tree: exp.Query, parameters: Sequence[object] = ()) -> CatalogAnswer:
-        """The answer to a query on the catalogue."""
-        return self._run(self._printed(tree, parameters))
+    def ask(self, tree: exp.Query, parameters: Sequence[object] = (), kinds: Sequence[str] = ()) -> CatalogAnswer:
+        """The answer to a query on the catalogue; `kinds` are those of the parameters, where they are known."""
+        return self._run(self._printed(tree, [constant(value, kind) for value, kind in zip_longest(
+            parameters, kinds[:len(parameters)], fillvalue="")]))
 
-    def describe(self, tree: exp.Query, parameters: Sequence[object]) -> tuple[ColumnOnWire, ...]:
-        """The columns of the answer."""
-        return self.ask(tree, parameters).columns
+    def describe(self, tree: exp.Query, kinds: Sequence[str]) -> tuple[ColumnOnWire, ...]:
+        """The columns of the answer, given the kinds of parameters."""
+        return self.ask(tree, [None] * len(kinds), kinds).columns
 
     def columns_of_rows(self, tree: exp.Query) -> tuple[ColumnOnWire, ...]:
         """The columns of an accepted query over tables of the policy. These tables have no rows here."""
@@ -143,7 +147,7 @@ class CatalogDatabase:
             node.set("db", None)
         return self._run(plain.sql(dialect="duckdb")).columns
 
-    def _printed(self, tree: exp.Query, parameters: Sequence[object]) -> str:
+    def _printed(self, tree: exp.Query, parameters: Sequence[exp.Expr]) -> str:
         try:
             return rewritten(tree, RELATIONS.keys(), self.asking, parameters).sql(dialect="duckdb")
         except Error:
@@ -204,7 +208,8 @@ def parameter_kinds(tree: exp.Query, given: Sequence[str | None]) -> tuple[str, 
             "BIGINT" if isinstance(parent, exp.Limit | exp.Offset) else "VARCHAR")
         found.setdefault(number, told.replace("INT2VECTOR", "BIGINT[]"))
     count = max([*found, len(given)], default=0)
-    return tuple((given[i] if i < len(given) else None) or found.get(i + 1, "VARCHAR") for i in range(count))
+    kinds = ((given[i] if i < len(given) else None) or found.get(i + 1, "VARCHAR") for i in range(count))
+    return tuple(kind.replace("NUMERIC", "DECIMAL") for kind in kinds)
 
 
 _WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "INT", "UTINYINT", "USMALLINT", "UINTEGER", "OID")
@@ -216,12 +221,15 @@ def _kind(kind: str) -> str:
     if plain == "SMALLINT[]":
         return "INT2VECTOR"
     if plain.endswith("[]"):
-        return "BIGINT[]" if _kind(plain.removesuffix("[]")) == "BIGINT" else "VARCHAR[]"
+        inner = f"{_kind(kind.removesuffix('[]'))}[]"
+        return inner if inner in LIST_OIDS else "VARCHAR[]"
     if plain in _WHOLE:
         return "BIGINT"
     if plain in ("HUGEINT", "UBIGINT", "UHUGEINT"):
         return "HUGEINT"
-    if plain in ("DOUBLE", "FLOAT", "REAL", "DECIMAL", "DOUBLE PRECISION", "NUMERIC"):
+    if plain in ("DECIMAL", "NUMERIC"):
+        return "DECIMAL"
+    if plain in ("DOUBLE", "FLOAT", "REAL", "DOUBLE PRECISION"):
         return "DOUBLE"
     if plain.startswith("TIMESTAMP"):
         return "TIMESTAMP"
@@ -230,10 +238,8 @@ def _kind(kind: str) -> str:
 
 def _value(value: object) -> object:
     """A value as its kind is: structures as PostgreSQL writes them."""
-    if isinstance(value, bool | int | float | str | dt.date) or value is None:
+    if isinstance(value, bool | int | float | str | dt.date | Decimal) or value is None:
         return value.replace(tzinfo=None) if isinstance(value, dt.datetime) else value
-    if isinstance(value, Decimal):
-        return float(value)
     if isinstance(value, list):
         return [_value(each) for each in value]
     if isinstance(value, dict):

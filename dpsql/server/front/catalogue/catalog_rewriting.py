@@ -7,6 +7,7 @@ replaced in it. It may name relations of the catalogue and functions from a list
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any
 
@@ -16,6 +17,7 @@ from dpsql.errors import SqlError, Unsupported
 from dpsql.frozen import Frozen, field
 from dpsql.server.front.catalogue.catalog_facts import CLASSES
 from dpsql.server.front.catalogue.catalog_functions import CASTS, MACROS, NATIVE, OF_TABLES, ROWS
+from dpsql.server.front.catalogue.catalog_parameters import FINAL, decimal
 from dpsql.server.front.terms.column_names import own_name
 
 SCHEMAS = ("pg_catalog", "information_schema")
@@ -53,7 +55,7 @@ class Asking(Frozen):
     settings: Mapping[str, str] = field(default_factory=dict)
 
 
-def rewritten(tree: exp.Query, known: Set[str], asking: Asking, parameters: Sequence[object]) -> exp.Expr:
+def rewritten(tree: exp.Query, known: Set[str], asking: Asking, parameters: Sequence[exp.Expr]) -> exp.Expr:
     """The tree for DuckDB, over the `known` relations, which are named with their schema. Raises SqlError or Unsupported."""
     tree = tree.copy()
     for name in tree.find_all(exp.Identifier):
@@ -141,28 +143,21 @@ def _name_of(item: exp.Expr) -> str:
             return str(item.this).lower()
         case exp.CurrentVersion():
             return "version"
+        case exp.CurrentTimestamp():
+            return "now"
         case exp.Func() if not isinstance(item, exp.Predicate | exp.Connector):
             return item.sql_name().lower()
     return "?column?"
 
 
-def _parameter(node: exp.Expr, parameters: Sequence[object]) -> exp.Expr:
+def _parameter(node: exp.Expr, parameters: Sequence[exp.Expr]) -> exp.Expr:
     """A parameter becomes the constant that it stands for."""
     if not isinstance(node, exp.Parameter):
         return node
     number = int(node.name) if node.name.isdigit() else 0
     if not 1 <= number <= len(parameters):
         raise SqlError(f"there is no value for the parameter ${node.name}", code="parameter", try_="a value for each parameter")
-    return constant(parameters[number - 1])
-
-
-def constant(value: object) -> exp.Expr:
-    """A value sent by a client, as a node."""
-    if isinstance(value, list | tuple):
-        return exp.Array(expressions=[constant(each) for each in value])
-    if isinstance(value, dt.date):
-        return exp.Literal.string(value.isoformat())
-    return exp.convert(value if isinstance(value, str | int | float | bool) or value is None else str(value))
+    return parameters[number - 1].copy()
 
 
 def _plain(node: exp.Expr, asking: Asking) -> exp.Expr:
@@ -179,6 +174,8 @@ def _plain(node: exp.Expr, asking: Asking) -> exp.Expr:
             return made(left, right.this if isinstance(right, exp.Collate) else right)
         case exp.Column() if node.args.get("db") is not None:
             return exp.column(node.this, table=node.args["table"])
+        case exp.CurrentTimestamp():
+            return exp.cast(exp.Literal.string(dt.datetime.now(dt.UTC).replace(tzinfo=None).isoformat()), "TIMESTAMP")
         case exp.CurrentUser() | exp.SessionUser():
             return exp.Literal.string(asking.user)
         case exp.CurrentSchema():
@@ -305,7 +302,7 @@ def _type_name(kind: exp.Expr) -> str:
 
 def _cast(node: exp.Expr) -> exp.Expr:
     """Casts to types of PostgreSQL: names of relations and types become their oids, and where they are shown, their names."""
-    if not isinstance(node, exp.Cast):
+    if not isinstance(node, exp.Cast) or node.meta.get(FINAL):
         return node
     name, inner = _type_name(node.to), node.this
     if name in _REGISTERED:
@@ -316,6 +313,8 @@ def _cast(node: exp.Expr) -> exp.Expr:
         return exp.Anonymous(this=to_name if shown else to_oid, expressions=[inner])
     if name in ("regproc", "regprocedure") and isinstance(inner, exp.Literal):
         return exp.Literal.string(inner.name.split(".")[-1])
+    if name.split("(")[0] in ("numeric", "decimal") and (exact := _exact(inner)) is not None:
+        return exact
     kind = CASTS.get(name.split("(")[0].split(" ")[0])
     if kind is None:
         known = isinstance(node.to, exp.DataType) and node.to.this is not exp.DType.USERDEFINED
@@ -323,6 +322,15 @@ def _cast(node: exp.Expr) -> exp.Expr:
     if isinstance(inner, exp.Literal) and inner.is_string and kind.endswith("[]"):
         return exp.cast(_array(inner.name), kind, dialect="duckdb")
     return exp.cast(inner, kind, dialect="duckdb")
+
+
+def _exact(inner: exp.Expr) -> exp.Expr | None:
+    """A constant as a decimal with all of its digits; None for others. A parameter of that kind is one already."""
+    if isinstance(inner, exp.Literal) and re.fullmatch(r"-?\d{1,20}(\.\d{0,15})?", inner.name):
+        return decimal(inner)
+    if isinstance(inner, exp.Cast) and inner.meta.get(FINAL) and inner.to.sql(dialect="duckdb").startswith("DECIMAL("):
+        return inner
+    return None
 
 
 def _comparison(node: exp.Expr) -> exp.Expr:

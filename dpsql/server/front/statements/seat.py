@@ -60,6 +60,7 @@ class ConnectionSeat:
         self._shown = shown
         self._settings = Settings(version=VERSION, startup=startup, user=user)
         self._busy, self._was_cancelled = threading.Lock(), threading.Event()
+        self._given: Sequence[str] = ()  # the kinds of the parameters of the statement that is answered
         self._was_late = False  # the statement took longer than statement_timeout
         self._catalogue: tuple[object, CatalogDatabase] | None = None
 
@@ -105,11 +106,13 @@ class ConnectionSeat:
     def describe(self, text: str, given: Sequence[str | None]) -> Described:
         """A statement's parameters and columns, without any charge."""
         with self._told(text) as text:
+            self._given = ()
             return self._described(text, given)
 
-    def execute(self, text: str, parameters: Sequence[object]) -> OutcomeOnWire:
-        """Answer one statement."""
+    def execute(self, text: str, parameters: Sequence[object], kinds: Sequence[str] = ()) -> OutcomeOnWire:
+        """Answer one statement; `kinds` are those of its parameters as they were described, by which NULLs have a type."""
         with self._told(text) as text:
+            self._given = kinds
             return self._executed(text, parameters)
 
     def cancel(self) -> None:
@@ -170,10 +173,10 @@ class ConnectionSeat:
 
     def _describe_question(self, tree: exp.Query, text: str, given: Sequence[str | None]) -> Described:
         kinds = parameter_kinds(tree, given)
-        return Described(parameters=kinds, columns=self._asked().describe(tree, [None] * len(kinds)))
+        return Described(parameters=kinds, columns=self._asked().describe(tree, kinds))
 
     def _answer_question(self, tree: exp.Query, text: str, parameters: Sequence[object]) -> OutcomeOnWire:
-        found = self._asked().ask(tree, parameters)
+        found = self._asked().ask(tree, parameters, self._given)
         return _rows(f"SELECT {len(found.rows)}", found.columns, found.rows)
 
     def _describe_nothing(self, read: bool, text: str, given: Sequence[str | None]) -> Described:
@@ -235,7 +238,7 @@ class ConnectionSeat:
         if tree is None or tree.find(exp.Table) is not None:
             return tree
         try:
-            self._asked().describe(tree, [None] * len(parameter_kinds(tree, ())))
+            self._asked().describe(tree, parameter_kinds(tree, self._given))
         except Error:
             return None
         return tree

@@ -12,7 +12,7 @@ from dpsql.frozen import Frozen
 
 
 class ColumnOnWire(Frozen):
-    """A column of an answer. Kinds: BIGINT, HUGEINT, DOUBLE, BOOLEAN, VARCHAR, DATE, TIMESTAMP."""
+    """A column of an answer. Kinds: BIGINT, HUGEINT, DOUBLE, BOOLEAN, VARCHAR, DATE, TIMESTAMP, and DECIMAL without tables."""
 
     name: str
     kind: str
@@ -97,7 +97,7 @@ class Seat(Protocol):
         """The outcome that `execute` would give, if it was shown recently and costs nothing; None if the statement must be
         executed."""
 
-    def execute(self, text: str, parameters: Sequence[object]) -> OutcomeOnWire:
+    def execute(self, text: str, parameters: Sequence[object], kinds: Sequence[str] = ()) -> OutcomeOnWire:
         """Answer one statement; the parameters are Python values of the described kinds, or None."""
 
     def cancel(self) -> None:

@@ -74,9 +74,8 @@ def _figured(item: exp.Expr, text: str) -> tuple[str, int]:
             return item.name, 2
         case exp.Alias():
             return item.alias, 2
-        case exp.Filter(this=inner) | exp.Window(this=inner) | exp.WithinGroup(this=inner) | exp.Collate(this=inner) | exp.Bracket(
-                this=inner):
-            return _figured(inner, text)
+        case exp.Filter() | exp.Window() | exp.WithinGroup() | exp.Collate() | exp.Bracket():
+            return _figured(item.this, text)
         case exp.Cast(this=inner):
             name, strength = _figured(inner, text)
             return (name, strength) if strength == 2 else (_cast_name(item, text), 1)

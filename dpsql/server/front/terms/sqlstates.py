@@ -6,6 +6,7 @@ a limit, and drivers make an OperationalError of its class, which is what it is 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from dpsql import errors
@@ -39,16 +40,17 @@ def refusal_on_wire(fault: Error, text: str) -> RefusedOnWire:
                          position=fault.span.start + 1 if here and fault.span is not None and text else None)
 
 
-_WORDS = frozenset("""
-ABORT ALTER ANALYZE BEGIN CALL CHECKPOINT CLOSE CLUSTER COMMENT COMMIT COPY CREATE DEALLOCATE DECLARE DELETE DISCARD DO DROP END
-EXECUTE EXPLAIN FETCH GRANT IMPORT INSERT LISTEN LOAD LOCK MERGE MOVE NOTIFY PREPARE REASSIGN REFRESH REINDEX RELEASE RESET REVOKE
-ROLLBACK SAVEPOINT SECURITY SELECT SET SHOW START TABLE TRUNCATE UNLISTEN UPDATE VACUUM VALUES WITH
-""".split())
+_WORDS = frozenset(re.findall(
+    r"\w+", "ABORT ALTER ANALYZE BEGIN CALL CHECKPOINT CLOSE CLUSTER COMMENT COMMIT COPY CREATE DEALLOCATE DECLARE DELETE "
+    "DISCARD DO DROP END EXECUTE EXPLAIN FETCH GRANT IMPORT INSERT LISTEN LOAD LOCK MERGE MOVE NOTIFY PREPARE REASSIGN REFRESH "
+    "REINDEX RELEASE RESET REVOKE ROLLBACK SAVEPOINT SECURITY SELECT SET SHOW START TABLE TRUNCATE UNLISTEN UPDATE VACUUM "
+    "VALUES WITH"))
 """With which a statement of PostgreSQL begins; any other word is a syntax error there."""
 
 
 def _is_no_statement(fault: Error, text: str) -> bool:
-    return fault.code == "not-a-query" and text.split(None, 1)[:1] != [] and text.split(None, 1)[0].strip("(;").upper() not in _WORDS
+    first = re.match(r"[\s(]*(\w+)", text)
+    return fault.code == "not-a-query" and first is not None and first[1].upper() not in _WORDS
 
 
 def state_of(fault: Error) -> str:

@@ -21,7 +21,7 @@ from dpsql.server.front.wire.cursors import (
     size_of,
 )
 from dpsql.server.front.wire.held_statements import HeldStatements, PortalOnWire
-from dpsql.server.front.wire.statement_work import StatementWork
+from dpsql.server.front.wire.statement_work import Parameters, StatementWork
 from dpsql.server.front.wire.transactions import TransactionOfConnection
 
 Describes = Callable[[str, Sequence[str | None]], Awaitable[Described | None]]
@@ -41,7 +41,7 @@ class CursorAnswers:
         cursor = await self._cursor(move.name)
         return cursor.moved(move), cursor.formats
 
-    async def change(self, text: str, parameters: tuple[object, ...], *, alone: bool) -> str:
+    async def change(self, text: str, parameters: Parameters, *, alone: bool) -> str:
         """Do what a DECLARE or CLOSE says, and return its tag; `alone` if it is its whole transaction, unless that is open."""
         if first_word(text) == "DECLARE":
             await self._declare(declared_cursor(text), parameters, alone=alone)
@@ -87,7 +87,7 @@ class CursorAnswers:
         if portal.columns is None:
             raise RefusedOnWire(f"portal \"{name}\" has no rows", sqlstate="55000")
         if portal.outcome is None:
-            portal.outcome, rows = await self._work.whole_outcome(portal.statement.text, portal.parameters)
+            portal.outcome, rows = await self._work.whole_outcome(portal.statement.text, parameters_of(portal))
         else:
             rows = list(portal.outcome.rows)
         cursor = CursorOnWire(declared=of_portal(name), columns=portal.columns, formats=portal.formats, at=portal.taken,
@@ -95,7 +95,7 @@ class CursorAnswers:
         self._hold(cursor, portal)
         return cursor
 
-    async def _declare(self, declared: DeclaredCursor, parameters: tuple[object, ...], *, alone: bool) -> None:
+    async def _declare(self, declared: DeclaredCursor, parameters: Parameters, *, alone: bool) -> None:
         """Answer the query of a cursor, and hold its rows."""
         if alone and self._transaction.status == IDLE and not declared.is_held:
             raise RefusedOnWire("DECLARE CURSOR can only be used in transaction blocks", sqlstate="25P01")
@@ -116,6 +116,10 @@ class CursorAnswers:
             portal.suspended.close()
         cursor.counted.enter_context(self._work.suspended(size_of(cursor.rows, CELL)))
         self._held.hold_cursor(cursor)
+
+
+def parameters_of(portal: PortalOnWire) -> Parameters:
+    return Parameters(values=portal.parameters, kinds=portal.statement.described.parameters)
 
 
 def of_portal(name: str) -> DeclaredCursor:

@@ -9,6 +9,7 @@ import time
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from typing import TypeVar
 
+from dpsql.frozen import Frozen
 from dpsql.server.front.terms.answers_on_wire import Described, Outcome, RefusedOnWire, Seat
 from dpsql.server.front.wire.encoded_rows import EncodedRows, encoded_rows, least
 from dpsql.server.front.wire.packets import Packets, encoded_notices
@@ -20,6 +21,13 @@ _FEW = 100  # rows that are encoded at once, as another thread would take longer
 _SHORT = 2_000  # characters of a text that is split at once, as another thread would take longer to begin
 
 Made = TypeVar("Made")
+
+
+class Parameters(Frozen):
+    """The values of a statement's parameters, and their kinds as they were described."""
+
+    values: tuple[object, ...] = ()
+    kinds: tuple[str, ...] = ()
 
 
 class StatementWork:
@@ -53,7 +61,7 @@ class StatementWork:
                 described = await self._in_thread(lambda: self.seat.describe(statement, given))
             return described
 
-    async def outcome(self, text: str, parameters: tuple[object, ...], formats: Callable[[Outcome], Sequence[int]],
+    async def outcome(self, text: str, parameters: Parameters, formats: Callable[[Outcome], Sequence[int]],
                       most: int | None = None) -> tuple[Outcome, EncodedRows]:
         """Execute a statement, and have its first rows encoded in the formats that are right for its outcome. Notices are sent.
         Raises RefusedOnWire."""
@@ -62,17 +70,17 @@ class StatementWork:
 
         async with self._steadily(), self._at_work():
             with told_faults():
-                shown = await self.seat.shown_lately(text, parameters)
+                shown = await self.seat.shown_lately(text, parameters.values)
                 made = begun(shown) if shown is not None and operator.length_hint(shown.rows) <= _FEW else None
             if made is None:
-                made = await self._in_thread(lambda: begun(shown or self.seat.execute(text, parameters)))
+                made = await self._in_thread(lambda: begun(shown or self.seat.execute(text, parameters.values, parameters.kinds)))
         self._packets.send_encoded(encoded_notices(made[0].notices))
         return made
 
-    async def whole_outcome(self, text: str, parameters: tuple[object, ...]) -> tuple[Outcome, list[tuple[object, ...]]]:
+    async def whole_outcome(self, text: str, parameters: Parameters) -> tuple[Outcome, list[tuple[object, ...]]]:
         """Execute a statement, and take all of its rows. Notices are sent. Raises RefusedOnWire."""
         def answered() -> tuple[Outcome, list[tuple[object, ...]]]:
-            outcome = self.seat.execute(text, parameters)
+            outcome = self.seat.execute(text, parameters.values, parameters.kinds)
             return outcome, list(outcome.rows)
 
         with self.admitted():

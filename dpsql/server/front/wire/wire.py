@@ -51,7 +51,7 @@ from dpsql.server.front.statements.transaction_status import (
 from dpsql.server.front.terms import types_on_wire
 from dpsql.server.front.terms.answers_on_wire import ColumnOnWire, Described, Notice, Outcome, RefusedOnWire, Seat
 from dpsql.server.front.wire import cursors
-from dpsql.server.front.wire.cursor_answers import CursorAnswers, further
+from dpsql.server.front.wire.cursor_answers import CursorAnswers, further, parameters_of
 from dpsql.server.front.wire.cursors import CursorOnWire, cannot_run
 from dpsql.server.front.wire.encoded_rows import encoded_description, encoded_tag
 from dpsql.server.front.wire.held_statements import HeldStatements, PortalOnWire, PreparedOnWire, formats_of, same_columns
@@ -60,7 +60,7 @@ from dpsql.server.front.wire.packets import Gone, Undecoded, clean, encoded_noti
 from dpsql.server.front.wire.server_faults import fault_of_server
 from dpsql.server.front.wire.serving_terms import Serving
 from dpsql.server.front.wire.startup import Startup
-from dpsql.server.front.wire.statement_work import StatementWork
+from dpsql.server.front.wire.statement_work import Parameters, StatementWork
 from dpsql.server.front.wire.transactions import TransactionOfConnection
 
 LOG = logging.getLogger("dpsql.server")
@@ -271,7 +271,7 @@ class Client:
             await self._query_cursor(text, alone=alone)
             return
         with self._work.admitted():
-            outcome, rows = await self._work.outcome(text, (), lambda outcome: (0,) * len(outcome.columns or ()))
+            outcome, rows = await self._work.outcome(text, Parameters(), lambda outcome: (0,) * len(outcome.columns or ()))
             formats = (0,) * len(outcome.columns or ())
             if outcome.columns is not None:
                 self._packets.send_encoded(encoded_description(outcome.columns, formats))
@@ -282,7 +282,7 @@ class Client:
         """Answer a statement about a cursor in the simple protocol."""
         found = await self._cursors.moved(text)
         if found is None:
-            self._packets.send_encoded(encoded_tag(await self._cursors.change(text, (), alone=alone)))
+            self._packets.send_encoded(encoded_tag(await self._cursors.change(text, Parameters(), alone=alone)))
             return
         outcome, formats = found
         if outcome.columns is not None:
@@ -430,7 +430,7 @@ class Client:
         if first_word(statement.text) in cursors.WORDS and portal.outcome is None:
             found = await self._cursors.moved(statement.text)
             if found is None:
-                tag = await self._cursors.change(statement.text, portal.parameters, alone=True)
+                tag = await self._cursors.change(statement.text, parameters_of(portal), alone=True)
                 self._packets.send_encoded(encoded_tag(tag))
                 return
             portal.outcome = found[0]
@@ -457,7 +457,7 @@ class Client:
         rows = None
         if portal.outcome is None:
             portal.outcome, rows = await self._work.outcome(
-                portal.statement.text, portal.parameters, lambda outcome: self._formats(portal, outcome), most)
+                portal.statement.text, parameters_of(portal), lambda outcome: self._formats(portal, outcome), most)
             if most is not None and not rows.last:
                 self._suspend(portal, rows.waiting(portal.outcome))
         sent, is_last = await self._work.send_rows(portal.outcome, portal.formats, most, first=rows)
