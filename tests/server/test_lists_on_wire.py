@@ -73,7 +73,7 @@ def test_no_text_takes_longer_than_its_length(value: str) -> None:
 
 def test_a_list_has_few_elements() -> None:
     assert in_text("{" + "1," * 9_999 + "1}") == ["1"] * 10_000
-    for made in (lambda: in_text("{" + "1," * 10_000 + "1}"), lambda: in_binary((written([1] * 10_001, "BIGINT[]", BINARY) or b"")),
+    for made in (lambda: in_text("{" + "1," * 10_000 + "1}"), lambda: in_binary(written([1] * 10_001, "BIGINT[]", BINARY) or b""),
                  lambda: in_binary(struct.pack("!iiIii", 1, 0, 25, 10**9, 1))):
         with pytest.raises(LongList):
             made()

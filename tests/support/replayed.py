@@ -20,7 +20,7 @@ from support.wire_servers import PASSWORD, Raw, fields, packet, running, startup
 import dpsql
 from dpsql.server.front.statements.seat import seats
 
-ENDS = "S", "K", "R"  # what logins end with before they are ready
+ENCRYPTING = 80877103, 80877104  # the codes of requests to encrypt by TLS and by GSSAPI
 
 
 def columns_of(body: bytes) -> list[tuple[str, int]]:
@@ -97,25 +97,22 @@ def replies(raw: Raw, sent: Sequence[bytes]) -> list[str]:
 
 
 def first_replies(port: int, *sent: bytes) -> list[str]:
-    """What a server says to the first bytes of a client, up to the challenge of a login; single bytes answer requests to encrypt."""
+    """What a server says to the first packets of a client; single bytes answer requests to encrypt. A server that waits for more is
+    left after a moment."""
     found: list[str] = []
-    with socket.create_connection(("127.0.0.1", port), timeout=10) as sock:
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as sock, sock.makefile("rb") as file:
         for part in sent:
-            with contextlib.suppress(OSError):
-                sock.sendall(part)
-            if int.from_bytes(part[4:8], "big") in (80877103, 80877104) and (said := sock.recv(1)) in (b"N", b"S", b""):
-                found.append(said.decode() or "end")
+            sock.sendall(part)
+            kind = file.read(1)
+            if kind in (b"N", b"S", b"G") and int.from_bytes(part[4:8], "big") in ENCRYPTING:
+                found.append(kind.decode())
                 continue
-        sock.settimeout(0.6)
-        rest = b"" if not found or said in (b"N", b"S", b"") else said
-        with contextlib.suppress(OSError):
-            while more := sock.recv(4096):
-                rest += more
-            found.append("end")
-    while len(rest) >= 5:
-        size = struct.unpack("!I", rest[1:5])[0] + 1
-        found.insert(len(found) - ("end" in found[-1:]), told(chr(rest[0]), rest[5:size]))
-        rest = rest[size:]
+            while kind:
+                found.append(told(kind.decode(), file.read(struct.unpack("!I", file.read(4))[0] - 4)))
+                if found[-1] == "R":  # the challenge of a login, which is another one without a password
+                    return found
+                kind = file.read(1)
+            return [*found, "end"]
     return found
 
 

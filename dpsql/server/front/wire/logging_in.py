@@ -46,9 +46,9 @@ class Login:
         if given.get("replication", "false").lower() not in ("", "0", "false", "off", "no"):
             raise RefusedOnWire("replication is not served", sqlstate="0A000", severity="FATAL")
         name, database = names.normal(given["user"]), given.get("database") or given["user"]
+        first, loop = await self._first_proof(), asyncio.get_running_loop()  # whoever says nothing delays nobody
         try:
             async with self._serving.failed.attempt(self._address):
-                first, loop = await self._first_proof(), asyncio.get_running_loop()
                 seat = await self._serving.run_login(lambda: entered(lambda: self._serving.door.enter(
                     name, database, given, first,
                     lambda told: asyncio.run_coroutine_threadsafe(self._said(told), loop).result())))

@@ -148,6 +148,12 @@ class Packets:
             self.abort()
             raise Gone from None
 
+    def end_with(self, refusal: RefusedOnWire) -> None:
+        """Close the stream with these words, without waiting for anything."""
+        with contextlib.suppress(Exception):  # a stranger may be in any state
+            self._writer.write(self._connection.send(error_of(refusal)))
+        self._writer.close()
+
     def abort(self) -> None:
         self._writer.transport.abort()
 
