@@ -32,6 +32,9 @@ class ScriptedSeat:
 
     settings_kept: Mapping[str, str] = {}
 
+    def take_process(self, process: int) -> None:
+        pass
+
     def put_back(self, kept: Mapping[str, str]) -> None:
         pass
 

@@ -29,6 +29,7 @@ from dpsql.server.front.catalogue.catalog_functions import MACROS
 from dpsql.server.front.catalogue.catalog_parameters import constant
 from dpsql.server.front.catalogue.catalog_relations import KINDS, relations
 from dpsql.server.front.catalogue.catalog_rewriting import SCHEMAS, Asking, relation_named, rewritten
+from dpsql.server.front.catalogue.catalog_words import SETTINGS, settings_rows
 from dpsql.server.front.terms.answers_on_wire import ColumnOnWire
 from dpsql.server.front.terms.lists_on_wire import LIST_OIDS
 from dpsql.sql.text.tokens import MOST_BYTES, MOST_TOKENS
@@ -111,6 +112,7 @@ class CatalogDatabase:
 
     def __init__(self, catalog: Catalog, asking: Asking) -> None:
         self._catalog, self.asking = catalog, asking
+        self._settings: Mapping[str, str] = {}  # those that the database has
 
     @cached_property
     def _connection(self) -> duckdb.DuckDBPyConnection:
@@ -156,6 +158,7 @@ class CatalogDatabase:
             raise _unanswered() from None
 
     def _run(self, text: str) -> CatalogAnswer:
+        self._take_settings()
         cursor = self._connection.cursor()
         late = threading.Timer(SECONDS, cursor.interrupt)
         late.start()
@@ -170,6 +173,13 @@ class CatalogDatabase:
             late.cancel()
             cursor.close()
         return CatalogAnswer(columns=columns, rows=[tuple(map(_value, row)) for row in found])
+
+    def _take_settings(self) -> None:
+        """Have the database know the settings as they are now."""
+        if self._settings != self.asking.settings:
+            self._settings = dict(self.asking.settings)
+            self._connection.execute(f"DELETE FROM {quote(SETTINGS)}")
+            _insert(self._connection, SETTINGS, RELATIONS[SETTINGS], settings_rows(self._settings))
 
     def close(self) -> None:
         if "_connection" in self.__dict__:
@@ -255,6 +265,11 @@ def _make(connection: duckdb.DuckDBPyConnection, name: str, columns: Mapping[str
     """Create a table; a column that a row does not name is 0, false, empty or NULL, as its kind is."""
     kinds = {column: KINDS[kind.removesuffix("s")] + "[]" * kind.endswith("s") for column, kind in columns.items()}
     connection.execute(f"CREATE TABLE {quote(name)} ({', '.join(f'{quote(each)} {kind}' for each, kind in kinds.items())})")
+    _insert(connection, name, columns, rows)
+
+
+def _insert(connection: duckdb.DuckDBPyConnection, name: str, columns: Mapping[str, str],
+            rows: Sequence[Mapping[str, Any]]) -> None:
     if rows:
         marks = f"({', '.join('?' * len(columns))})"
         connection.execute(f"INSERT INTO {quote(name)} VALUES {', '.join([marks] * len(rows))}", [

@@ -18,6 +18,7 @@ from dpsql.frozen import Frozen, field
 from dpsql.server.front.catalogue.catalog_facts import CLASSES
 from dpsql.server.front.catalogue.catalog_functions import CASTS, MACROS, NATIVE, OF_TABLES, ROWS
 from dpsql.server.front.catalogue.catalog_parameters import FINAL, decimal
+from dpsql.server.front.catalogue.catalog_words import KEYWORDS
 from dpsql.server.front.terms.column_names import own_name
 
 SCHEMAS = ("pg_catalog", "information_schema")
@@ -34,6 +35,7 @@ KNOWN = (
     exp.CurrentTimestamp, exp.CurrentDate, exp.Initcap, exp.SplitPart, exp.Any, exp.StartsWith, exp.Inline)
 _REGISTERED = {"regclass": ("to_regclass", "relation_name"), "regtype": ("to_regtype", "type_name"),
                "regnamespace": ("to_regnamespace", "namespace_name"), "regrole": ("to_regrole", "role_name")}
+_VECTORS = ("indkey", "indclass", "indcollation", "indoption")  # which count from 0
 _FUNCTIONS = ("typinput", "typoutput", "typreceive", "typsend", "typmodin", "typmodout", "typanalyze", "typsubscript")
 _OPERATORS: Mapping[str, Callable[[exp.Expr, exp.Expr], exp.Expr]] = {
     "~": lambda a, b: _matches(a, b), "!~": lambda a, b: exp.Not(this=_matches(a, b)),
@@ -53,6 +55,7 @@ class Asking(Frozen):
     version: str
     schema: str
     settings: Mapping[str, str] = field(default_factory=dict)
+    process: int = 0
 
 
 def rewritten(tree: exp.Query, known: Set[str], asking: Asking, parameters: Sequence[exp.Expr]) -> exp.Expr:
@@ -196,6 +199,8 @@ def _about_session(node: exp.Anonymous, asking: Asking) -> exp.Expr:
             "session_user": asking.user, "user": asking.user, "current_role": asking.user, "version": asking.version,
             "current_schema": asking.schema}
     name = str(node.this).lower()
+    if name == "pg_backend_pid":
+        return exp.Literal.number(asking.process)
     if name in told:
         return exp.Literal.string(told[name])
     if name == "current_schemas":
@@ -203,6 +208,8 @@ def _about_session(node: exp.Anonymous, asking: Asking) -> exp.Expr:
     if name == "current_setting" and node.expressions:
         asked = _uncast(node.expressions[0])
         found = asking.settings.get(asked.name.lower()) if isinstance(asked, exp.Literal) else None
+        if found is None and isinstance(asked, exp.Literal) and len(node.expressions) == 1:
+            raise SqlError(f"there is no setting {asked.name}", code="unknown-setting", subject=asked.name, try_="SHOW ALL")
         return exp.cast(exp.Null(), "VARCHAR") if found is None else exp.Literal.string(found)
     if name in ("json_build_object", "jsonb_build_object"):  # of sequences and such, of which there are none
         return exp.Null()
@@ -224,6 +231,9 @@ def _relation(node: exp.Expr, known: Set[str], made: Set[str], asking: Asking) -
     inside = node.this.expression if isinstance(node.this, exp.Dot) else node.this
     if isinstance(inside, exp.Func):
         name = str(inside.this).lower() if isinstance(inside, exp.Anonymous) else ""
+        if f"{SCHEMAS[0]}.{name}" == KEYWORDS:
+            return exp.Table(this=exp.to_identifier(KEYWORDS, quoted=True),
+                             alias=node.args.get("alias") or exp.TableAlias(this=exp.to_identifier(name)))
         if name in OF_TABLES:
             alias = node.args.get("alias") or exp.TableAlias(this=exp.to_identifier(name))
             nothing = [exp.alias_(exp.Null(), each) for each in [each.name for each in alias.columns] or [OF_TABLES[name]]]
@@ -261,6 +271,10 @@ def _function(node: exp.Expr) -> exp.Expr:
     match node:
         case exp.Any(this=exp.Literal() as inner) | exp.Any(this=exp.Paren(this=exp.Literal() as inner)):
             return exp.Any(this=_array(inner.name))
+        case exp.Anonymous(expressions=[exp.Literal() as inner]) if _is_all(node):
+            return exp.Anonymous(this="all", expressions=[_array(inner.name)])
+        case exp.Bracket(this=exp.Column() as vector, expressions=[place]) if vector.name in _VECTORS:
+            node.set("expressions", [exp.Add(this=exp.Paren(this=place), expression=exp.Literal.number(1))])
         case exp.Anonymous() if str(node.this).lower() == "format" and node.expressions:
             return _function(exp.Format(this=node.expressions[0], expressions=node.expressions[1:]))
         case exp.Format():
@@ -271,6 +285,11 @@ def _function(node: exp.Expr) -> exp.Expr:
         case exp.ArrayToString():
             return exp.Anonymous(this="array_to_string", expressions=[node.this, node.expression])
     return node
+
+
+def _is_all(node: exp.Anonymous) -> bool:
+    """Whether this is the ALL of x <> ALL(list), which sqlglot takes for a function."""
+    return str(node.this).lower() == "all"
 
 
 def _is_double(node: exp.Expr) -> bool:
@@ -343,6 +362,11 @@ def _comparison(node: exp.Expr) -> exp.Expr:
             return none if isinstance(node, exp.EQ) else exp.Not(this=none)
         case exp.EQ(this=left, expression=exp.Any(this=right)) if not isinstance(right, exp.Query | exp.Subquery):
             return exp.func("list_contains", right.this if isinstance(right, exp.Paren) else right, left)
+        case exp.NEQ(this=left, expression=exp.Anonymous(expressions=[right]) as every) if _is_all(every):
+            return exp.Not(this=exp.func("list_contains", right, left))
+        case exp.EQ(this=left, expression=exp.Anonymous(expressions=[right]) as every) if _is_all(every):
+            others = exp.Anonymous(this="array_remove", expressions=[right, left])
+            return exp.EQ(this=exp.Anonymous(this="cardinality", expressions=[others]), expression=exp.Literal.number(0))
         case exp.RegexpLike(this=left, expression=right) if not node.args.get("flag"):
             return _matches(left, right)
         case exp.RegexpILike(this=left, expression=right):

@@ -61,12 +61,17 @@ class ConnectionSeat:
         self._settings = Settings(version=VERSION, startup=startup, user=user)
         self._busy, self._was_cancelled = threading.Lock(), threading.Event()
         self._given: Sequence[str] = ()  # the kinds of the parameters of the statement that is answered
+        self._process = 0
         self._was_late = False  # the statement took longer than statement_timeout
         self._catalogue: tuple[object, CatalogDatabase] | None = None
 
     @property
     def parameter_status(self) -> Mapping[str, str]:
         return self._settings.reported
+
+    def take_process(self, process: int) -> None:
+        """Take the process number that clients are told for this connection."""
+        self._process = process
 
     @property
     def settings_kept(self) -> Mapping[str, str]:
@@ -250,10 +255,15 @@ class ConnectionSeat:
         if self._catalogue is None or self._catalogue[0] != catalog.tables.keys():
             if self._catalogue is not None:
                 self._catalogue[1].close()
-            asking = Asking(user=self._user, database=self._database, schema=border.PUBLIC,
-                            version=f"PostgreSQL {VERSION} (dpsql)", settings=self._settings.values)
-            self._catalogue = catalog.tables.keys(), CatalogDatabase(catalog, asking)
-        return self._catalogue[1]
+            self._catalogue = catalog.tables.keys(), CatalogDatabase(catalog, self._asking())
+        found = self._catalogue[1]
+        found.asking = self._asking()
+        return found
+
+    def _asking(self) -> Asking:
+        """Who asks, with the settings as they are now."""
+        return Asking(user=self._user, database=self._database, schema=border.PUBLIC, version=f"PostgreSQL {VERSION} (dpsql)",
+                      settings=self._settings.values, process=self._process)
 
     def _columns_of_probe(self, statement: Query, text: str, parameters: Sequence[object]) -> tuple[ColumnOnWire, ...]:
         """The columns of a query that has no row: those of its answer; of rows of a private table, what the policy declares."""

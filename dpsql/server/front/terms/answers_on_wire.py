@@ -73,6 +73,9 @@ class Seat(Protocol):
     def parameter_status(self) -> Mapping[str, str]:
         """The settings that clients are told, when they log in and when one changes: server_version, TimeZone ..."""
 
+    def take_process(self, process: int) -> None:
+        """Take the process number that the client is told."""
+
     @property
     def settings_kept(self) -> Mapping[str, str]:
         """What SET has changed so far, which `put_back` restores."""

@@ -304,8 +304,10 @@ def _numeric_of_binary(value: bytes) -> Decimal | float:
     digits = struct.unpack_from(f"!{count}H", value, 8)
     if any(digit > 9999 for digit in digits):
         raise _Malformed
-    whole = "".join(f"{digit:04d}" for digit in digits) or "0"
-    return Decimal(f"{'-' if sign else ''}{whole}E{4 * (weight - count + 1)}")  # exactly: arithmetic would round to 28 digits
+    whole, exponent = "".join(f"{digit:04d}" for digit in digits) or "0", 4 * (weight - count + 1)
+    while exponent < -scale and whole.endswith("0") and len(whole) > 1:  # zeros of the last group, which are not shown
+        whole, exponent = whole[:-1], exponent + 1
+    return Decimal(f"{'-' if sign else ''}{whole}E{exponent}")  # exactly: arithmetic would round to 28 digits
 
 
 _OF_TEXT: dict[int, Callable[[str], object]] = {

@@ -141,6 +141,7 @@ class Client:
     # -- logging in
 
     def _begin(self, seat: Seat, name: str) -> None:
+        seat.take_process(self.process)
         self._work = StatementWork(self._serving, self._packets, seat, name)
         self._transaction = TransactionOfConnection(self._held, seat)
         self._cursors = CursorAnswers(self._held, self._work, self._transaction)
