@@ -72,12 +72,11 @@ class CursorAnswers:
                 closed_cursor(text)
         return Described(parameters=(), columns=None)
 
-    def _columns(self, name: str) -> tuple[ColumnOnWire, ...]:
+    def _columns(self, name: str) -> tuple[ColumnOnWire, ...] | None:
+        """Those of a cursor; none of one that there is not, which is refused when it is moved."""
         if name and self._held.has_portal(name):
-            found = self._held.portal(name).columns
-            if found is not None:
-                return found
-        return self._held.cursor(name).columns
+            return self._held.portal(name).columns
+        return self._held.cursor(name).columns if self._held.has_cursor(name) else None
 
     async def _cursor(self, name: str) -> CursorOnWire:
         """A cursor by its name; a portal with rows becomes one."""

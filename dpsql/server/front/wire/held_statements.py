@@ -113,7 +113,8 @@ class HeldStatements:
         self._statements.pop(name, None)
 
     def drop_all_statements(self) -> None:
-        self._statements.clear()
+        """All that have a name, as in PostgreSQL."""
+        self._statements = {name: statement for name, statement in self._statements.items() if not name}
 
     def open_names(self) -> frozenset[str]:
         """The names of the cursors and portals that are open."""
