@@ -90,7 +90,7 @@ def _figured(item: exp.Expr, text: str) -> tuple[str, int]:
     for kind, name in _BY_CLASS:
         if isinstance(item, kind):
             return name, 2
-    if isinstance(item, exp.Paren | exp.Func) and (called := _called(item, text)):
+    if isinstance(item, exp.Paren | exp.Func | exp.Mod) and (called := _called(item, text)):
         return called.lower(), 2
     if isinstance(item, exp.Paren):
         return _figured(item.this, text)
