@@ -18,9 +18,10 @@ _PLAIN = ("", "VARCHAR")
 def constant(value: object, kind: str = "") -> exp.Expr:
     """A value sent by a client, as a node; one of its `kind`, if that is known. Raises DataError for a decimal with too many
     digits."""
+    kind = kind.replace("OID", "BIGINT")
     if isinstance(value, list | tuple):
         made: exp.Expr = exp.Array(expressions=[constant(each, kind.removesuffix("[]")) for each in value])
-        return made if kind in _PLAIN else _final(made, _type(kind, None))
+        return made if kind in _PLAIN else _final(made, f"{_type(kind.removesuffix('[]'), *value)}[]")
     return _literal(value) if kind in _PLAIN else _final(_literal(value), _type(kind, value))
 
 
@@ -42,17 +43,16 @@ def _literal(value: object) -> exp.Expr:
     if isinstance(value, float) and not math.isfinite(value):  # sqlglot would make NULL of it
         return _final(exp.Literal.string(str(value)), "DOUBLE")
     if isinstance(value, Decimal):
-        return exp.Literal.string(format(value, "f") if value.is_finite() else str(value))
+        return exp.Literal.string(format(value, "f"))
     return exp.convert(value if isinstance(value, str | int | float | bool) or value is None else str(value))
 
 
-def _type(kind: str, value: object) -> str:
-    if not kind.startswith("DECIMAL"):
+def _type(kind: str, *values: object) -> str:
+    """The type of constants of a kind: of decimals, one that holds all of their digits."""
+    if kind != "DECIMAL":
         return kind
-    number = Decimal(value) if isinstance(value, int | Decimal) else Decimal(0)
-    if not number.is_finite():
-        return "DOUBLE"
-    scale = max(-int(number.as_tuple().exponent), 0) if isinstance(value, int | Decimal) else 10
-    if len(format(number.copy_abs(), "f").replace(".", "")) > MOST_DIGITS:
+    numbers = [Decimal(value) for value in values if isinstance(value, int | Decimal)]
+    scale = max((-int(number.as_tuple().exponent) for number in numbers), default=0)
+    if any(number.adjusted() + 1 + max(scale, 0) > MOST_DIGITS for number in numbers):
         raise DataError(f"decimals have at most {MOST_DIGITS} digits here", code="type", try_="a double")
-    return f"DECIMAL({MOST_DIGITS}, {scale}){'[]' * kind.endswith('[]')}"
+    return f"DECIMAL({MOST_DIGITS}, {max(scale, 0)})"

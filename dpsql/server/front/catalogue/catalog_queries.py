@@ -28,7 +28,7 @@ from dpsql.server.front.catalogue.catalog_facts import Facts, facts_of, type_oid
 from dpsql.server.front.catalogue.catalog_functions import MACROS
 from dpsql.server.front.catalogue.catalog_parameters import constant
 from dpsql.server.front.catalogue.catalog_relations import KINDS, relations
-from dpsql.server.front.catalogue.catalog_rewriting import SCHEMAS, Asking, relation_named, rewritten
+from dpsql.server.front.catalogue.catalog_rewriting import SCHEMAS, Asking, relation_named, rewritten, type_name
 from dpsql.server.front.catalogue.catalog_words import SETTINGS, settings_rows
 from dpsql.server.front.terms.answers_on_wire import ColumnOnWire
 from dpsql.server.front.terms.lists_on_wire import LIST_OIDS
@@ -164,7 +164,7 @@ class CatalogDatabase:
         late.start()
         try:
             found = _fetched(cursor.execute(text))
-            columns = tuple(ColumnOnWire(name=name, kind=_kind(str(kind))) for name, kind, *_ in cursor.description or ())
+            columns = tuple(_column(name, _kind(str(kind))) for name, kind, *_ in cursor.description or ())
         except duckdb.InterruptException:
             raise OperationalError("this query of the system catalogue takes too long", code="interrupted") from None
         except (duckdb.Error, RecursionError):
@@ -184,6 +184,11 @@ class CatalogDatabase:
     def close(self) -> None:
         if "_connection" in self.__dict__:
             self._connection.close()
+
+
+def _column(name: str, kind: str) -> ColumnOnWire:
+    """A column of an answer. Lists of oids, which drivers read before they know any other list, show in their name alone."""
+    return ColumnOnWire(name=name, kind="OID[]" if kind == "BIGINT[]" and name.endswith("oids") else kind)
 
 
 def _fetched(cursor: duckdb.DuckDBPyConnection) -> list[tuple[Any, ...]]:
@@ -214,12 +219,19 @@ def parameter_kinds(tree: exp.Query, given: Sequence[str | None]) -> tuple[str, 
         if number < 1:
             raise SqlError("parameters are numbered", code="parameter", try_="$1")
         parent = node.parent
-        told = _kind(str(parent.to.sql(dialect="duckdb"))) if isinstance(parent, exp.Cast) else (
+        told = _cast_kind(parent.to) if isinstance(parent, exp.Cast) else (
             "BIGINT" if isinstance(parent, exp.Limit | exp.Offset) else "VARCHAR")
         found.setdefault(number, told.replace("INT2VECTOR", "BIGINT[]"))
     count = max([*found, len(given)], default=0)
     kinds = ((given[i] if i < len(given) else None) or found.get(i + 1, "VARCHAR") for i in range(count))
     return tuple(kind.replace("NUMERIC", "DECIMAL") for kind in kinds)
+
+
+def _cast_kind(to: exp.Expr) -> str:
+    """The kind of a parameter that is cast."""
+    if type_name(to) == "_oid":
+        return "OID[]"
+    return _kind(str(to.sql(dialect="duckdb")))
 
 
 _WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "INT", "UTINYINT", "USMALLINT", "UINTEGER", "OID")
@@ -230,7 +242,7 @@ def _kind(kind: str) -> str:
     plain = kind.upper().split("(")[0]
     if plain == "SMALLINT[]":
         return "INT2VECTOR"
-    if plain.endswith("[]"):
+    if kind.endswith("[]"):
         inner = f"{_kind(kind.removesuffix('[]'))}[]"
         return inner if inner in LIST_OIDS else "VARCHAR[]"
     if plain in _WHOLE:

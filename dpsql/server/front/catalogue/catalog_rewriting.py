@@ -136,7 +136,7 @@ def _name_of(item: exp.Expr) -> str:
         case exp.Dot(expression=inner):
             return _name_of(inner) if isinstance(inner, exp.Expr) else str(inner)
         case exp.Cast(this=inner):
-            return _name_of(inner) if _name_of(inner) != "?column?" else own_name(_type_name(item.to).removeprefix("_"))
+            return _name_of(inner) if _name_of(inner) != "?column?" else own_name(type_name(item.to).removeprefix("_"))
         case exp.Paren(this=inner) | exp.Subquery(this=exp.Select(expressions=[inner])):
             return inner.alias if isinstance(inner, exp.Alias) else _name_of(inner)
         case exp.Case():
@@ -294,7 +294,7 @@ def _is_all(node: exp.Anonymous) -> bool:
 
 def _is_double(node: exp.Expr) -> bool:
     inner = node.this if isinstance(node, exp.Paren) else node
-    return (isinstance(inner, exp.Cast) and CASTS.get(_type_name(inner.to)) == "DOUBLE") or (
+    return (isinstance(inner, exp.Cast) and CASTS.get(type_name(inner.to)) == "DOUBLE") or (
         isinstance(inner, exp.Literal) and not inner.name.isdigit())
 
 
@@ -304,7 +304,7 @@ def _array(text: str) -> exp.Expr:
     return exp.Array(expressions=[exp.Literal.string(part.strip().strip('"')) for part in inside.split(",")] if inside else [])
 
 
-def _type_name(kind: exp.Expr) -> str:
+def type_name(kind: exp.Expr) -> str:
     """The name of a type without its schema, an array's as PostgreSQL's catalogue calls it."""
     if isinstance(kind, exp.DataType):
         inner = kind.args.get("kind")
@@ -313,7 +313,7 @@ def _type_name(kind: exp.Expr) -> str:
         if isinstance(inner, str):
             return inner.split(".")[-1].strip('"').lower()
         if kind.this is exp.DType.ARRAY and kind.expressions:
-            return f"_{_type_name(kind.expressions[0])}"
+            return f"_{type_name(kind.expressions[0])}"
     if isinstance(kind, exp.ObjectIdentifier):
         return str(kind.this).lower()
     return kind.sql(dialect="postgres").lower()
@@ -323,16 +323,16 @@ def _cast(node: exp.Expr) -> exp.Expr:
     """Casts to types of PostgreSQL: names of relations and types become their oids, and where they are shown, their names."""
     if not isinstance(node, exp.Cast) or node.meta.get(FINAL):
         return node
-    name, inner = _type_name(node.to), node.this
+    name, inner = type_name(node.to), node.this
     if name in _REGISTERED:
         to_oid, to_name = _REGISTERED[name]
         around = node.parent
-        shown = CASTS.get(_type_name(around.to)) == "VARCHAR" if isinstance(around, exp.Cast) else isinstance(
+        shown = CASTS.get(type_name(around.to)) == "VARCHAR" if isinstance(around, exp.Cast) else isinstance(
             around, exp.Alias | exp.Select | exp.Order | exp.Ordered) and not isinstance(inner, exp.Literal)
         return exp.Anonymous(this=to_name if shown else to_oid, expressions=[inner])
     if name in ("regproc", "regprocedure") and isinstance(inner, exp.Literal):
         return exp.Literal.string(inner.name.split(".")[-1])
-    if name.split("(")[0] in ("numeric", "decimal") and (exact := _exact(inner)) is not None:
+    if name.split("(")[0] in ("numeric", "decimal", "_numeric", "_decimal") and (exact := _exact(inner)) is not None:
         return exact
     kind = CASTS.get(name.split("(")[0].split(" ")[0])
     if kind is None:

@@ -11,9 +11,9 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 
 LIST_OIDS: Mapping[str, int] = {"VARCHAR[]": 1009, "BIGINT[]": 1016, "INT2VECTOR": 22, "DOUBLE[]": 1022, "DECIMAL[]": 1231,
-                                "BOOLEAN[]": 1000, "DATE[]": 1182, "TIMESTAMP[]": 1115}
+                                "BOOLEAN[]": 1000, "OID[]": 1028, "DATE[]": 1182, "TIMESTAMP[]": 1115}
 _OF_ELEMENTS: Mapping[str, int] = {"VARCHAR[]": 25, "BIGINT[]": 20, "INT2VECTOR": 21, "DOUBLE[]": 701, "DECIMAL[]": 1700,
-                                   "BOOLEAN[]": 16, "DATE[]": 1082, "TIMESTAMP[]": 1114}
+                                   "BOOLEAN[]": 16, "OID[]": 26, "DATE[]": 1082, "TIMESTAMP[]": 1114}
 ELEMENTS: Mapping[str, str] = {kind: kind.removesuffix("[]").replace("INT2VECTOR", "BIGINT") for kind in LIST_OIDS}
 """The kinds of the elements, by those of lists."""
 _NULL = -1  # the length of an element that is NULL

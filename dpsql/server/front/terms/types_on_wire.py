@@ -29,7 +29,7 @@ from dpsql.server.front.terms.lists_on_wire import (
 from dpsql.sql.text.literals import read_boolean
 
 TEXT, BINARY = 0, 1
-OIDS = {"BIGINT": 20, "HUGEINT": 1700, "DECIMAL": 1700, "DOUBLE": 701, "BOOLEAN": 16, "VARCHAR": 25, "DATE": 1082,
+OIDS = {"BIGINT": 20, "OID": 26, "HUGEINT": 1700, "DECIMAL": 1700, "DOUBLE": 701, "BOOLEAN": 16, "VARCHAR": 25, "DATE": 1082,
         "TIMESTAMP": 1114, **LIST_OIDS, "NUMERIC[]": 1231}
 SIZES = {"BIGINT": 8, "DOUBLE": 8, "BOOLEAN": 1, "DATE": 4, "TIMESTAMP": 8}  # bytes; others are of variable length
 
@@ -124,15 +124,16 @@ def _malformed(form: int, place: int) -> RefusedOnWire:
 def _in_kind(value: Any, kind: str, place: int) -> object:
     """A value that was read, as its kind has it: whole numbers from decimals, doubles from numbers."""
     match kind:
-        case "BIGINT" | "HUGEINT":
+        case "BIGINT" | "HUGEINT" | "OID":
             whole = _whole(value)
             if whole is not None and (abs(whole) < _HUGE if kind == "HUGEINT" else -(2**63) <= whole < 2**63):
                 return whole
             raise RefusedOnWire(f"parameter ${place} is no whole number in the range of {kind.lower()}", sqlstate="22003")
         case "DECIMAL" if isinstance(value, int | float | Decimal) and not isinstance(value, bool):
             number = Decimal(value)
-            if number.is_finite() and (number.adjusted() >= MOST_DIGITS or int(number.as_tuple().exponent) < -MOST_DIGITS):
-                raise RefusedOnWire(f"parameter ${place} has more than {MOST_DIGITS} digits", sqlstate="22003")
+            if not number.is_finite() or number.adjusted() >= MOST_DIGITS or int(number.as_tuple().exponent) < -MOST_DIGITS:
+                raise RefusedOnWire(f"parameter ${place} is not finite, or has more than {MOST_DIGITS} digits", sqlstate="22003",
+                                    hint="send a double")
             return number
         case "NUMERIC" if (whole := _whole(value)) is not None and -(2**63) <= whole < 2**63:
             return whole
@@ -492,7 +493,7 @@ def _int8_binary(value: Any) -> bytes:
 
 _TO_TEXT: dict[str, Callable[[Any], str]] = {
     "BIGINT": _whole_text, "HUGEINT": _whole_text, "DOUBLE": _float_text, "BOOLEAN": _bool_text, "VARCHAR": str,
-    "DATE": _date_text, "TIMESTAMP": _time_text, "DECIMAL": _decimal_text,
+    "DATE": _date_text, "TIMESTAMP": _time_text, "DECIMAL": _decimal_text, "OID": _whole_text,
 }
 _TO_TEXT.update({kind: list_text(kind, _TO_TEXT[ELEMENTS[kind]]) for kind in LIST_OIDS})
 _TO_BINARY: dict[str, Callable[[Any], bytes]] = {
@@ -500,5 +501,6 @@ _TO_BINARY: dict[str, Callable[[Any], bytes]] = {
     "DOUBLE": lambda value: struct.pack("!d", float(value)),
     "BOOLEAN": lambda value: b"\1" if _bool_text(value) == "t" else b"\0",
     "VARCHAR": lambda value: str(value).encode("utf-8", "replace"), "DATE": _date_binary, "TIMESTAMP": _time_binary,
+    "OID": lambda value: struct.pack("!I", value),
 }
 _TO_BINARY.update({kind: list_binary(kind, _TO_BINARY[ELEMENTS[kind]]) for kind in LIST_OIDS})

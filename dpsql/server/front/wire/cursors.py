@@ -71,7 +71,8 @@ def cursor_move(text: str) -> CursorMove:
     """What a FETCH or MOVE says. Raises RefusedOnWire for a syntax error."""
     found = _MOVE.fullmatch(condensed(text))
     way, given = ((found["way"] or "").upper(), (found["number"] or "").upper()) if found else ("", "")
-    if found is None or found["name"].upper() in ("FROM", "IN") or (way in _ALONE and given) or (way in ("ABSOLUTE", "RELATIVE") and given in ("", "ALL")):
+    if found is None or found["name"].upper() in ("FROM", "IN") or (way in _ALONE and given) or (
+            way in ("ABSOLUTE", "RELATIVE") and given in ("", "ALL")):
         raise _wrong("FETCH 100 FROM name")
     name, word = name_meant(found["name"]), found["word"].upper()
     number = _ALL if given == "ALL" else int("".join(given.split()) or 1)
