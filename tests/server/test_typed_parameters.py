@@ -20,7 +20,7 @@ pytest.importorskip("adbc_driver_postgresql", reason="the driver of the tests' P
 from support.replayed import Pair, pair
 from support.wire_servers import PASSWORD
 
-from dpsql.sql.text.literals import read_boolean
+from dpsql.types import read_boolean
 
 BIG = Decimal("12345678901234567890.123456789")
 MOMENT = dt.datetime(2020, 1, 2, 3, 4, 5, 600)

@@ -121,8 +121,7 @@ def told(command: Sequence[str | Path], *, env: Mapping[str, str] | None = None,
 NO_PREPARE = "PREPARE is not answered"
 
 
-@client("psql", of_program("psql", "--version"), parameters="`\\bind` is of psql 16", binary="shows text", prepared=NO_PREPARE,
-        portions="`FETCH_COUNT` declares a cursor, which is refused")
+@client("psql", of_program("psql", "--version"), parameters="`\\bind` is of psql 16", binary="shows text", prepared=NO_PREPARE)
 def psql(servers: Servers) -> Iterator[str]:
     program("psql")
 
@@ -159,6 +158,9 @@ def psql(servers: Servers) -> Iterator[str]:
     assert run("-c", f"\\copy ({COUNTED}) TO '{file}' CSV HEADER", port=servers.real).stdout == "COPY 4\n"
     assert file.read_text() == run("--csv", "-c", COUNTED, port=servers.real).stdout
     yield "copied"
+    said = run("-At", "-v", "FETCH_COUNT=3", "-c", COUNTED, port=servers.real)
+    assert [line.split("|")[0] for line in said.stdout.splitlines()] == HEALTH, said.stderr
+    yield "portions"
     said = run("-c", "\\d", "-c", "\\d people", port=servers.real)
     assert " public | people " in said.stdout and 'Table "public.people"' in said.stdout and '"people_pkey" PRIMARY KEY' in said.stdout
     yield "tables"
@@ -268,7 +270,7 @@ except psycopg2.errors.QueryCanceled:
 
 
 @client("psycopg 2", of_package("psycopg2-binary"), binary="shows text", prepared=NO_PREPARE, columns="asks nothing beforehand",
-        portions="named cursors are declared, which is refused", parameters="puts values into the text itself; they work")
+        parameters="puts values into the text itself; they work")
 def psycopg_2(servers: Servers) -> Iterator[str]:
     psycopg2 = library("psycopg2")
     with pytest.raises(psycopg2.OperationalError, match="password authentication failed"):
@@ -306,6 +308,10 @@ def psycopg_2(servers: Servers) -> Iterator[str]:
     yield "copied"
     cursor.execute("SELECT table_name FROM information_schema.tables WHERE table_schema = %s", ("public",))
     assert ("people",) in cursor.fetchall()
+    named = con.cursor("named")
+    named.execute(COUNTED)
+    assert [row[0] for row in named.fetchmany(3)] == HEALTH[:3] and [row[0] for row in named] == HEALTH[3:]
+    yield "portions"
     con.close()
     yield "tables"
 
@@ -389,6 +395,9 @@ def of_alchemy(driver: str, package: str) -> Asks:
             with con.begin():
                 con.execute(sqlalchemy.text(COUNTED))
             yield "transactions"
+            streamed = con.execution_options(stream_results=True, max_row_buffer=2).execute(sqlalchemy.text(COUNTED))
+            assert [row[0] for row in streamed] == HEALTH
+            yield "portions"
         engine.dispose()
 
     return alchemy
@@ -397,7 +406,7 @@ def of_alchemy(driver: str, package: str) -> Asks:
 OF_DRIVER = "as the driver does it"
 for _driver, _package in (("psycopg", "psycopg"), ("psycopg2", "psycopg2-binary")):
     client(f"SQLAlchemy and pandas, {_driver}", of_package("sqlalchemy"), binding=OF_DRIVER, binary=OF_DRIVER, columns=OF_DRIVER, prepared=OF_DRIVER,
-           portions=OF_DRIVER, notices=OF_DRIVER, place=OF_DRIVER, cancel=OF_DRIVER, copied=OF_DRIVER)(of_alchemy(_driver, _package))
+           notices=OF_DRIVER, place=OF_DRIVER, cancel=OF_DRIVER, copied=OF_DRIVER)(of_alchemy(_driver, _package))
 
 
 JAR = Path("/usr/share/java/postgresql.jar")
@@ -415,7 +424,7 @@ def jdbc(servers: Servers) -> Iterator[str]:
 
 
 @client("ODBC (pyodbc)", lambda: f"{of_program('odbcinst', '--version')()}, {of_package('pyodbc')()}", binding="TLS, where libpq of the driver binds; not asked",
-        binary="shows text", columns="asks nothing beforehand", portions="rows are fetched at once", notices="the driver keeps them to itself",
+        binary="shows text", columns="asks nothing beforehand", notices="the driver keeps them to itself",
         place="the driver tells the message alone", copied="not in ODBC")
 def odbc(servers: Servers) -> Iterator[str]:
     pyodbc = library("pyodbc")
@@ -446,7 +455,9 @@ def odbc(servers: Servers) -> Iterator[str]:
         cursor.execute("SLEEP 20")
     yield "cancel"
     con.close()
-    con = pyodbc.connect(f"{how}Port={servers.real};PWD={PASSWORD}")
+    con = pyodbc.connect(f"{how}Port={servers.real};PWD={PASSWORD};UseDeclareFetch=1;Fetch=2")
+    assert [row[0] for row in con.execute(COUNTED).fetchall()] == HEALTH
+    yield "portions"
     assert [column[0] for column in con.execute(ENDS).description] == ["n", "n_low", "n_high"]
     yield "ends"
     assert ("public", "people") in [(row.table_schem, row.table_name) for row in con.cursor().tables(tableType="TABLE")]

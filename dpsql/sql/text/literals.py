@@ -11,7 +11,7 @@ import numpy as np
 
 from dpsql.errors import DataError
 from dpsql.trusted.plan.expr.nodes import Literal, Value
-from dpsql.types import INT64, Span, Type
+from dpsql.types import INT64, Span, Type, read_boolean
 
 ParameterValue: TypeAlias = Value | tuple[Value, ...]
 """What is given for a parameter: a value, or a list of values for ANY and ALL."""
@@ -76,15 +76,6 @@ def whole_number(text: str) -> int | None:
         return None
     digits = text.lstrip("0")
     return int(digits or "0") if len(digits) <= len(str(INT64.high)) else 10 ** len(str(INT64.high))
-
-
-_BOOLEANS = {**dict.fromkeys(("t", "tr", "tru", "true", "y", "ye", "yes", "on", "1"), True),
-             **dict.fromkeys(("f", "fa", "fal", "fals", "false", "n", "no", "of", "off", "0"), False)}
-
-
-def read_boolean(text: str) -> bool | None:
-    """A boolean as PostgreSQL reads it, in any case: true, yes, on, 1, their opposites, unique beginnings; None for others."""
-    return _BOOLEANS.get(text.strip().lower())
 
 
 def read_text(text: str, wanted: Type) -> Value:

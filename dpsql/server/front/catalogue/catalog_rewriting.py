@@ -19,7 +19,7 @@ from dpsql.server.front.catalogue.catalog_facts import CLASSES
 from dpsql.server.front.catalogue.catalog_functions import CASTS, MACROS, NATIVE, OF_TABLES, ROWS
 from dpsql.server.front.catalogue.catalog_parameters import FINAL, decimal
 from dpsql.server.front.catalogue.catalog_words import KEYWORDS
-from dpsql.server.front.terms.column_names import own_name
+from dpsql.server.front.terms.figured_names import own_name
 
 SCHEMAS = ("pg_catalog", "information_schema")
 FORBIDDEN = (exp.DDL, exp.DML, exp.Command, exp.Into, exp.Lock, exp.Semicolon)

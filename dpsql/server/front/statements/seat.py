@@ -33,7 +33,7 @@ from dpsql.server.front.statements.shown_answers import ENTRY, ShownAnswer, Show
 from dpsql.server.front.statements.statements_about_connection import SETTING_WORDS, AboutConnection, Settings, read_setting
 from dpsql.server.front.statements.transaction_status import first_word
 from dpsql.server.front.terms.answers_on_wire import ColumnOnWire, Described, Notice, OutcomeOnWire, RefusedOnWire
-from dpsql.server.front.terms.column_names import names_on_wire
+from dpsql.server.front.terms.figured_names import names_on_wire
 from dpsql.server.front.terms.sqlstates import cancelled, refusal_on_wire
 from dpsql.sql.text import border
 from dpsql.sql.text.parse import parse

@@ -26,7 +26,7 @@ from dpsql.server.front.terms.lists_on_wire import (
     list_binary,
     list_text,
 )
-from dpsql.sql.text.literals import read_boolean
+from dpsql.types import read_boolean
 
 TEXT, BINARY = 0, 1
 OIDS = {"BIGINT": 20, "OID": 26, "HUGEINT": 1700, "DECIMAL": 1700, "DOUBLE": 701, "BOOLEAN": 16, "VARCHAR": 25, "DATE": 1082,

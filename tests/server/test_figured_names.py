@@ -12,7 +12,7 @@ from support import postgres, worlds
 
 import dpsql
 from dpsql.server.front.statements.seat import ConnectionSeat, seats
-from dpsql.server.front.terms.column_names import names_on_wire
+from dpsql.server.front.terms.figured_names import names_on_wire
 from dpsql.sql.text.parse import parse
 from dpsql.sql.text.statement import Query
 
