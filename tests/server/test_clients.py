@@ -6,6 +6,7 @@ import asyncio
 import shutil
 import time
 from collections.abc import Iterator
+from decimal import Decimal
 
 import pytest
 
@@ -20,6 +21,8 @@ from dpsql.demo import folder
 from dpsql.guides import page
 from dpsql.server.front.wire.listening import TlsFiles, tls_terms
 
+PRICE = {"epsilon": Decimal("0.05"), "delta": Decimal("1e-9")}  # of a statement: low, as all clients spend of one budget
+
 
 @pytest.fixture(scope="module")
 def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
@@ -27,7 +30,7 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
         pytest.skip("openssl is not installed")
     own = tmp_path_factory.mktemp("clients")
     demo = folder.export(own / "demo")
-    with running(own, tls=tls_terms(TlsFiles(certificate=str(certificate(own))))) as scripted, served(demo, budget="study") as real:
+    with running(own, tls=tls_terms(TlsFiles(certificate=str(certificate(own))))) as scripted, served(demo, budget="study", price=PRICE) as real:
         scripted.server.failed.FREE = 10**9  # every client tries a wrong password
         yield Servers(scripted=scripted.port, real=real.port, folder=own)
 
