@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
+import subprocess
 import time
 from collections.abc import Iterator
 from decimal import Decimal
+from pathlib import Path
 
 import pytest
 
 pytest.importorskip("pygwire", reason="the extra dpsql[server] is not installed")
 pytest.importorskip("scramp", reason="the extra dpsql[server] is not installed")
 
-from support.clients import CLIENTS, FEATURES, JAR, Servers, table
+from support.clients import CLIENTS, FEATURES, Servers, table
 from support.wire_servers import PASSWORD, certificate, running, served
 
 from dpsql.catalog.model import PACE
@@ -35,7 +38,11 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
         yield Servers(scripted=scripted.port, real=real.port, folder=own)
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.slow) if name == "JDBC" and JAR.exists() else name for name in CLIENTS])
+COMPILED = {"JDBC": pytest.mark.slow, "Go (lib/pq)": pytest.mark.slow, "Go (pgx 4)": pytest.mark.slow, "C++ (libpqxx)": pytest.mark.slow,
+            "Rust (tokio-postgres)": pytest.mark.long}
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=COMPILED[name]) if name in COMPILED else name for name in CLIENTS])
 def test_features_of_clients(name: str, servers: Servers) -> None:
     client, found = CLIENTS[name], list[str]()
     assert client.lacks.keys() <= FEATURES.keys() and all(client.lacks.values())
@@ -81,6 +88,16 @@ def test_a_list_is_a_parameter(servers: Servers) -> None:
         with pytest.raises(psycopg.Error, match="parameter"):
             connection.execute("SELECT COUNT(*) FROM people WHERE health = ANY(%s)", ["good"])
     assert asyncio.run(asked("SELECT COUNT(*) FROM people WHERE health = ANY($1)", ["good", "fair"])) == written
+
+
+def test_an_example_asks_from_r(servers: Servers) -> None:
+    if shutil.which("Rscript") is None or subprocess.run(["Rscript", "-e", "library(RPostgreSQL)"], capture_output=True).returncode:
+        pytest.skip("R with RPostgreSQL is not installed")
+    example = Path(__file__).parents[2] / "examples" / "ask_from_r.R"
+    said = subprocess.run(["Rscript", example, "127.0.0.1", str(servers.real), "ada", "study"], capture_output=True, text=True, timeout=60,
+                          cwd=servers.folder, env={**os.environ, "PGPASSWORD": PASSWORD})
+    assert said.returncode == 0, said.stderr
+    assert said.stdout.split("\n")[0].split() == ["health", "n", "n_low", "n_high"] and "NOTICE:  cost" in said.stderr
 
 
 def test_the_guide_shows_what_is_declared() -> None:

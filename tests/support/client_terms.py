@@ -101,10 +101,12 @@ def program(name: str) -> str:
 
 
 def told(command: Sequence[str | Path], *, env: Mapping[str, str] | None = None, cwd: Path | None = None) -> Iterator[str]:
-    """The lines that a program prints: the features that it found to work."""
+    """The words that a program prints: the features that it found to work. It shows costs too if they are on its standard error."""
     said = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=cwd, env={**os.environ, **(env or {})})
     assert said.returncode == 0, said.stdout + said.stderr
     yield from said.stdout.split()
+    if "NOTICE:  cost" in said.stderr:
+        yield "notices"
 
 
 NO_PREPARE = "PREPARE is not answered"

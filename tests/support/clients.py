@@ -22,15 +22,16 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support import clients_in_python  # noqa: F401 - they list themselves
+from support import clients_elsewhere, clients_in_python, clients_of_node  # noqa: F401 - they list themselves
 from support.client_terms import (
     ASKED,
+    AT_ONCE,
     CLIENTS,
     CONSTANTS,
     COUNTED,
@@ -42,6 +43,8 @@ from support.client_terms import (
     NO_PREPARE,
     OF_CONSTANTS,
     OF_DRIVER,
+    OF_LIST,
+    OF_SITES,
     PROGRAMS,
     SAID,
     Asks,
@@ -51,13 +54,15 @@ from support.client_terms import (
     of_package,
     of_program,
     program,
+    ten_at_once,
     told,
+    without,
 )
 from support.wire_servers import PASSWORD
 
 
 @client("psql", of_program("psql", "--version"), parameters="`\\bind` is of psql 16", binary="shows text", prepared=NO_PREPARE,
-        portions="`FETCH_COUNT` declares a cursor, which is refused")
+        portions="`FETCH_COUNT` declares a cursor", pools="a process has one connection", arrays="puts no parameters")
 def psql(servers: Servers) -> Iterator[str]:
     program("psql")
 
@@ -100,18 +105,20 @@ def psql(servers: Servers) -> Iterator[str]:
     said = run("-At", text="BEGIN;\nFAIL;\nROWS 1;\nROLLBACK;\nROWS 2;\n\\echo :SERVER_VERSION_NAME\n")
     assert said.stdout == "BEGIN\nROLLBACK\n0\n1\n15.0\n" and "current transaction is aborted" in said.stderr
     yield "transactions"
+    assert run("-At", "-v", "FETCH_COUNT=50", "-c", "SELECT ROWS 120").stdout == "".join(f"{i}\n" for i in range(120))
+    yield "cursors"
 
 
 MEASURES = "measures time alone"
 
 
 @client("pgbench", of_program("pgbench", "--version"), values=MEASURES, binary=MEASURES, columns=MEASURES, portions=MEASURES, notices=MEASURES,
-        place=MEASURES, cancel=MEASURES, ends=MEASURES, copied=MEASURES, tables=MEASURES, transactions=MEASURES)
+        place=MEASURES, cancel=MEASURES, ends=MEASURES, copied=MEASURES, tables=MEASURES, transactions=MEASURES, cursors=MEASURES, arrays=MEASURES)
 def pgbench(servers: Servers) -> Iterator[str]:
     program("pgbench")
     (servers.folder / "script.sql").write_text("\\set n 3\nECHO :n::BIGINT;\n")
-    for mode, features in (("prepared", ("password", "prepared", "parameters")), ("extended", ("binding",))):
-        said = subprocess.run(["pgbench", "-n", "-f", servers.folder / "script.sql", "-M", mode, "-c", "2", "-t", "20", servers.dsn(
+    for mode, features in (("prepared", ("password", "prepared", "parameters", "pools")), ("extended", ("binding",))):
+        said = subprocess.run(["pgbench", "-n", "-f", servers.folder / "script.sql", "-M", mode, "-c", "10", "-t", "4", servers.dsn(
             servers.scripted, sslmode="require", channel_binding="require")], capture_output=True, text=True, timeout=60)
         assert "number of transactions actually processed: 40/40" in said.stdout, said.stderr
         yield from features
@@ -189,6 +196,21 @@ def psycopg_3(servers: Servers) -> Iterator[str]:
         exact = con.execute("SELECT COUNT(*) FROM people WHERE site = %s", (Decimal(3),)).fetchone()
         assert isinstance(exact[0], int)
         yield "tables"
+        assert con.execute(OF_LIST.format("%s"), (["good", "fair"],)).fetchone() and con.execute(OF_SITES.format("%s", "%s"), (1, 2)).fetchone()
+        yield "arrays"
+        with con.transaction(), con.cursor("named", scrollable=True) as cursor:
+            cursor.execute(COUNTED)
+            assert cursor.fetchmany(3) + cursor.fetchall() == counted
+            cursor.scroll(1, mode="absolute")
+            assert cursor.fetchone() == counted[1]
+        yield "cursors"
+
+    def ask(turn: Callable[[], Any]) -> list[str]:
+        with psycopg.connect(servers.dsn(servers.real)) as own, turn():
+            return [row[0] for row in own.execute(COUNTED)]
+
+    ten_at_once(ask)
+    yield "pools"
 
 
 CANCELS = """
@@ -203,7 +225,7 @@ except psycopg2.errors.QueryCanceled:
 
 
 @client("psycopg 2", of_package("psycopg2-binary"), binary="shows text", prepared=NO_PREPARE, columns="asks nothing beforehand",
-        portions="named cursors are declared, which is refused", parameters="puts values into the text itself; they work")
+        portions="by named cursors", parameters="puts values into the text itself; they work")
 def psycopg_2(servers: Servers) -> Iterator[str]:
     psycopg2 = library("psycopg2")
     with pytest.raises(psycopg2.OperationalError, match="password authentication failed"):
@@ -241,8 +263,27 @@ def psycopg_2(servers: Servers) -> Iterator[str]:
     yield "copied"
     cursor.execute("SELECT table_name FROM information_schema.tables WHERE table_schema = %s", ("public",))
     assert ("people",) in cursor.fetchall()
-    con.close()
     yield "tables"
+    cursor.execute(OF_LIST.format("%s"), (["good", "fair"],))
+    cursor.execute(OF_SITES.format("%s", "%s"), (1, 2))
+    yield "arrays"
+    with con.cursor("named") as named:
+        named.itersize = 3
+        named.execute(COUNTED)
+        assert [row[0] for row in named] == HEALTH
+    yield "cursors"
+    con.close()
+    pool = importlib.import_module("psycopg2.pool").ThreadedConnectionPool(10, 10, servers.dsn(servers.real))
+
+    def ask(turn: Callable[[], Any]) -> list[str]:
+        own = pool.getconn()
+        with turn(), own.cursor() as cursor:
+            cursor.execute(COUNTED)
+            return [row[0] for row in cursor]
+
+    ten_at_once(ask)
+    pool.closeall()
+    yield "pools"
 
 
 @client("asyncpg", of_package("asyncpg"), binding="TLS; it has no channel binding")
@@ -287,7 +328,22 @@ def asyncpg(servers: Servers) -> Iterator[str]:
         found.append("copied")
         assert "people" in [row[0] for row in await con.fetch("SELECT tablename FROM pg_tables WHERE schemaname = $1", "public")]
         found.append("tables")
+        assert await con.fetchval(OF_LIST.format("$1"), ["good", "fair"]) and await con.fetchval(OF_SITES.format("$1", "$2"), 1, 2)
+        found.append("arrays")
+        async with con.transaction():
+            await con.execute(f"DECLARE some CURSOR FOR {COUNTED}")
+            assert len(await con.fetch("FETCH 3 FROM some")) == 3
+        found.append("cursors")
         await con.close()
+        async with driver.create_pool(**where, port=servers.real, min_size=10, max_size=10) as pool:
+            few = asyncio.Semaphore(AT_ONCE)
+
+            async def counted() -> list[str]:
+                async with few:
+                    return [row[0] for row in await pool.fetch(COUNTED)]
+
+            assert await asyncio.gather(*(counted() for _ in range(10))) == [HEALTH] * 10
+        found.append("pools")
         await asyncio.sleep(0.1)
         assert any(text.startswith("cost") for text in heard)
         return [*found, "notices"]
@@ -299,7 +355,7 @@ def of_alchemy(driver: str, package: str) -> Asks:
     def alchemy(servers: Servers) -> Iterator[str]:
         sqlalchemy, pandas = library("sqlalchemy"), importlib.import_module("pandas")
         library(driver)
-        engine = sqlalchemy.create_engine(f"postgresql+{driver}://ada@localhost:{servers.real}/study", connect_args={"password": PASSWORD}, pool_size=2)
+        engine = sqlalchemy.create_engine(f"postgresql+{driver}://ada@localhost:{servers.real}/study", connect_args={"password": PASSWORD}, pool_size=10)
         with engine.connect() as con:
             yield "password"
             frame = pandas.read_sql(sqlalchemy.text(COUNTED), con)
@@ -324,12 +380,25 @@ def of_alchemy(driver: str, package: str) -> Asks:
             with con.begin():
                 con.execute(sqlalchemy.text(COUNTED))
             yield "transactions"
+            some = sqlalchemy.select(sqlalchemy.func.count().label("n")).select_from(people)
+            assert con.execute(some.where(people.c.site.in_([1, 2]))).all() and con.execute(sqlalchemy.text(OF_LIST.format(":h")), {"h": ["good", "fair"]}).all()
+            yield "arrays"
+            with con.execution_options(yield_per=3).execute(sqlalchemy.text(COUNTED)) as rows:
+                assert [len(part) for part in rows.partitions()] == [3, 1]
+            yield "cursors"
+
+        def ask(turn: Callable[[], Any]) -> list[str]:
+            with engine.connect() as con, turn():
+                return [row[0] for row in con.execute(sqlalchemy.text(COUNTED))]
+
+        ten_at_once(ask)
+        yield "pools"
         engine.dispose()
 
     return alchemy
 
 
-for _driver, _package in (("psycopg", "psycopg"), ("psycopg2", "psycopg2-binary")):
+for _driver, _package in (("psycopg", "psycopg"), ("psycopg2", "psycopg2-binary"), ("pg8000", "pg8000")):
     client(f"SQLAlchemy and pandas, {_driver}", of_package("sqlalchemy"), binding=OF_DRIVER, binary=OF_DRIVER, columns=OF_DRIVER, prepared=OF_DRIVER,
            portions=OF_DRIVER, notices=OF_DRIVER, place=OF_DRIVER, cancel=OF_DRIVER, copied=OF_DRIVER)(of_alchemy(_driver, _package))
 
@@ -349,7 +418,7 @@ def jdbc(servers: Servers) -> Iterator[str]:
 
 
 @client("ODBC (pyodbc)", lambda: f"{of_program('odbcinst', '--version')()}, {of_package('pyodbc')()}", binding="TLS, where libpq of the driver binds; not asked",
-        binary="shows text", columns="asks nothing beforehand", portions="rows are fetched at once", notices="the driver keeps them to itself",
+        binary="shows text", columns="asks nothing beforehand", portions="by cursors, where `UseDeclareFetch` is set", notices="the driver keeps them to itself",
         place="the driver tells the message alone", copied="not in ODBC")
 def odbc(servers: Servers) -> Iterator[str]:
     pyodbc = library("pyodbc")
@@ -385,15 +454,31 @@ def odbc(servers: Servers) -> Iterator[str]:
     yield "ends"
     assert ("public", "people") in [(row.table_schem, row.table_name) for row in con.cursor().tables(tableType="TABLE")]
     assert "health" in [row.column_name for row in con.cursor().columns(table="people")]
-    con.close()
     yield "tables"
+    assert con.execute(OF_LIST.format("?"), "{good,fair}").fetchone() and con.execute(OF_SITES.format("?", "?"), 1, 2).fetchone()
+    con.close()
+    yield "arrays"
+    con = pyodbc.connect(f"{how}Port={servers.real};PWD={PASSWORD};UseDeclareFetch=1;Fetch=3")
+    assert [row.health for row in con.execute(COUNTED)] == HEALTH
+    con.close()
+    yield "cursors"
+
+    def ask(turn: Callable[[], Any]) -> list[str]:
+        own = pyodbc.connect(f"{how}Port={servers.real};PWD={PASSWORD}")
+        with turn():
+            found = [row.health for row in own.execute(COUNTED)]
+        own.close()
+        return found
+
+    ten_at_once(ask)
+    yield "pools"
 
 
 IN_R = "not in this driver"
 
 
 @client("R (RPostgreSQL)", of_program("Rscript", "-e", "cat(as.character(packageVersion('RPostgreSQL')))"), binding="TLS, by libpq; not asked",
-        parameters=IN_R, binary="shows text", columns=IN_R, prepared=NO_PREPARE, notices=IN_R, place=IN_R, cancel=IN_R, copied=IN_R)
+        parameters=IN_R, binary="shows text", columns=IN_R, prepared=NO_PREPARE, place=IN_R, cancel=IN_R, copied=IN_R, arrays=IN_R)
 def r(servers: Servers) -> Iterator[str]:
     if subprocess.run([program("Rscript"), "-e", "library(RPostgreSQL)"], capture_output=True).returncode:
         pytest.skip("RPostgreSQL is not installed")
@@ -415,7 +500,7 @@ with dbapi.connect(sys.argv[1]) as con, con.cursor() as cursor:
 """  # in a process of its own, as CANCELS is
 
 
-@client("ADBC", of_package("adbc-driver-postgresql"), notices=SAID)
+@client("ADBC", of_package("adbc-driver-postgresql"), notices=SAID, cursors="asks by COPY, which takes no FETCH")
 def adbc(servers: Servers) -> Iterator[str]:
     library("pyarrow")
     library("adbc_driver_postgresql")
@@ -461,10 +546,24 @@ def adbc(servers: Servers) -> Iterator[str]:
         assert [each["constraint_type"] for each in people["table_constraints"]] == ["PRIMARY KEY"]
         assert con.adbc_get_table_schema("people").field("health").type == "string"
         yield "tables"
+        cursor.execute(OF_LIST.format("$1"), (["good", "fair"],))
+        assert cursor.fetch_arrow_table().num_rows == 1
+        cursor.execute(OF_SITES.format("$1", "$2"), (1, 2))
+        assert cursor.fetch_arrow_table().num_rows == 1
+        yield "arrays"
+
+    def ask(turn: Callable[[], Any]) -> list[str]:
+        with to(servers.real) as own, own.cursor() as cursor, turn():
+            cursor.execute(COUNTED)
+            return cursor.fetch_arrow_table().column(0).to_pylist()
+
+    ten_at_once(ask)
+    yield "pools"
 
 
 @client("connectorx (polars)", of_package("connectorx"), binding="TLS; it has no channel binding", parameters="puts none", columns=OF_DRIVER, prepared=OF_DRIVER,
-        portions="rows are fetched at once", notices=SAID, cancel=OF_DRIVER, tables="asks for none", transactions="begins none")
+        portions="rows are fetched at once", notices=SAID, cancel=OF_DRIVER, tables="asks for none", transactions="begins none",
+        **without("asks once", "pools", "cursors", "arrays"))
 def connectorx(servers: Servers) -> Iterator[str]:
     library("connectorx")
     polars = library("polars")
@@ -531,7 +630,8 @@ DUCKDB_PYTHON = os.environ.get("DUCKDB_PYTHON", sys.executable)  # of an environ
 
 
 @client("DuckDB (postgres)", of_program(DUCKDB_PYTHON, "-c", "import duckdb; print(duckdb.__version__)"), binding="TLS, where its libpq binds; not asked",
-        parameters="puts none", prepared=NO_PREPARE, portions="rows are fetched at once", notices=SAID, cancel=OF_DRIVER)
+        parameters="puts none", prepared=NO_PREPARE, portions="rows are fetched at once", notices=SAID, cancel=OF_DRIVER,
+        pools=OF_DRIVER, cursors="postgres_query takes queries alone", arrays="puts none")
 def duckdb(servers: Servers) -> Iterator[str]:
     if subprocess.run([DUCKDB_PYTHON, "-c", "import duckdb, duckdb_extension_postgres_scanner"], capture_output=True).returncode:
         pytest.skip("the extension duckdb-extension-postgres-scanner is not installed; DUCKDB_PYTHON says in which Python it is")
@@ -566,11 +666,13 @@ def node(servers: Servers) -> Iterator[str]:
 
 
 def table(versions: Mapping[str, str]) -> str:
-    """The table of the guide: clients with their versions, and the features that no test of theirs covers."""
+    """The table of the guide: clients with their versions, and the features of which no test of theirs is passed, or, where these
+    are most, those of which one is."""
     lines = ["| client | except |", "|---|---|"]
     for each in CLIENTS.values():
-        missing = ", ".join(words for feature, words in FEATURES.items() if feature not in each.works)
-        lines.append(f"| {each.name} {versions.get(each.name, '')} | {missing or 'nothing'} |".replace("  |", " |"))
+        has, lacks = ([words for feature, words in FEATURES.items() if (feature in each.works) is there] for there in (True, False))
+        said = f"all but {', '.join(has)}" if len(lacks) > len(has) > 0 else "all" if not has else ", ".join(lacks) or "nothing"
+        lines.append(f"| {each.name} {versions.get(each.name, '')} | {said} |".replace("  |", " |"))
     return "\n".join(lines)
 
 

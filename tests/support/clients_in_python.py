@@ -80,8 +80,8 @@ def aiopg(servers: Servers) -> Iterator[str]:
     async def ask() -> list[str]:
         found = []
         with pytest.raises(psycopg2.OperationalError, match="password authentication failed"):
-            await driver.connect(servers.dsn(servers.scripted, password="wrong", sslmode="disable"))
-        async with driver.connect(servers.dsn(servers.scripted, sslmode="require", channel_binding="require")) as con, con.cursor() as cursor:
+            await driver.connect(servers.dsn(servers.scripted, password="wrong", sslmode="disable"), enable_hstore=False)
+        async with driver.connect(servers.dsn(servers.scripted, sslmode="require", channel_binding="require"), enable_hstore=False) as con, con.cursor() as cursor:
             await cursor.execute("ALL TYPES")
             assert await cursor.fetchall() == [tuple(EXPECTED.values()), (None,) * 7]
             found += ["password", "binding", "values"]
@@ -300,7 +300,7 @@ def pgcli(servers: Servers) -> Iterator[str]:
     def run(text: str, port: int, password: str = PASSWORD) -> str:
         """What it prints. It wants to be asked for nothing, and to keep its files in a folder of its own."""
         environment = {**os.environ, "PGPASSWORD": password, "HOME": str(servers.folder), "XDG_CONFIG_HOME": str(servers.folder), "PAGER": "cat"}
-        said = subprocess.run([sys.executable, "-m", "pgcli.main", "--never-prompt", "-h", "127.0.0.1", "-p", str(port), "-U", "ada", "-d", "study", "--less-chatty"],
+        said = subprocess.run([sys.executable, "-m", "pgcli.main", "-w", "-h", "127.0.0.1", "-p", str(port), "-U", "ada", "-d", "study", "--less-chatty"],
                               input=text, env=environment, capture_output=True, text=True, timeout=60)
         return said.stdout + said.stderr
 

@@ -42,7 +42,7 @@ with database.atomic():
     assert [row[0] for row in by_health] == HEALTH
 print("transactions")
 assert People.select(EVERY.alias("n")).where(People.site.in_([1, 2])).scalar() > 0
-assert People.select(EVERY.alias("n")).where(People.health == peewee.fn.ANY(peewee.Value(["good", "fair"], unpack=False))).scalar() > 0
+assert People.select(EVERY.alias("n")).where(People.health == peewee.fn.ANY(peewee.Value(["good", "fair"], converter=False, unpack=False))).scalar() > 0
 print("arrays")
 together, few = Barrier(10), Semaphore(4)
 
