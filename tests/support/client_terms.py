@@ -51,10 +51,16 @@ class Servers(Frozen):
 Asks = Callable[[Servers], Iterator[str]]
 
 
+class NotAnswered(str):
+    """A reason why a client lacks a feature that it has with PostgreSQL."""
+
+
 class ClientOfPostgres(Frozen):
-    """`lacks` gives the reason for each feature that is not there, by the feature."""
+    """`lacks` gives the reason for each feature that is not there, by the feature: the client has none, leaves it to its driver, or
+    was not asked for it, unless it is NotAnswered."""
 
     name: str
+    family: str
     version: Callable[[], str]
     asks: Asks
     lacks: Mapping[str, str] = field(default_factory=dict)
@@ -67,9 +73,9 @@ class ClientOfPostgres(Frozen):
 CLIENTS: dict[str, ClientOfPostgres] = {}
 
 
-def client(name: str, version: Callable[[], str], **lacks: str) -> Callable[[Asks], Asks]:
+def client(name: str, version: Callable[[], str], *, family: str = "Python", **lacks: str) -> Callable[[Asks], Asks]:
     def listed(asks: Asks) -> Asks:
-        CLIENTS[name] = ClientOfPostgres(name=name, version=version, asks=asks, lacks=lacks)
+        CLIENTS[name] = ClientOfPostgres(name=name, family=family, version=version, asks=asks, lacks=lacks)
         return asks
 
     return listed
@@ -124,11 +130,19 @@ def ten_at_once(ask: Callable[[Callable[[], Any]], Any]) -> None:
     together, few = threading.Barrier(10), threading.Semaphore(AT_ONCE)
 
     def turn() -> Any:
-        together.wait(30)
+        together.wait(60)
         return few
 
+    def asked(_: int) -> Any:
+        try:
+            return ask(turn)
+        except Exception as fault:
+            together.abort()  # the others would wait for it
+            return fault
+
     with ThreadPoolExecutor(10) as threads:
-        assert [*threads.map(lambda _: ask(turn), range(10))] == [HEALTH] * 10
+        found = [*threads.map(asked, range(10))]
+    assert found == [HEALTH] * 10, found
 
 
 def without(reason: str, *features: str) -> dict[str, str]:

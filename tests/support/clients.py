@@ -48,6 +48,7 @@ from support.client_terms import (
     PROGRAMS,
     SAID,
     Asks,
+    NotAnswered,
     Servers,
     client,
     library,
@@ -61,7 +62,7 @@ from support.client_terms import (
 from support.wire_servers import PASSWORD
 
 
-@client("psql", of_program("psql", "--version"), parameters="`\\bind` is of psql 16", binary="shows text", prepared=NO_PREPARE,
+@client("psql", of_program("psql", "--version"), family="others", parameters="`\\bind` is of psql 16", binary="shows text", prepared=NO_PREPARE,
         portions="`FETCH_COUNT` declares a cursor", pools="a process has one connection", arrays="puts no parameters")
 def psql(servers: Servers) -> Iterator[str]:
     program("psql")
@@ -112,7 +113,7 @@ def psql(servers: Servers) -> Iterator[str]:
 MEASURES = "measures time alone"
 
 
-@client("pgbench", of_program("pgbench", "--version"), values=MEASURES, binary=MEASURES, columns=MEASURES, portions=MEASURES, notices=MEASURES,
+@client("pgbench", of_program("pgbench", "--version"), family="others", values=MEASURES, binary=MEASURES, columns=MEASURES, portions=MEASURES, notices=MEASURES,
         place=MEASURES, cancel=MEASURES, ends=MEASURES, copied=MEASURES, tables=MEASURES, transactions=MEASURES, cursors=MEASURES, arrays=MEASURES)
 def pgbench(servers: Servers) -> Iterator[str]:
     program("pgbench")
@@ -408,7 +409,7 @@ def of_jar() -> str:
     return next(JAR.parent.glob("postgresql-[0-9]*.jar")).stem.removeprefix("postgresql-")
 
 
-@client("JDBC", of_jar, binding="TLS; this version has no channel binding")
+@client("JDBC", of_jar, family="others", binding="TLS; this version has no channel binding")
 def jdbc(servers: Servers) -> Iterator[str]:
     program("javac")
     if not JAR.exists():
@@ -417,9 +418,12 @@ def jdbc(servers: Servers) -> Iterator[str]:
     yield from told(["java", "-cp", f"{JAR}{os.pathsep}{servers.folder}", "Ask", str(servers.scripted), str(servers.real), PASSWORD, COUNTED, ENDS])
 
 
+FOUR = NotAnswered("asks as it connects, and an account has four statements at once")
+
+
 @client("ODBC (pyodbc)", lambda: f"{of_program('odbcinst', '--version')()}, {of_package('pyodbc')()}", binding="TLS, where libpq of the driver binds; not asked",
         binary="shows text", columns="asks nothing beforehand", portions="by cursors, where `UseDeclareFetch` is set", notices="the driver keeps them to itself",
-        place="the driver tells the message alone", copied="not in ODBC")
+        place="the driver tells the message alone", copied="not in ODBC", pools=FOUR)
 def odbc(servers: Servers) -> Iterator[str]:
     pyodbc = library("pyodbc")
     if not any(name.startswith("PostgreSQL") for name in pyodbc.drivers()):
@@ -463,21 +467,11 @@ def odbc(servers: Servers) -> Iterator[str]:
     con.close()
     yield "cursors"
 
-    def ask(turn: Callable[[], Any]) -> list[str]:
-        own = pyodbc.connect(f"{how}Port={servers.real};PWD={PASSWORD}")
-        with turn():
-            found = [row.health for row in own.execute(COUNTED)]
-        own.close()
-        return found
-
-    ten_at_once(ask)
-    yield "pools"
-
 
 IN_R = "not in this driver"
 
 
-@client("R (RPostgreSQL)", of_program("Rscript", "-e", "cat(as.character(packageVersion('RPostgreSQL')))"), binding="TLS, by libpq; not asked",
+@client("R (RPostgreSQL)", of_program("Rscript", "-e", "cat(as.character(packageVersion('RPostgreSQL')))"), family="others", binding="TLS, by libpq; not asked",
         parameters=IN_R, binary="shows text", columns=IN_R, prepared=NO_PREPARE, place=IN_R, cancel=IN_R, copied=IN_R, arrays=IN_R)
 def r(servers: Servers) -> Iterator[str]:
     if subprocess.run([program("Rscript"), "-e", "library(RPostgreSQL)"], capture_output=True).returncode:
@@ -500,7 +494,7 @@ with dbapi.connect(sys.argv[1]) as con, con.cursor() as cursor:
 """  # in a process of its own, as CANCELS is
 
 
-@client("ADBC", of_package("adbc-driver-postgresql"), notices=SAID, cursors="asks by COPY, which takes no FETCH")
+@client("ADBC", of_package("adbc-driver-postgresql"), notices=SAID, cursors="asks by COPY, which takes no FETCH", pools=FOUR)
 def adbc(servers: Servers) -> Iterator[str]:
     library("pyarrow")
     library("adbc_driver_postgresql")
@@ -551,14 +545,6 @@ def adbc(servers: Servers) -> Iterator[str]:
         cursor.execute(OF_SITES.format("$1", "$2"), (1, 2))
         assert cursor.fetch_arrow_table().num_rows == 1
         yield "arrays"
-
-    def ask(turn: Callable[[], Any]) -> list[str]:
-        with to(servers.real) as own, own.cursor() as cursor, turn():
-            cursor.execute(COUNTED)
-            return cursor.fetch_arrow_table().column(0).to_pylist()
-
-    ten_at_once(ask)
-    yield "pools"
 
 
 @client("connectorx (polars)", of_package("connectorx"), binding="TLS; it has no channel binding", parameters="puts none", columns=OF_DRIVER, prepared=OF_DRIVER,
@@ -638,14 +624,14 @@ def duckdb(servers: Servers) -> Iterator[str]:
     yield from told([DUCKDB_PYTHON, "-c", DUCKDB, str(servers.scripted), str(servers.real), PASSWORD, COUNTED, ENDS, CONSTANTS])
 
 
-@client("Ruby (pg)", of_program("ruby", "-e", "require 'pg'; puts PG::VERSION"), portions="rows come one by one, of one answer")
+@client("Ruby (pg)", of_program("ruby", "-e", "require 'pg'; puts PG::VERSION"), family="others", portions="rows come one by one, of one answer")
 def ruby(servers: Servers) -> Iterator[str]:
     if subprocess.run([program("ruby"), "-e", "require 'pg'"], capture_output=True).returncode:
         pytest.skip("the gem pg is not installed")
     yield from told(["ruby", "-Ku", PROGRAMS / "ask.rb", str(servers.scripted), str(servers.real), PASSWORD, COUNTED, ENDS], env={"LANG": "C.UTF-8"})
 
 
-@client("Perl (DBD::Pg)", of_program("perl", "-MDBD::Pg", "-e", "print $DBD::Pg::VERSION"), binary="shows text", columns="asks nothing beforehand",
+@client("Perl (DBD::Pg)", of_program("perl", "-MDBD::Pg", "-e", "print $DBD::Pg::VERSION"), family="others", binary="shows text", columns="asks nothing beforehand",
         portions="rows are fetched at once")
 def perl(servers: Servers) -> Iterator[str]:
     if subprocess.run([program("perl"), "-MDBD::Pg", "-e", "1"], capture_output=True).returncode:
@@ -656,7 +642,7 @@ def perl(servers: Servers) -> Iterator[str]:
 MODULES = os.environ.get("NODE_PATH", "/usr/share/nodejs")
 
 
-@client("Node.js (pg)", lambda: of_program("node", "-e", "console.log(require('pg/package.json').version)")(), binding="TLS; bound only if it is asked to",
+@client("Node.js (pg)", lambda: of_program("node", "-e", "console.log(require('pg/package.json').version)")(), family="Node.js", binding="TLS; bound only if it is asked to",
         columns="asks nothing beforehand", cancel="not in this driver", copied="in a package of its own")
 def node(servers: Servers) -> Iterator[str]:
     environment = {"NODE_PATH": MODULES}
@@ -666,13 +652,18 @@ def node(servers: Servers) -> Iterator[str]:
 
 
 def table(versions: Mapping[str, str]) -> str:
-    """The table of the guide: clients with their versions, and the features of which no test of theirs is passed, or, where these
-    are most, those of which one is."""
-    lines = ["| client | except |", "|---|---|"]
+    """The tables of the guide: all clients with their versions, and what they have with PostgreSQL but not here."""
+    families: dict[str, list[str]] = {}
+    for each in sorted(CLIENTS.values(), key=lambda each: each.name.lower()):
+        families.setdefault(each.family, []).append(f"{each.name} {versions.get(each.name, '')}".strip())
+    lines = ["| for | clients |", "|---|---|"] + [f"| {family} | {'; '.join(names)} |" for family, names in sorted(families.items())]
+    lines += ["", "| client | except | as it |", "|---|---|---|"]
     for each in CLIENTS.values():
-        has, lacks = ([words for feature, words in FEATURES.items() if (feature in each.works) is there] for there in (True, False))
-        said = f"all but {', '.join(has)}" if len(lacks) > len(has) > 0 else "all" if not has else ", ".join(lacks) or "nothing"
-        lines.append(f"| {each.name} {versions.get(each.name, '')} | {said} |".replace("  |", " |"))
+        reasons: dict[str, list[str]] = {}
+        for feature, reason in each.lacks.items():
+            if isinstance(reason, NotAnswered):
+                reasons.setdefault(reason, []).append(FEATURES[feature])
+        lines += [f"| {each.name} | {', '.join(words) if each.works else 'all'} | {reason} |" for reason, words in reasons.items()]
     return "\n".join(lines)
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from support.client_terms import (
     OF_DRIVER,
     PROGRAMS,
     SAID,
+    NotAnswered,
     Servers,
     client,
     of_program,
@@ -24,6 +26,8 @@ from support.client_terms import (
     without,
 )
 from support.wire_servers import PASSWORD
+
+other = functools.partial(client, family="others")
 
 
 def asked(servers: Servers, *command: str | Path, env: dict[str, str] | None = None) -> Iterator[str]:
@@ -49,8 +53,8 @@ def go(servers: Servers, name: str, package: str) -> Iterator[str]:
     yield from asked(servers, made)
 
 
-def of_debian(package: str) -> list[str]:
-    return ["dpkg-query", "-W", "-f", "${Version}", package]
+def of_debian(package: str) -> Callable[[], str]:
+    return lambda: of_program("dpkg-query", "-W", "-f", "${Version}", package)().split("-")[0]
 
 
 FETCHED = "rows are fetched at once"
@@ -59,12 +63,12 @@ TLS = "TLS; it has no channel binding"
 ALONE = "asks nothing beforehand"
 
 
-@client("Go (lib/pq)", of_program(*of_debian("golang-github-lib-pq-dev")), binding=TLS, columns=ALONE, portions=FETCHED, copied="only into tables", **SHOWS)
+@other("Go (lib/pq)", of_debian("golang-github-lib-pq-dev"), binding=TLS, columns=ALONE, portions=FETCHED, copied="only into tables", **SHOWS)
 def go_pq(servers: Servers) -> Iterator[str]:
     yield from go(servers, "pq", "github.com/lib/pq")
 
 
-@client("Go (pgx 4)", of_program(*of_debian("golang-github-jackc-pgx-v4-dev")), binding=TLS, portions=FETCHED)
+@other("Go (pgx 4)", of_debian("golang-github-jackc-pgx-v4-dev"), binding=TLS, portions=FETCHED)
 def go_pgx(servers: Servers) -> Iterator[str]:
     yield from go(servers, "pgx", "github.com/jackc/pgx/v4")
 
@@ -72,14 +76,14 @@ def go_pgx(servers: Servers) -> Iterator[str]:
 PHP = "php", "-d", "zend.assertions=1", "-d", "assert.exception=1"
 
 
-@client("PHP (PDO)", of_program("php", "-r", "echo phpversion('pdo_pgsql');"), columns=ALONE, portions=FETCHED, notices=SAID, cancel="not in this driver",
-        copied="sends `COPY (SELECT ...) TO STDIN`, which is not answered", **SHOWS)
+@other("PHP (PDO)", of_program("php", "-r", "echo phpversion('pdo_pgsql');"), columns=ALONE, portions=FETCHED, notices=SAID, cancel="not in this driver",
+        copied=NotAnswered("`pgsqlCopyToArray` says `TO STDIN`"), **SHOWS)
 def pdo(servers: Servers) -> Iterator[str]:
     runs("php", "-r", "exit(extension_loaded('pdo_pgsql') ? 0 : 1);", why="PDO's driver of PostgreSQL")
     yield from asked(servers, *PHP, PROGRAMS / "ask_pdo.php")
 
 
-@client("PHP (pgsql)", of_program("php", "-r", "echo phpversion('pgsql');"), columns=ALONE, portions=FETCHED, **SHOWS)
+@other("PHP (pgsql)", of_program("php", "-r", "echo phpversion('pgsql');"), columns=ALONE, portions=FETCHED, **SHOWS)
 def php(servers: Servers) -> Iterator[str]:
     runs("php", "-r", "exit(extension_loaded('pgsql') ? 0 : 1);", why="PHP's extension pgsql")
     yield from asked(servers, *PHP, PROGRAMS / "ask_pgsql.php")
@@ -90,7 +94,7 @@ def tcl(package: str) -> Sequence[str]:
     return ["sh", "-c", f"echo 'puts [package require {package}]' | tclsh"]
 
 
-@client("Tcl (Pgtcl)", of_program(*tcl("Pgtcl")), columns=ALONE, portions=FETCHED, notices=SAID, copied="not in this driver's commands",
+@other("Tcl (Pgtcl)", of_program(*tcl("Pgtcl")), columns=ALONE, portions=FETCHED, copied="not in this driver's commands",
         prepared=NO_PREPARE, **SHOWS)
 def pgtcl(servers: Servers) -> Iterator[str]:
     program("tclsh")
@@ -98,23 +102,23 @@ def pgtcl(servers: Servers) -> Iterator[str]:
     yield from asked(servers, "tclsh", PROGRAMS / "ask_pgtcl.tcl")
 
 
-@client("Tcl (TDBC)", of_program(*tcl("tdbc::postgres")), binding="TLS, by libpq; not asked", columns=ALONE, portions=FETCHED, notices=SAID,
-        tables="lists tables; it asks for columns by `SELECT * FROM people`, which is refused", **without("not in this driver", "cancel", "copied", "place"), **SHOWS)
+@other("Tcl (TDBC)", of_program(*tcl("tdbc::postgres")), binding="TLS, by libpq; not asked", columns=ALONE, portions=FETCHED, notices=SAID,
+        tables=NotAnswered("asks for columns by `SELECT * FROM people`"), **without("not in this driver", "cancel", "copied", "place"), **SHOWS)
 def tdbc(servers: Servers) -> Iterator[str]:
     program("tclsh")
     runs(*tcl("tdbc::postgres"), why="tdbc::postgres")
     yield from asked(servers, "tclsh", PROGRAMS / "ask_tdbc.tcl")
 
 
-@client("Lua (LuaSQL)", of_program(*of_debian("lua-sql-postgres")), columns=ALONE, portions=FETCHED, notices=SAID,
+@other("Lua (LuaSQL)", of_debian("lua-sql-postgres"), columns=ALONE, portions=FETCHED, notices=SAID,
         **without("not in this driver", "parameters", "prepared", "cancel", "copied", "arrays"), **SHOWS)
 def lua(servers: Servers) -> Iterator[str]:
     runs("lua5.4", "-e", "require('luasql.postgres')", why="LuaSQL's driver of PostgreSQL")
     yield from asked(servers, "lua5.4", PROGRAMS / "ask.lua")
 
 
-@client("C++ (libpqxx)", of_program(*of_debian("libpqxx-dev")), columns=ALONE, portions=FETCHED, cancel="not in this version",
-        cursors="declares them `FOR READ ONLY`, which is not answered", copied="into its own streams; not asked", **SHOWS)
+@other("C++ (libpqxx)", of_debian("libpqxx-dev"), columns=ALONE, portions=FETCHED, cancel="not in this version",
+        cursors=NotAnswered("declares them `FOR READ ONLY`"), copied="into its own streams; not asked", **SHOWS)
 def pqxx(servers: Servers) -> Iterator[str]:
     compiler, made = program("g++"), servers.folder / "ask_pqxx"
     if not Path("/usr/include/pqxx/pqxx").exists():
@@ -126,7 +130,7 @@ def pqxx(servers: Servers) -> Iterator[str]:
 CRATES = Path(os.environ.get("CRATES", "/usr/share/cargo/registry"))  # with the sources of the driver and of what it needs
 
 
-@client("Rust (tokio-postgres)", of_program(*of_debian("librust-tokio-postgres-dev")), binding="TLS, in a package of its own; not asked")
+@other("Rust (tokio-postgres)", of_debian("librust-tokio-postgres-dev"), binding="TLS, in a package of its own; not asked")
 def rust(servers: Servers) -> Iterator[str]:
     program("cargo")
     if not any(CRATES.glob("tokio-postgres-0*")):
@@ -138,14 +142,15 @@ def rust(servers: Servers) -> Iterator[str]:
     yield from asked(servers, target / "made" / "debug" / "ask")
 
 
-@client("Ruby (Sequel)", of_program("ruby", "-e", "require 'sequel'; puts Sequel::VERSION"), parameters="puts values into the text itself; they work",
+@other("Ruby (Sequel)", of_program("ruby", "-e", "require 'sequel'; puts Sequel::VERSION"), parameters="puts values into the text itself; they work",
+        tables=NotAnswered("finds no primary keys, as it counts the columns of an index from 0"),
         **without(OF_DRIVER, "binding", "columns", "prepared", "portions", "place", "cancel", "copied"), **SHOWS)
 def sequel(servers: Servers) -> Iterator[str]:
     runs("ruby", "-e", "require 'sequel'; require 'pg'", why="the gem sequel")
     yield from asked(servers, "ruby", PROGRAMS / "ask_sequel.rb")
 
 
-@client("R (dbplyr)", of_program("Rscript", "-e", "cat(as.character(packageVersion('dbplyr')))"), pools="has one connection", cursors=OF_DRIVER, transactions=OF_DRIVER,
+@other("R (dbplyr)", of_program("Rscript", "-e", "cat(as.character(packageVersion('dbplyr')))"), pools="has one connection", cursors=OF_DRIVER, transactions=OF_DRIVER,
         parameters="puts values into the text itself; they work", **without(OF_DRIVER, "binding", "columns", "prepared", "portions", "place", "cancel", "copied"), **SHOWS)
 def dbplyr(servers: Servers) -> Iterator[str]:
     runs("Rscript", "-e", "library(RPostgreSQL); library(dbplyr)", why="dbplyr, or RPostgreSQL,")

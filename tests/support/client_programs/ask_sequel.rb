@@ -28,4 +28,3 @@ puts "arrays"
 db.transaction { by_health.all }
 puts "transactions"
 same([db.tables.include?(:people), db.schema(:people).to_h[:health][:type]], [true, :string])
-puts "tables"
