@@ -117,7 +117,7 @@ def lua(servers: Servers) -> Iterator[str]:
     yield from asked(servers, "lua5.4", PROGRAMS / "ask.lua")
 
 
-@other("C++ (libpqxx)", of_debian("libpqxx-dev"), columns=ALONE, portions=FETCHED, cancel="not in this version",
+@other("C++ (libpqxx)", of_debian("libpqxx-dev"), columns=ALONE, portions=FETCHED, cancel="not in this version", notices=SAID,
         cursors=NotAnswered("declares them `FOR READ ONLY`"), copied="into its own streams; not asked", **SHOWS)
 def pqxx(servers: Servers) -> Iterator[str]:
     compiler, made = program("g++"), servers.folder / "ask_pqxx"

@@ -1,5 +1,4 @@
 // Clients of PostgreSQL for Node.js beyond pg, each under its name; prints the features that work.
-console.warn = () => {};  // some say there what they raise too
 const assert = require('assert'), [name, scripted, real, password, counted, ends] = process.argv.slice(2);
 const HEALTH = ['excellent', 'fair', 'good', 'poor'], say = words => console.log(words), of = rows => rows.map(row => row.health);
 const where = port => ({ host: 'localhost', port: +port, user: 'ada', database: 'study', password });
@@ -61,7 +60,7 @@ const clients = {
     pgp.end();
   },
   async 'knex'() {
-    const knex = require('knex'), to = (port, more) => knex({ client: 'pg', connection: { ...where(port), ...more }, pool: { min: 0, max: 10 } });
+    const knex = require('knex'), to = (port, more) => knex({ client: 'pg', connection: { ...where(port), ...more }, pool: { min: 0, max: 10 }, log: { warn() {} } });
     const wrong = to(real, { password: 'wrong' }); await assert.rejects(wrong.raw('SELECT 1'), { code: '28P01' }); await wrong.destroy();
     const db = to(real); known((await db.raw(CONSTANTS)).rows[0]); say('password values');
     await assert.rejects(db.raw('SELECT COUNT(* FROM people'), { code: '42601', position: '13' }); say('place');
