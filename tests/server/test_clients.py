@@ -39,8 +39,7 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
         yield Servers(scripted=scripted.port, real=real.port, folder=own)
 
 
-COMPILED = {"JDBC": pytest.mark.slow, "Go (lib/pq)": pytest.mark.slow, "Go (pgx 4)": pytest.mark.slow, "C++ (libpqxx)": pytest.mark.slow,
-            "Rust (tokio-postgres)": pytest.mark.long}
+COMPILED = {"JDBC": pytest.mark.slow} | dict.fromkeys(("Go (lib/pq)", "Go (pgx 4)", "C++ (libpqxx)", "Rust (tokio-postgres)"), pytest.mark.long)
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=COMPILED[name]) if name in COMPILED else name for name in CLIENTS])

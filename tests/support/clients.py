@@ -111,15 +111,16 @@ def psql(servers: Servers) -> Iterator[str]:
 
 
 MEASURES = "measures time alone"
+FOUR = NotAnswered("asks from all ten at once, or as it connects; an account has four statements at once")
 
 
 @client("pgbench", of_program("pgbench", "--version"), family="others", values=MEASURES, binary=MEASURES, columns=MEASURES, portions=MEASURES, notices=MEASURES,
-        place=MEASURES, cancel=MEASURES, ends=MEASURES, copied=MEASURES, tables=MEASURES, transactions=MEASURES, cursors=MEASURES, arrays=MEASURES)
+        place=MEASURES, cancel=MEASURES, ends=MEASURES, copied=MEASURES, tables=MEASURES, transactions=MEASURES, cursors=MEASURES, arrays=MEASURES, pools=FOUR)
 def pgbench(servers: Servers) -> Iterator[str]:
     program("pgbench")
     (servers.folder / "script.sql").write_text("\\set n 3\nECHO :n::BIGINT;\n")
-    for mode, features in (("prepared", ("password", "prepared", "parameters", "pools")), ("extended", ("binding",))):
-        said = subprocess.run(["pgbench", "-n", "-f", servers.folder / "script.sql", "-M", mode, "-c", "10", "-t", "4", servers.dsn(
+    for mode, features in (("prepared", ("password", "prepared", "parameters")), ("extended", ("binding",))):
+        said = subprocess.run(["pgbench", "-n", "-f", servers.folder / "script.sql", "-M", mode, "-c", "4", "-t", "10", servers.dsn(
             servers.scripted, sslmode="require", channel_binding="require")], capture_output=True, text=True, timeout=60)
         assert "number of transactions actually processed: 40/40" in said.stdout, said.stderr
         yield from features
@@ -384,8 +385,8 @@ def of_alchemy(driver: str, package: str) -> Asks:
             some = sqlalchemy.select(sqlalchemy.func.count().label("n")).select_from(people)
             assert con.execute(some.where(people.c.site.in_([1, 2]))).all() and con.execute(sqlalchemy.text(OF_LIST.format(":h")), {"h": ["good", "fair"]}).all()
             yield "arrays"
-            with con.execution_options(yield_per=3).execute(sqlalchemy.text(COUNTED)) as rows:
-                assert [len(part) for part in rows.partitions()] == [3, 1]
+            with con.execution_options(stream_results=True).execute(sqlalchemy.text(COUNTED)) as rows:
+                assert [len(part) for part in rows.partitions(3)] == [3, 1]
             yield "cursors"
 
         def ask(turn: Callable[[], Any]) -> list[str]:
@@ -416,9 +417,6 @@ def jdbc(servers: Servers) -> Iterator[str]:
         pytest.skip("the JDBC driver of PostgreSQL is not installed")
     subprocess.run(["javac", "-cp", JAR, "-d", servers.folder, PROGRAMS / "Ask.java"], check=True, capture_output=True)
     yield from told(["java", "-cp", f"{JAR}{os.pathsep}{servers.folder}", "Ask", str(servers.scripted), str(servers.real), PASSWORD, COUNTED, ENDS])
-
-
-FOUR = NotAnswered("asks as it connects, and an account has four statements at once")
 
 
 @client("ODBC (pyodbc)", lambda: f"{of_program('odbcinst', '--version')()}, {of_package('pyodbc')()}", binding="TLS, where libpq of the driver binds; not asked",
