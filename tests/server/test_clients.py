@@ -90,6 +90,7 @@ def test_a_list_is_a_parameter(servers: Servers) -> None:
     assert asyncio.run(asked("SELECT COUNT(*) FROM people WHERE health = ANY($1)", ["good", "fair"])) == written
 
 
+@pytest.mark.long
 def test_an_example_asks_from_r(servers: Servers) -> None:
     if shutil.which("Rscript") is None or subprocess.run(["Rscript", "-e", "library(RPostgreSQL)"], capture_output=True).returncode:
         pytest.skip("R with RPostgreSQL is not installed")
