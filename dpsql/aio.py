@@ -5,9 +5,8 @@
 
 Each connection has its own thread, in which its statements take turns, so a busy connection does not block others. When a task
 that waits for a statement is cancelled, a statement whose turn has not come is not run, and nothing is charged. One that has
-begun runs on to its end: to break it off after its charge would lose the answer that was paid for, and count as an incident. Its
-charge stays, and its answer is in the ledger, so that the same statement again is free.
-"""
+begun runs on to its end: to break it off after its charge would lose the answer that was paid for. Its charge stays, and its
+answer is in the ledger, so that the same statement again is free. """
 
 from __future__ import annotations
 

@@ -273,8 +273,8 @@ class Connection:
         """Stop the statement that another thread runs on this connection, and return when it has ended; at once if none is
         running.
 
-        Before its charge it ends with an OperationalError. After its charge it fails as an incident and stays charged, unless
-        its last step is already under way.
+        Before its charge it ends with an OperationalError. After its charge it raises Interrupted and stays charged, which is no
+        incident, unless its last step is already under way.
         """
         self.interrupting()()
 

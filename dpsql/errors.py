@@ -169,8 +169,8 @@ class Incident(InternalError):
 
 
 class Interrupted(Incident):
-    """An incident: a statement that its analyst interrupted after its charge. The charge stays, and it counts as any other
-    incident: whether a statement stops in time may depend on private rows."""
+    """The statement was interrupted after it was charged: by its analyst, a time limit, or the end of the server. The charge
+    stays. It does not count as failed, unless it had failed by itself before, which is not shown."""
 
     code = "interrupted"
 
@@ -181,3 +181,19 @@ class Interrupted(Incident):
 
     def __reduce__(self) -> tuple[type[Interrupted], tuple[()]]:
         return Interrupted, ()
+
+
+class SourceChanged(Incident):
+    """Files of the database were changed while the statement ran, after it was charged. The charge stays, and it does not count
+    as failed, whatever became of it."""
+
+    code = "data-changed"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reason = "files of the database were changed while the statement ran; the charge is kept, and there is no answer"
+        self.try_ = "connecting again, and another statement"
+        self.args = (self.reason,)
+
+    def __reduce__(self) -> tuple[type[SourceChanged], tuple[()]]:
+        return SourceChanged, ()

@@ -113,3 +113,12 @@ def single(x: float) -> float:
         return float(struct.unpack("f", struct.pack("f", x))[0])
     except OverflowError:
         return math.copysign(math.inf, x)
+
+
+_BOOLEANS = {**dict.fromkeys(("t", "tr", "tru", "true", "y", "ye", "yes", "on", "1"), True),
+             **dict.fromkeys(("f", "fa", "fal", "fals", "false", "n", "no", "of", "off", "0"), False)}
+
+
+def read_boolean(text: str) -> bool | None:
+    """A boolean as PostgreSQL reads it, in any case: true, yes, on, 1, their opposites, unique beginnings; None for others."""
+    return _BOOLEANS.get(text.strip().lower())

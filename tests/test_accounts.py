@@ -16,8 +16,11 @@ from dpsql.backends.duckdb import DuckReader
 from dpsql.catalog.model import Budget
 from dpsql.catalog.price import Price
 from dpsql.engine.opening import analyst_of
+from dpsql.errors import SourceChanged
 from dpsql.ledgers.ledger_reports import ReportingLedger
 from dpsql.trusted.accounting.cost import Account, Charge
+from dpsql.trusted.kernel.run import Kernel
+from dpsql.trusted.reader import ReaderFault
 
 COUNT = "SELECT COUNT(*) FROM people WHERE age > "
 
@@ -117,14 +120,57 @@ def test_the_owner_is_shown_what_left_a_server_late(late: str, first: int, folde
     assert code == 0 and "late" not in told
 
 
-def test_an_interruption_counts_as_it_is_seen(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interruption_is_no_incident(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     connection = connect(folder)
     with monkeypatch.context() as patch:
         patch.setattr(DuckReader, "columns", lambda *args: (_ for _ in ()).throw(KeyboardInterrupt))
         patch.setattr(DuckReader, "columns", lambda *args: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             connection.execute(f"{COUNT}1")
-    assert connection.budget().incidents_left == 2
+    assert connection.budget().incidents_left == 3
+    entry, = connection.session.ledger.entries("person")
+    assert entry.outcome == "stopped" and entry.charge.epsilon
+    connection.close()
+    code, told = run(capsys, folder, "budget", "--json")
+    assert code == 0 and json.loads(told)["stopped"] == [{"analyst": "ada", "cause": "request", "statements": 1}]
+    code, told = run(capsys, folder, "budget")
+    assert code == 0 and "stopped after their charge, which do not count as failed" in told and "failed after their" not in told
+
+
+def test_the_owner_is_told_why_statements_failed(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    connection = connect(folder)
+    for number, cause in enumerate(("memory", "disk")):
+        with monkeypatch.context() as patch:
+            patch.setattr(DuckReader, "columns", lambda *args, cause=cause: (_ for _ in ()).throw(ReaderFault(cause)))
+            with pytest.raises(dpsql.Incident) as caught:
+                connection.execute(f"{COUNT}{number}")
+        assert cause not in str(caught.value), "its analyst is not"
+    connection.close()
+    code, told = run(capsys, folder, "budget", "--json")
+    assert code == 0 and [row["cause"] for row in json.loads(told)["failed"]] == ["memory", "disk"]
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_statement_whose_files_change_meanwhile_has_no_answer_and_is_no_incident(
+        fails: bool, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    connection, looks, changed = connect(folder), Kernel._look, list[int]()
+
+    def look(kernel: Kernel, *given: Any) -> Any:
+        found = looks(kernel, *given)
+        changed.append(1)
+        if fails:
+            raise ValueError
+        return found
+
+    monkeypatch.setattr(Kernel, "_look", look)
+    monkeypatch.setattr(DuckReader, "_stand", lambda reader: not changed)
+    with pytest.raises(SourceChanged) as caught:
+        connection.execute(f"{COUNT}1")
+    assert caught.value.code == "data-changed" and connection.session.ledger.failed(connection.session.account) == []
+    connection.close()
+    monkeypatch.undo()
+    code, told = run(capsys, folder, "budget", "--json")
+    assert code == 0 and json.loads(told)["stopped"] == [{"analyst": "ada", "cause": "data changed", "statements": 1}]
 
 
 def test_the_owner_cannot_reopen_what_is_no_analyst(folder: Path) -> None:

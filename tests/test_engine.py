@@ -68,8 +68,8 @@ class Told(ReportingLedger):
         self.told.append("charge")
         return seq
 
-    def answer(self, charged: int, body: str, late: int = 0) -> None:
-        super().answer(charged, body, late)
+    def answer(self, charged: int, body: str, late: int = 0, *, crowded: bool = False) -> None:
+        super().answer(charged, body, late, crowded=crowded)
         self.told.append("stored")
 
 

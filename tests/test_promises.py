@@ -345,7 +345,7 @@ def without_promises(folder: Path) -> None:
         rows = connection.execute("SELECT * FROM events WHERE kind <> 'promise' ORDER BY seq").fetchall()
         made, = connection.execute("SELECT sql FROM sqlite_master WHERE name = 'events'").fetchone()
         connection.execute("DROP TABLE events")
-        connection.execute(made.replace(", 'promise', 'part'", ""))
+        connection.execute(made.replace(", 'promise', 'part', 'stopped', 'crowded'", ""))
         from dpsql.trusted.kernel.chain import Event
 
         number = {row[0]: i for i, row in enumerate(rows, 1)}

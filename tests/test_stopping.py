@@ -16,7 +16,7 @@ from support.worlds import world
 
 from dpsql.backends.duckdb import DuckReader
 from dpsql.dbapi import Connection
-from dpsql.errors import Incident, OperationalError
+from dpsql.errors import Interrupted, OperationalError
 from dpsql.models import mirror_descent, sampling
 from dpsql.strategies import clock
 from dpsql.trusted.accounting.cost import NOTHING, Account
@@ -76,14 +76,14 @@ def test_it_goes_on_unless_it_is_to_stop() -> None:
 @pytest.mark.parametrize("text", [
     "SELECT sex, MEDIAN(age) FROM people GROUP BY sex", "SELECT sex, COUNT(*) FROM people GROUP BY sex HAVING COUNT(*) > 3",
     "CREATE SYNTHETIC TABLE made AS SELECT sex, active, age FROM people"])
-def test_after_its_charge_it_is_an_incident(text: str, connected: Callable[[int], Connection]) -> None:
+def test_after_its_charge_it_is_stopped_and_no_incident(text: str, connected: Callable[[int], Connection]) -> None:
     connection = connected(1)
     before = len(connection.session.ledger.entries("person"))
-    with pytest.raises(Incident) as told:
+    with pytest.raises(Interrupted) as told:
         connection.execute(text)
     assert told.value.__cause__ is None and told.value.__context__ is None
     entry = connection.session.ledger.entries("person")[before]
-    assert entry.body is None and connection.session.ledger.failed(connection.session.account) == [entry.seq]
+    assert entry.body is None and entry.outcome == "stopped" and connection.session.ledger.failed(connection.session.account) == []
     assert connection.execute("SELECT city, COUNT(*) FROM clinics GROUP BY city").fetchall(), "the next one is not meant"
 
 

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import TypeAlias
 
 from dpsql.answers.answer import Answer
 from dpsql.answers.chart_texts import shortened
@@ -17,7 +19,8 @@ from dpsql.frozen import Frozen
 from dpsql.trusted.plan.expr.nodes import Value
 from dpsql.types import Type
 
-MOST_BARS, MOST_LINES = 60, 10  # more cannot be told apart
+MOST_BARS, MOST_LINES = 60, 10  # more cannot be told apart in one picture
+MOST_PANELS, MOST_SMALL_BARS = 60, 600  # small pictures of an answer, and bars in all of them together
 MOST_POINTS = 2000  # of the lines of a picture, which is not as many pixels wide
 FEW, FEW_BARS = 3, 8  # different numbers from which on a line can be drawn; and up to which bars say as much
 
@@ -65,6 +68,16 @@ class Chart(Frozen):
     notes: tuple[str, ...]
 
     @property
+    def panels(self) -> bool:
+        """Whether each series has a picture of its own, as one picture could not tell so many apart."""
+        return len(self.series) > MOST_LINES or (len(self.series) > 1 and not self.lines and self.bars > MOST_BARS)
+
+    @property
+    def temporal(self) -> bool:
+        """Whether the keys are dates."""
+        return any(isinstance(key, dt.date) for series in self.series for key in series.keys)
+
+    @property
     def title(self) -> str:
         """The title: the number's column, then the keys."""
         return f"{self.name} by {' and '.join(filter(None, (self.key, self.second)))}" if self.key else self.name
@@ -82,8 +95,10 @@ class Chart(Frozen):
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """The notes below a picture, as sentences."""
-        return tuple(f"{note[:1].upper()}{note[1:]}." for note in self.notes)
+        """The notes below a picture, as sentences. In small pictures, no numbers stand beside the bars."""
+        notes = self.notes if self.lines or not self.panels else (
+            *(note.replace("± is", "the line across the end of a bar is") for note in self.notes), "the table has the numbers")
+        return tuple(f"{note[:1].upper()}{note[1:]}." for note in notes)
 
     @property
     def bars(self) -> int:
@@ -91,12 +106,17 @@ class Chart(Frozen):
         return sum(len(series.keys) for series in self.series)
 
 
-def charts(answer: Answer, columns: Sequence[str] = (), *, bars: bool = False) -> list[Chart]:
+Orders: TypeAlias = Mapping[int, Sequence[Value]]
+"""The values of keys in the order in which they are drawn, by the positions of their columns; others follow them."""
+
+
+def charts(answer: Answer, columns: Sequence[str] = (), *, bars: bool = False,
+           orders: Orders = MappingProxyType({})) -> list[Chart]:
     """The charts of columns of numbers, by their names; by default, of all. Each has the same keys.
 
     What is drawn depends on the keys: without any, a dot; one text or truth value, or a few numbers, bars; one number or date, a
-    line in a band, or with `bars` bars as well. A second key makes groups of bars or several lines. Raises ProgrammingError if
-    there is nothing to draw or too much.
+    line in a band, or with `bars` bars as well. A second key makes groups of bars or several lines or, where these are too
+    many, small pictures. Raises ProgrammingError if there is nothing to draw or too much.
     """
     numbers = _numbers(answer, columns)
     x, second = _order(answer, _keys(answer, numbers))
@@ -104,17 +124,17 @@ def charts(answer: Answer, columns: Sequence[str] = (), *, bars: bool = False) -
     return [Chart(name=_titled(answer, column), key="" if x is None else _titled(answer, x),
                   second="" if second is None else _titled(answer, second), lines=continuous,
                   whole=x is not None and answer.columns[x].type is Type.BIGINT,
-                  series=_series(answer, column, x, second, continuous=continuous),
+                  series=_series(answer, column, x, second, orders, continuous=continuous),
                   intervals="" if answer.columns[column].exact else f"{answer.confidence * 100:g} %",
                   notes=tuple(_notes(answer, column, x, continuous=continuous))) for column in numbers]
 
 
-def pictured(answer: Answer, *, bars: bool = False) -> list[Chart]:
+def pictured(answer: Answer, *, bars: bool = False, orders: Orders = MappingProxyType({})) -> list[Chart]:
     """The charts of all columns, for pages and browsers. Raises ProgrammingError as `charts` does, and at once for more rows
     than `MOST_POINTS`."""
     if answer.size > MOST_POINTS:
         raise ProgrammingError(f"{answer.size:,} rows are too many for a chart", code="plot", try_=f"LIMIT {MOST_POINTS}")
-    return charts(answer, bars=bars)
+    return charts(answer, bars=bars, orders=orders)
 
 
 def _titled(answer: Answer, column: int) -> str:
@@ -181,23 +201,33 @@ def _continuous(answer: Answer, key: int) -> bool:
     return kind.temporal or (kind.numeric and len({row[key] for row in answer.rows} - {None}) >= FEW)
 
 
-def _series(answer: Answer, column: int, x: int | None, second: int | None, *, continuous: bool) -> tuple[Series, ...]:
+def _series(answer: Answer, column: int, x: int | None, second: int | None, orders: Orders, *,
+            continuous: bool) -> tuple[Series, ...]:
     """The rows, by the second key; along a line they are in the order of the first, without NULL."""
-    names = list(dict.fromkeys(row[second] for row in answer.rows)) if second is not None else [None]
-    most = MOST_LINES if second is not None else 1
-    if len(names) > most:
-        assert second is not None
-        raise ProgrammingError(f"{answer.columns[second].name} has {len(names)} values, and a chart can distinguish {most}",
+    names = [None] if second is None else _ordered(list(dict.fromkeys(row[second] for row in answer.rows)), orders.get(second))
+    if second is not None and len(names) > MOST_PANELS:
+        raise ProgrammingError(f"{answer.columns[second].name} has {len(names)} values, and a chart can show {MOST_PANELS}",
                                code="plot", try_="fewer of them, by WHERE or LIMIT")
+    along = {} if x is None else {key: at for at, key in enumerate(
+        _ordered(list(dict.fromkeys(row[x] for row in answer.rows)), orders.get(x)))}
     found = []
     for name in names:
         rows = [i for i, row in enumerate(answer.rows) if second is None or row[second] == name]
+        if x is not None and x in orders:
+            rows.sort(key=lambda i: along[answer.rows[i][x]])
         if x is not None and continuous:
             rows = sorted((i for i in rows if _has_place(answer.rows[i][x])), key=lambda i: answer.rows[i][x])  # type: ignore
         found.append(_one_series(answer, column, rows, x, "" if second is None else number(name)))
-    if not continuous and sum(len(series.keys) for series in found) > MOST_BARS:
-        raise ProgrammingError(f"{answer.size} bars are too many for a chart", code="plot", try_=f"LIMIT {MOST_BARS}")
+    most = MOST_BARS if second is None else MOST_SMALL_BARS
+    if not continuous and sum(len(series.keys) for series in found) > most:
+        raise ProgrammingError(f"{answer.size} bars are too many for a chart", code="plot", try_=f"LIMIT {most}")
     return tuple(found)
+
+
+def _ordered(values: list[Value], order: Sequence[Value] | None) -> list[Value]:
+    """Values in an order, and those that it does not have after them."""
+    places = {value: at for at, value in enumerate(order or ())}
+    return sorted(values, key=lambda value: places.get(value, len(places)))
 
 
 def _one_series(answer: Answer, column: int, rows: Sequence[int], x: int | None, name: str) -> Series:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from types import MappingProxyType
@@ -12,11 +13,12 @@ from dpsql.catalog.model import Catalog
 from dpsql.catalog.price import short
 from dpsql.sql.binding.sources import unknown_table
 from dpsql.trusted.accounting.cost import ATTO, NANO, Charge
+from dpsql.trusted.declarations.account_limits import FADES
 from dpsql.trusted.declarations.tables import Column, Table
 from dpsql.types import Span, Type
 
 if TYPE_CHECKING:
-    from dpsql.ledgers.ledger_reports import Entry, Failure
+    from dpsql.ledgers.ledger_reports import Entry, Failure, Stop
 
 
 def listed_tables(catalog: Catalog, models: Mapping[str, Sequence[str]] = MappingProxyType({})) -> Listing:
@@ -58,8 +60,8 @@ def values_of_column(column: Column) -> str:
     """The declared values of a column, or the first of them."""
     if column.domain is None:
         return "not declared"
-    values = column.domain.values
-    shown = ", ".join(str(value) for value in values[:6])
+    values = column.domain.listed or column.domain.values
+    shown = ", ".join(str(value).lower() if isinstance(value, bool) else str(value) for value in values[:6])
     return shown if len(values) <= 6 else f"{shown}, ... ({len(values)} values)"
 
 
@@ -90,17 +92,27 @@ def price_in_words(charge: Charge) -> str:
 
 
 def listed_late(late: Sequence[tuple[str, int, int]]) -> Listing:
-    """How many outcomes left a server late, by analyst and by the step of its grid of times, for the owner."""
+    """How many outcomes left a server late, by analyst and by the step of its grid of times, for the owner; those that no longer
+    count, too."""
     return Listing(columns=(("analyst", Type.VARCHAR), ("step", Type.BIGINT), ("outcomes", Type.BIGINT)), rows=tuple(late))
 
 
 def slowed_in_words(first: int, late: int) -> str:
     """For the owner: how late outcomes delay an account, if they leave at step `first` of their grid or later and `late` may be
     late."""
-    return f"leaves after {2**first:,} times the pace or later, as more than {late} were late"
+    return f"leaves after {2**first:,} times the pace or later, as more than {late} were late in {FADES} days"
 
 
 def listed_failures(failures: Sequence[Failure]) -> Listing:
     """The statements that failed after their charge, for the owner."""
-    rows = tuple((failure.account.analyst, failure.at, failure.sql, "no" if failure.forgiven else "yes") for failure in failures)
-    return Listing(columns=tuple((title, Type.VARCHAR) for title in ("analyst", "time", "statement", "counts")), rows=rows)
+    rows = tuple((failure.account.analyst, failure.at, failure.sql, failure.cause, "no" if failure.forgiven else "yes")
+                 for failure in failures)
+    return Listing(columns=tuple((title, Type.VARCHAR) for title in ("analyst", "time", "statement", "cause", "counts")),
+                   rows=rows)
+
+
+def listed_stops(stops: Sequence[Stop]) -> Listing:
+    """How many statements were stopped after their charge, by analyst and cause, for the owner."""
+    counts = Counter((stop.account.analyst, stop.cause) for stop in stops)
+    return Listing(columns=(("analyst", Type.VARCHAR), ("cause", Type.VARCHAR), ("statements", Type.BIGINT)),
+                   rows=tuple((*which, counts[which]) for which in sorted(counts)))

@@ -205,6 +205,13 @@ def exhausted(account: BudgetLine, price: Price | None, span: Span | None = None
                            + "a statement that was answered before, which is free")
 
 
+def used_up_today(share: BudgetLine, price: Price | None, span: Span | None = None) -> BudgetExhausted:
+    """The error for a statement that costs more than is left of an account's share for this day."""
+    return BudgetExhausted(f"the statement costs {price}, and the share of {share.whose} for today has left: {share.part_left()}",
+                           code="day-share", span=span, subject=share.whose or "", try_=affordable((share,), price)
+                           + "the same after midnight (UTC), or a statement that was answered before, which is free")
+
+
 def closed(budget: str, analyst: str, failed: int) -> BudgetExhausted:
     """The error for a statement of a closed account."""
     many = f"{failed} statements of {analyst} have" if failed != 1 else f"a statement of {analyst} has"
@@ -217,10 +224,10 @@ def closed(budget: str, analyst: str, failed: int) -> BudgetExhausted:
 
 def busy(analyst: str, running: int) -> BudgetExhausted:
     """The error for a statement that waited too long for other statements of its account."""
-    return BudgetExhausted(f"of {analyst}, {running} statements are still running, as many as may fail before the account is "
-                           "closed",
+    return BudgetExhausted(f"{running} statements of {analyst} are running, as many as may at a time, and this one waited too "
+                           "long for its turn, or too many wait already; nothing was charged",
                            code="account-busy", subject=analyst,
-                           try_="again when one of them has ended; `incidents` in the policy limits how many may run at a time")
+                           try_="again when some of them have ended; `incidents` in the policy limits how many may run at a time")
 
 
 def affordable(accounts: Sequence[BudgetLine], price: Price | None) -> str:

@@ -18,7 +18,7 @@ from dpsql.answers.charted import Chart, Series
 from dpsql.answers.display import number
 from dpsql.answers.html_page import bullets, document, facts, figures, folded, heading, paragraph
 from dpsql.answers.listing import Listing
-from dpsql.answers.listings import listed_failures, listed_releases, slowed_in_words
+from dpsql.answers.listings import listed_failures, listed_releases, listed_stops, slowed_in_words
 from dpsql.answers.spending import REPORT_DELTA, BudgetLine
 from dpsql.audit.policy_on_rows import PolicyOnRows
 from dpsql.budgets.convert import limit
@@ -27,7 +27,7 @@ from dpsql.budgets.room_left import percent, share_spent
 from dpsql.catalog.model import Budget
 from dpsql.engine.promises import history
 from dpsql.frozen import Frozen
-from dpsql.ledgers.ledger_reports import Entry, Failure, ReportingLedger
+from dpsql.ledgers.ledger_reports import Entry, Failure, ReportingLedger, Stop
 from dpsql.trusted.accounting.cost import NOTHING, Account, Charge
 
 MOST_POINTS, MOST_DRAWN = 150, 8  # of a line, and analysts beside the sum
@@ -44,6 +44,7 @@ class BudgetBook(Frozen):
     asked: Mapping[str, Sequence[Entry]]
     paid: Mapping[str, Charge]
     failures: tuple[Failure, ...]
+    stops: tuple[Stop, ...]
     spent: Charge
     epsilon: float | None
     at_delta: float
@@ -82,7 +83,8 @@ def book_of(budget: Budget, ledger: ReportingLedger) -> BudgetBook:
     closed = frozenset(name for name, account in accounts.items() if len(ledger.failed(account)) >= budget.incidents)
     slowed = {name: first for name, account in accounts.items() if (first := ledger.first_step(account, budget.late))}
     promised = tuple(history(ledger, budget.name))
-    return BudgetBook(budget=budget, entries=tuple(entries), asked=dict(asked), failures=tuple(failures), spent=spent,
+    return BudgetBook(budget=budget, entries=tuple(entries), asked=dict(asked), failures=tuple(failures),
+                      stops=tuple(ledger.stops(budget.name)), spent=spent,
                       paid={name: ledger.spent(budget.name, name) for name in asked}, at_delta=at, closed=closed, slowed=slowed,
                       promised=promised if len(promised) > 1 else (),
                       epsilon=tight_epsilon(spent, ledger.prices(budget.name), at))
@@ -125,6 +127,7 @@ def _budget(book: BudgetBook) -> Iterator[str]:
         yield figures(("analyst", "state", "statements", "failed", "spent of the whole", "left of their own", "last asked"),
                       (_analyst(book, name) for name in book.analysts), texts=(0, 1))
     yield from _failed(book)
+    yield from _stopped(book)
     if book.entries:
         charged = sum(entry.told is None for entry in book.entries)
         shared = f" and every answer that was shared ({len(book.entries) - charged:,})" if charged < len(book.entries) else ""
@@ -185,6 +188,13 @@ def _failed(book: BudgetBook) -> Iterator[str]:
                     "dpsql budget --reopen forgives them. Check what these statements have in common: an analyst may provoke "
                     "failures to learn something.")
     yield _listing(listed_failures(book.failures))
+
+
+def _stopped(book: BudgetBook) -> Iterator[str]:
+    if book.stops:
+        yield "<h3>Stopped after their charge</h3>"
+        yield paragraph("The charge is kept, there is no answer, and none of these counts as failed.")
+        yield _listing(listed_stops(book.stops))
 
 
 def _listing(listing: Listing) -> str:

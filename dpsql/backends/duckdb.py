@@ -35,7 +35,7 @@ from dpsql.trusted.cached import cached_property
 from dpsql.trusted.declarations.tables import GENERATED, ForeignKey, TableSchema
 from dpsql.trusted.plan.expr.printing import quote, text_literal
 from dpsql.trusted.plan.stored import StoredTable
-from dpsql.trusted.reader import Parts, ReaderFault
+from dpsql.trusted.reader import DISK, FAULT, MEMORY, Parts, ReaderFault
 
 TESTED = ((2, 0),)  # (major, minor) of the versions whose guarded expressions the tests have run on
 IN_MEMORY = "memory"  # the engine's name of the database in memory
@@ -250,6 +250,7 @@ class DuckReader:
         """One cursor for one query, guarded until all rows are fetched: some faults show only then. Of tables of released rows it
         sees those that the query names. What was read of files that are others now is not used."""
         failed, begun, cursor, kept = False, time.perf_counter(), self._connection.cursor(), self._shared(parts)
+        cause = FAULT
         self._running.add(cursor)
         try:
             if self._beside is not None:
@@ -262,8 +263,8 @@ class DuckReader:
             with self._there(cursor, sql, kept):
                 self._collect(cursor, [table for table in parts if table not in kept], kept)
                 yield cursor
-        except duckdb.Error:
-            failed = True
+        except duckdb.Error as fault:
+            failed, cause = True, _cause_of(fault)
         finally:
             self._running.discard(cursor)
             self.spent += time.perf_counter() - begun
@@ -272,7 +273,7 @@ class DuckReader:
                 self._kept.forget(cursor)
             cursor.close()
         if failed:
-            raise ReaderFault
+            raise ReaderFault(cause)
 
     def _shared(self, parts: Sequence[Parts]) -> list[Parts]:
         """The tables that are kept for other queries too: not those of released rows, which have the same name for other rows
@@ -285,6 +286,13 @@ class DuckReader:
             else:
                 apart.append(table.name)
         return [] if _in_buckets(parts) and any(table.kept and table not in found for table in parts) else found
+
+
+def _cause_of(fault: duckdb.Error) -> str:
+    """For the owner: whether memory or the disk was full."""
+    if isinstance(fault, duckdb.OutOfMemoryException):
+        return DISK if "max_temp_directory_size" in str(fault) else MEMORY
+    return DISK if isinstance(fault, duckdb.IOException) and "No space left" in str(fault) else FAULT
 
 
 def _in_buckets(parts: Sequence[Parts]) -> bool:

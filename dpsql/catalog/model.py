@@ -123,6 +123,14 @@ PACE = 0.1  # seconds after which outcomes leave a server, or twice, four times,
 LONGEST_PACE = 3600  # seconds
 
 
+class AgentTerms(Frozen):
+    """What the policy says about an account that a program asks with: what it may spend each day (UTC), however it asks; and the
+    price above which a person has to agree to a statement, where it asks by `dpsql mcp`. None where nothing is said."""
+
+    per_day: Price | None = None
+    confirm_above: Price | None = None
+
+
 class Budget(Frozen):
     """A budget for one kind of entity: the total, and the part of each analyst.
 
@@ -131,6 +139,7 @@ class Budget(Frozen):
     further one has all later ones of that analyst wait twice as long.
 
     With `share_answers`, an answer that one analyst paid for is free for the others (`kernel.chain`, *Told*).
+    `agents` has further terms for the accounts of programs, by the names of their analysts.
     """
 
     name: str
@@ -143,6 +152,7 @@ class Budget(Frozen):
     incidents: int = INCIDENTS
     late: int = LATE
     share_answers: bool = False
+    agents: Mapping[str, AgentTerms] = field(default_factory=dict)
 
     def of(self, analyst: str) -> Price | None:
         """The limit of one analyst, or None if only the total binds."""

@@ -24,7 +24,7 @@ from dpsql.catalog.database_uris import (
 )
 from dpsql.catalog.expected_findings import EXPECTED
 from dpsql.catalog.file_names import is_copied, is_of_rows, is_of_statistics, is_of_texts, is_workbook
-from dpsql.catalog.model import LONGEST_PACE, PACE, Budget, ColumnPolicy, Entity, Policy, SparkPolicy, TablePolicy
+from dpsql.catalog.model import LONGEST_PACE, PACE, AgentTerms, Budget, ColumnPolicy, Entity, Policy, SparkPolicy, TablePolicy
 from dpsql.catalog.name_faults import fault_of
 from dpsql.catalog.price import Price, excess, misfit, price
 from dpsql.catalog.reading import USUAL_CELL, USUAL_CSV
@@ -510,6 +510,7 @@ def _budget(name: str, part: Section, entities: Mapping[str, Entity]) -> Budget:
         analysts[_named(section, None, analyst, analysts)] = amount
         named.append(section)
         section.finish()
+    agents = _agents(part, total, listed)
     incidents = _number(part, "incidents", 1, MOST_INCIDENTS, INCIDENTS)
     late = _number(part, "late", 0, MOST_LATE, LATE)
     share_answers = bool(part.take("share_answers", bool))
@@ -523,7 +524,35 @@ def _budget(name: str, part: Section, entities: Mapping[str, Entity]) -> Budget:
     for section, amount in zip(named, analysts.values(), strict=True):
         _check_fits(section, amount, total)
     return Budget(name=name, entity=entity, total=total, analysts=analysts, listed=listed,
-                  incidents=incidents, late=late, share_answers=share_answers, **prices)
+                  incidents=incidents, late=late, share_answers=share_answers, agents=agents, **prices)
+
+
+def _agents(part: Section, total: Price, listed: tuple[str, ...] | None) -> dict[str, AgentTerms]:
+    """The terms of the accounts of programs, by name. What they may spend each day is counted as the total is, so it has the same
+    currency, and a delta if the total has one."""
+    found: dict[str, AgentTerms] = {}
+    for agent, section in part.sections("agents"):
+        name = _named(section, None, agent, found)
+        if listed is not None and name not in listed:
+            section.fail(None, f"{name} is not among the analysts of this budget", try_="the same name in analysts")
+        prices = {key: section.section(key) for key in ("per_day", "confirm_above")}
+        section.finish()
+        amounts = {}
+        for key, inner in prices.items():
+            amounts[key] = amount = _price(inner, required=True) if inner is not None else None
+            if inner is None or amount is None:
+                continue
+            inner.finish()
+            if (amount.rho is None) != (total.rho is None):
+                inner.fail(None, "must be in the same currency as the total", try_="epsilon" if total.rho is None else "rho")
+            if key == "per_day" and total.delta and not amount.delta:
+                inner.fail(None, "the total has a delta, and a share of it needs one",
+                           try_=f"delta = {float(total.delta) / 10:g}")
+            _check_fits(inner, amount, total)
+        if not any(amounts.values()):
+            section.fail(None, "nothing is said of this agent", try_=FORMS["per_day"])
+        found[name] = AgentTerms(**amounts)
+    return found
 
 
 def _number(part: Section, key: str, least: int, most: int, usual: int) -> int:

@@ -38,6 +38,8 @@ FORMS = {  # a correct example of each key
     "entity": 'entity = "person"', "epsilon": "epsilon = 1.0", "delta": "delta = 1e-6", "rho": "rho = 0.1",
     "per_analyst": "per_analyst = { epsilon = 0.5 }", "per_statement": "per_statement = { epsilon = 0.1 }",
     "analysts": 'analysts = ["ada", "eve"], the only ones who may ask, or analysts.ada = { epsilon = 0.5 }, a limit of her own',
+    "agents": "agents.claude = { per_day = { epsilon = 0.5 }, confirm_above = { epsilon = 0.2 } }",
+    "per_day": "per_day = { epsilon = 0.5 }", "confirm_above": "confirm_above = { epsilon = 0.2 }",
     "store": 'store = { memory = "4GB" }', "memory": 'memory = "4GB"', "folder": 'folder = "stores"',
     "prepare": "prepare = false", "snapshots": 'snapshots = "folder"', "minimum_frequency": "minimum_frequency = 10",
     "passwords": '[store.passwords], and below it "postgresql://host/database" = "NAME_OF_A_VARIABLE"',
@@ -52,7 +54,8 @@ FORMS = {  # a correct example of each key
 }
 
 _KIND_NAMES = {str: "text", int: "a whole number", float: "a number", bool: "true or false", list: "a list", dict: "a table"}
-SHORT = {"columns": "{}", "analysts": "{ epsilon = 0.5 }"}  # parts that are written in one line
+SHORT = {"columns": "{}", "analysts": "{ epsilon = 0.5 }",  # parts that are written in one line
+         "agents": "{ per_day = { epsilon = 0.5 } }"}
 
 
 class Section:

@@ -20,7 +20,7 @@ def said(step: Callable[[], int | None], *, as_json: bool = False) -> int:
         _say(fault, as_json=as_json)
         return exit_code(fault)
     except KeyboardInterrupt:
-        print("interrupted; what was charged stays charged, and counts as an incident", file=sys.stderr)
+        print("interrupted; what was charged stays charged", file=sys.stderr)
         return 130
     except BrokenPipeError:
         sys.stderr.close()

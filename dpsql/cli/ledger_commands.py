@@ -42,7 +42,7 @@ def add(commands: Commands) -> None:
 
 
 def _budget(options: argparse.Namespace) -> None:
-    from dpsql.answers.listings import listed_failures, listed_late, slowed_in_words
+    from dpsql.answers.listings import listed_failures, listed_late, listed_stops, slowed_in_words
     from dpsql.engine.promises import history
     from dpsql.trusted.accounting.cost import Account
 
@@ -72,7 +72,8 @@ def _budget(options: argparse.Namespace) -> None:
     with connected(options) as connection:
         ledger, budget = connection.session.ledger, connection.session.budget.name
         late = ledger.late(budget)
-        found = {"failed": listed_failures(ledger.failures(budget)), "late": listed_late(late)}
+        found = {"failed": listed_failures(ledger.failures(budget)), "stopped": listed_stops(ledger.stops(budget)),
+                 "late": listed_late(late)}
         promised = history(ledger, budget)
         state = connection.budget()
         if options.json:
@@ -89,16 +90,19 @@ def _budget(options: argparse.Namespace) -> None:
         for told in promised if len(promised) > 1 else ():
             print_wrapped(told)
         for what, words in (("failed", "statements that failed after their charge:"),
+                            ("stopped", "statements that were stopped after their charge, which do not count as failed:"),
                             ("late", "statements whose outcome left the server late, after 2^step times the pace; lateness can "
                                      "depend on rows:")):
             if found[what].rows:
                 print(words)
                 print_listing(found[what], options)
         for name in dict.fromkeys(analyst for analyst, _, _ in late):
-            first = ledger.first_step(Account(budget=budget, analyst=name), connection.session.budget.late)
-            if first:
-                print(f"all that {name} asks {slowed_in_words(first, connection.session.budget.late)}; dpsql budget "
-                      f"--budget {budget} --reopen {name} forgives that")
+            for crowded, what in ((False, "all"), (True, "while others ask, all")):
+                first = ledger.first_step(Account(budget=budget, analyst=name), connection.session.budget.late, crowded=crowded)
+                if first:
+                    print_wrapped(f"{what} that {name} asks {slowed_in_words(first, connection.session.budget.late)}; dpsql "
+                                  f"budget --budget {budget} --reopen {name} forgives that")
+                    break
 
 
 def _accept_change(options: argparse.Namespace) -> None:

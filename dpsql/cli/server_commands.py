@@ -26,13 +26,16 @@ def add(commands: Commands) -> None:
     made.add_argument("--listen", default="127.0.0.1:5433", metavar="HOST:PORT", help="the address (default: %(default)s)")
     made.add_argument("--http", metavar="HOST:PORT", help="also serve browsers and programs by HTTP at this address")
     made.add_argument("--http-name", action="append", default=[], metavar="NAME", help="a host name of the HTTP server")
+    made.add_argument("--mcp", action="store_true", help="also serve agents, by the Model Context Protocol at /mcp of --http")
     made.add_argument("--certificate", metavar="FILE", help="the certificate for TLS, in PEM")
     made.add_argument("--key", metavar="FILE", help="its key, unless it is in the same file")
     made.add_argument("--without-tls", action="store_true", help="send answers to other machines without encryption")
     made.add_argument("--front-user", metavar="NAME", help="if root starts the server: the system user for the process that "
                       "parses statements (default: dpsql-front if it exists, otherwise an unused number)")
-    made = commands.add("user", _user, "add, remove and list users of the server, and set passwords")
-    made.add_argument("action", choices=["add", "remove", "list", "password"], help="what to do")
+    made.add_argument("--sign-on", metavar="FILE", help="let people sign on by OpenID Connect, in browsers, as this file in TOML "
+                      "says (dpsql help server)")
+    made = commands.add("user", _user, "add, remove, close, reopen and list users of the server, and set passwords")
+    made.add_argument("action", choices=["add", "remove", "close", "reopen", "list", "password"], help="what to do")
     made.add_argument("name", nargs="?", help="the user's name, which is the analyst's name in the policy and the ledger")
     _add_policy(made)
     made.add_argument("--budget", metavar="NAME", help="the budget that the user spends (required if the policy has several)")
@@ -50,18 +53,25 @@ def _add_policy(parser: argparse.ArgumentParser) -> None:
 def _serve(options: argparse.Namespace) -> int:
     for module in ("pygwire", "scramp", *(("fastapi", "uvicorn") if options.http is not None else ())):
         extra(module, "server")
+    if options.mcp:
+        extra("mcp", "mcp")
+        if options.http is None:
+            raise OptionError("--mcp needs the HTTP server", subject="mcp", try_="--http 127.0.0.1:8433 --mcp")
     from dpsql.server.front.wire.listening import TlsFiles
     from dpsql.server.start.serving import serve
 
     if options.key is not None and options.certificate is None:
         raise OptionError("--key needs a certificate", subject="key", try_="--certificate FILE --key FILE")
+    if options.sign_on is not None and options.http is None:
+        raise OptionError("people sign on in browsers, which --http serves", subject="sign-on", try_="--http 127.0.0.1:8433")
     tls = None if options.certificate is None else TlsFiles(
         certificate=str(Path(options.certificate).absolute()),
         key=None if options.key is None else str(Path(options.key).absolute()))
     if options.without_tls:
         print("warning: anyone who can listen to the network can read the answers", file=sys.stderr)
     return serve(_policy(options).absolute(), options.listen, http=options.http, tls=tls, without_tls=options.without_tls,
-                 http_names=[name.lower() for name in options.http_name], front_user=options.front_user,
+                 http_names=[name.lower() for name in options.http_name], agents=options.mcp, front_user=options.front_user,
+                 sign_on=None if options.sign_on is None else Path(options.sign_on).absolute(),
                  ready=functools.partial(_say_ready, tls is not None))
 
 
@@ -88,7 +98,7 @@ def _user(options: argparse.Namespace) -> None:
     path = passwords.users_file(_policy(options))
     if options.action == "list":
         for user in passwords.read_users(path).users.values():
-            print("  ".join([user.name, user.role, user.budget or "-", _price_text(user)]).rstrip())
+            print("  ".join([user.name, user.role, user.budget or "-", _price_text(user), "closed" * user.closed]).rstrip())
         return
     if options.name is None:
         raise OptionError("the name of the user is missing", subject="name", try_=f"dpsql user {options.action} NAME")
@@ -99,6 +109,10 @@ def _user(options: argparse.Namespace) -> None:
         case "remove":
             passwords.remove_user(path, options.name)
             print(f"{passwords.account_name(options.name)} is removed; what the account has spent stays spent")
+        case "close" | "reopen":
+            passwords.set_closed(path, options.name, closed=options.action == "close")
+            can = "cannot connect until it is reopened" if options.action == "close" else "can connect"
+            print(f"{passwords.account_name(options.name)} {can}")
         case "password":
             passwords.set_password(path, options.name, passwords.verifier(_password(options)))
             print(f"the password of {passwords.account_name(options.name)} is set")

@@ -11,9 +11,12 @@ from dpsql.answers.asked import Asked
 from dpsql.answers.spending import ALL, REPORT_DELTA, BudgetLine, Spending, accounts_in_words
 from dpsql.engine.session import Session
 from dpsql.ledgers.ledger_reports import Entry
+from dpsql.trusted.accounting.cost import Charge
 
 if TYPE_CHECKING:
     from dpsql.planning.explain import Explanation
+
+MOST_TOLD = 1000  # statements with their answers, at once
 
 
 def budget_of(session: Session) -> Spending:
@@ -32,6 +35,20 @@ def accounts_of(session: Session) -> tuple[BudgetLine, ...]:
     totals = {None: budget.total, analyst: budget.of(analyst)}
     return tuple(BudgetLine(whose=whose, total=total, spent=ledger.spent(budget.name, whose), last=ledger.last(session.account))
                  for whose, total in totals.items() if total is not None)
+
+
+def account_of_today(session: Session, spent: Charge | None = None) -> BudgetLine | None:
+    """The share of the analyst for this day (UTC), if the policy gives them one; `spent` is what they were charged so far, if
+    that is known."""
+    share = session.share_per_day
+    if share is None:
+        return None
+    from dpsql.budgets.day_shares import spent_since
+
+    if spent is None:
+        session.ledger.refresh()
+        spent = session.ledger.spent(session.budget.name, session.analyst)
+    return BudgetLine(whose=session.analyst, total=share, spent=spent_since(spent, session.spent_before_today()))
 
 
 def left_if_known(session: Session, everybody: str = ALL) -> str:
@@ -53,6 +70,11 @@ def asked_of(session: Session, statements: Sequence[str], told: Explanation | No
 def left_in_budget(session: Session) -> list[str]:
     """What is left of the total and of this analyst's share, as text."""
     return [f"{account.left_in_full()} ({account.whose or 'all'})" for account in accounts_of(session)]
+
+
+def answers_of(session: Session) -> list[Entry]:
+    """The newest statements of this analyst, with their answers."""
+    return session.ledger.told_entries(session.account, MOST_TOLD)
 
 
 def releases_of(session: Session) -> list[Entry]:

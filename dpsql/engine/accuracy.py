@@ -98,7 +98,7 @@ class Accurate(Charged[Answers]):
 
     def too_dear(self, refused: Refused, due: ChargeRequest) -> BudgetExhausted:
         """The error, stating which accuracy the remaining budget can buy."""
-        fault = refusal(refused, due.options, self.session)
+        fault = refusal(refused, due, self.session)
         if isinstance(due, Dear):
             left = left_in_limits(self.session, concentrated=due.made.allotted.epsilon is None)
             fault.try_ = reachable_accuracy(due.made, left) or fault.try_

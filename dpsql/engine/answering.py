@@ -8,6 +8,7 @@ from sqlglot import exp
 
 from dpsql.answers.answer import Answer
 from dpsql.answers.described_columns import DescribedColumn, as_described, showing_ends, with_ends
+from dpsql.catalog.price import Price
 from dpsql.engine.charging import Charged, ChargeRequest
 from dpsql.engine.decide import decide
 from dpsql.engine.guard import guarded
@@ -162,6 +163,15 @@ def priced(query: Explained, session: Session, parameters: Parameters = ()) -> t
 def charge_of(made: PlannedStatement) -> Charge | None:
     """What a statement would be charged now; None if it is free. Spends nothing."""
     return _due(made.plan)
+
+
+def quoted(made: PlannedStatement) -> tuple[Price | None, Charge | None]:
+    """The price of a statement as it is stated, or as it was found for an accuracy, and what it would be charged now; None for
+    what is free. Spends nothing."""
+    if not isinstance(made.plan, Charged) or made.plan.is_stored:
+        return None, None
+    due = made.plan.bill()
+    return (due.options.price, due.cost.rounded()) if isinstance(due, ChargeRequest) else (None, None)
 
 
 def _due(plan: Plan) -> Charge | None:

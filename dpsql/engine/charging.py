@@ -9,9 +9,9 @@ from operator import methodcaller
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from dpsql.answers.answer import Answer, compose
-from dpsql.answers.spending import busy, closed, exhausted
+from dpsql.answers.spending import busy, closed, exhausted, used_up_today
 from dpsql.catalog.price import Price
-from dpsql.engine.accounts import accounts_of
+from dpsql.engine.accounts import account_of_today, accounts_of
 from dpsql.engine.guard import fault_of_dpsql
 from dpsql.engine.session import Session
 from dpsql.errors import BudgetExhausted, Error, InternalError, Unsupported
@@ -165,7 +165,7 @@ class Charged(AbstractFrozen, Generic[Made]):
 
     def too_dear(self, refused: Refused, due: ChargeRequest) -> BudgetExhausted:
         """The error for a charge that would exceed a limit."""
-        return refusal(refused, due.options, self.session)
+        return refusal(refused, due, self.session)
 
 
 def _shared(made: Made) -> Made:
@@ -227,9 +227,13 @@ def compose_answer(question: Question, options: Options, released: Released, ses
                    price=price, notes=released.notes, singles=released.singles)
 
 
-def refusal(refused: Refused, options: Options, session: Session) -> BudgetExhausted:
+def refusal(refused: Refused, due: ChargeRequest, session: Session) -> BudgetExhausted:
     """The error for a charge that a budget cannot pay, stating what is left."""
-    accounts = {account.whose: account for account in accounts_of(session)}
+    options, accounts = due.options, {account.whose: account for account in accounts_of(session)}
+    today = None if refused.analyst is None else account_of_today(session, refused.spent)
+    if today is not None and (refused.analyst not in accounts or accounts[refused.analyst].limit.allows(
+            refused.spent + due.cost.rounded())):
+        return used_up_today(today, options.price, options.span.get("epsilon", options.span.get("rho")))
     account = replace(accounts.pop(refused.analyst), spent=refused.spent)
     place = options.span.get("epsilon", options.span.get("rho"))
     return exhausted(account, options.price, place, others=tuple(accounts.values()))

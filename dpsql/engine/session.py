@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Mapping
 from fractions import Fraction
 from threading import Event
@@ -14,7 +15,7 @@ from dpsql.catalog.price import Price
 from dpsql.frozen import Frozen, field
 from dpsql.ledgers.ledger_reports import ReportingLedger
 from dpsql.sql.binding.domains import Scratch
-from dpsql.trusted.accounting.cost import Account
+from dpsql.trusted.accounting.cost import Account, Charge
 from dpsql.trusted.accounting.privacy_filter import Limit
 from dpsql.trusted.cached import cached_property
 from dpsql.trusted.declarations.tables import Table
@@ -70,6 +71,7 @@ class Session(Frozen):
     interrupted: Event = field(default_factory=Event, compare=False)  # whether the statement that is asked is to stop
     released: dict[str, StandingTable] = field(default_factory=dict, compare=False)  # synthetic tables, by name in lower case
     planned: dict[str, tuple[str, Any]] = field(default_factory=dict, compare=False)  # see `answering`
+    before: dict[str, Charge] = field(default_factory=dict, compare=False)  # what the account was charged before a day
 
     @cached_property
     def account(self) -> Account:
@@ -80,15 +82,39 @@ class Session(Frozen):
         """A text of everything that an answer depends on, apart from the statement, its values and the data."""
         return repr((self.analyst, self.budget.name, self.policy, self.price, self.confidence))
 
-    @cached_property
+    @property
     def limits(self) -> Mapping[str | None, Limit]:
-        """The limits on what this analyst may spend: their own under their name, and the total under None."""
+        """The limits on what this analyst may spend now: their own under their name, with their share of this day if the policy
+        gives them one, and the total under None."""
+        share = self.share_per_day
+        if share is None:
+            return self._whole_limits
+        from dpsql.budgets.day_shares import limit_today
+
+        return {**self._whole_limits, self.analyst: limit_today(self._whole_limits.get(self.analyst), limit(share),
+                                                               self.spent_before_today())}
+
+    @cached_property
+    def _whole_limits(self) -> Mapping[str | None, Limit]:
         mine = self.budget.of(self.analyst)
         return {None: limit(self.budget.total), **({self.analyst: limit(mine)} if mine is not None else {})}
 
     def part(self, digest: str) -> str:
         """A part of an answer that the account was told, by its digest."""
         return self.ledger.part(self.account, digest)
+
+    @property
+    def share_per_day(self) -> Price | None:
+        """What this analyst may spend each day, if the policy says so."""
+        terms = self.budget.agents.get(self.analyst)
+        return None if terms is None else terms.per_day
+
+    def spent_before_today(self) -> Charge:
+        """What this analyst was charged before this day (UTC)."""
+        day = dt.datetime.now(dt.UTC).date().isoformat()
+        if day not in self.before:
+            self.before[day] = self.ledger.spent_before(self.account, day)
+        return self.before[day]
 
     def look(self) -> None:
         """Between two statements: see to the store that is awaited, if there is one."""

@@ -120,7 +120,7 @@ class SolvedStatement(Charged[Answer]):
 
     def too_dear(self, refused: Refused, due: ChargeRequest) -> BudgetExhausted:
         """The error, stating which accuracy the remaining budget can buy."""
-        fault, made = refusal(refused, due.options, self.session), self.cheapest()
+        fault, made = refusal(refused, due, self.session), self.cheapest()
         left = left_in_limits(self.session, concentrated=made.program.allotted.epsilon is None)
         fault.try_ = reachable(made, left, self.session) or fault.try_
         return fault

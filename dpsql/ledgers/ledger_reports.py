@@ -6,20 +6,24 @@ Nothing here writes events, and nothing that is charged depends on it.
 from __future__ import annotations
 
 import contextlib
+import datetime as dt
+import functools
 import hashlib
 import math
+import operator
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from dpsql.frozen import Frozen
-from dpsql.trusted.accounting.cost import Account, Charge
+from dpsql.trusted.accounting.cost import NOTHING, Account, Charge
 from dpsql.trusted.kernel.chain import Chain, Event, part_digest
-from dpsql.trusted.kernel.event_store import LISTS, StoreFault
+from dpsql.trusted.kernel.event_store import LISTS, EventStore, StoreFault
 from dpsql.trusted.kernel.ledger import Ledger, Promised
 
 
 class Entry(Frozen):
-    """One statement that was charged. `body` is its stored answer; None if it failed after the charge, or is running.
+    """One statement that was charged. `body` is its stored answer; None if it failed after the charge, was `stopped` (in a word),
+    or is running.
 
     Where answers are shared, also one that was not charged, as the account was told the answer to a charge of another one, of
     which `told` is the number.
@@ -33,22 +37,35 @@ class Entry(Frozen):
     body: str | None
     running: bool
     told: int | None = None
+    stopped: str = ""
 
     @property
     def outcome(self) -> str:
         if self.told is not None:
             return f"shared, as {self.told}"
-        return "running" if self.running else "failed" if self.body is None else "answered"
+        return "running" if self.running else self.stopped or ("failed" if self.body is None else "answered")
 
 
 class Failure(Frozen):
-    """A charged statement that failed; `forgiven` where the owner has reopened the account since."""
+    """A charged statement that failed, and why, as far as that is known; `forgiven` where the owner has reopened the account
+    since."""
 
     seq: int
     at: str
     account: Account
     sql: str
     forgiven: bool
+    cause: str
+
+
+class Stop(Frozen):
+    """A charged statement that was stopped, and why. It does not count as failed."""
+
+    seq: int
+    at: str
+    account: Account
+    sql: str
+    cause: str
 
 
 class KeptAnswer(Frozen):
@@ -65,6 +82,64 @@ class SharedAnswer(Frozen):
     body: str
 
 
+ANSWERED = ("EXISTS (SELECT 1 FROM events AS reply WHERE reply.kind = 'answer' AND reply.digest = events.digest AND "
+            "reply.budget = events.budget AND reply.answers = events.seq AND reply.body IS NOT NULL)")
+"""The condition that a charge has a stored answer."""
+STOPPED = ("EXISTS (SELECT 1 FROM events AS stop WHERE stop.kind = 'stopped' AND stop.budget = events.budget AND "
+           "stop.answers = events.seq)")
+"""The condition that a charge was stopped."""
+
+
+class ListTerms(Frozen):
+    """What entries of a list must fit: the analyst; a part of the statement, ignoring the case of letters of ASCII; an
+    outcome, which is answered, failed, stopped, running or shared; and times, of which `since` is included and `until` is not,
+    with their zone. "" and None fit all."""
+
+    analyst: str = ""
+    text: str = ""
+    outcome: str = ""
+    since: dt.datetime | None = None
+    until: dt.datetime | None = None
+
+    def condition(self, store: EventStore, budget: str, failed: Collection[int]) -> tuple[str, list[str]]:
+        """These terms as a condition on events, and its parameters."""
+        values, made = [budget], [f"{LISTS} AND (kind = 'charge' OR body IS NULL) AND budget = $1"]
+        if self.analyst:
+            values.append(Account(budget=budget, analyst=self.analyst).named.analyst)
+            made.append(store.whose("$1", f"${len(values)}"))
+        if self.text:
+            values.append(self.text)
+            made.append(store.contains("upper(sql)", f"upper(${len(values)})"))
+        for sign, moment in ((">=", self.since), ("<", self.until)):
+            if moment is not None:
+                values.append(_as_written(moment))
+                made.append(f"at {sign} ${len(values)}")
+        fails = f"seq IN ({', '.join(map(str, sorted(failed))) or '0'})"
+        made += {"": [], "answered": ["kind = 'charge'", ANSWERED], "shared": ["kind = 'answer'"],
+                 "failed": ["kind = 'charge'", fails], "stopped": ["kind = 'charge'", STOPPED],
+                 "running": ["kind = 'charge'", f"NOT {ANSWERED}", f"NOT {STOPPED}", f"NOT {fails}"]}[self.outcome]
+        return " AND ".join(made), values
+
+
+def _as_written(moment: dt.datetime) -> str:
+    """A moment as times of events are written, in UTC and whole seconds, and not before it: they are compared as texts."""
+    whole = moment.astimezone(dt.UTC).replace(microsecond=0) + dt.timedelta(seconds=moment.microsecond > 0)
+    return whole.isoformat(timespec="seconds")
+
+
+class LedgerState(Frozen):
+    """How large a ledger is, in events and in bytes (None if it is not a file), and which event, of what time, is its newest
+    checkpoint: 0 and no time if there is none."""
+
+    events: int
+    bytes: int | None
+    checkpoint: int
+    checkpoint_at: str
+
+
+ENDED = "process ended"
+
+
 class ReportingLedger(Ledger):
     """A ledger with its reports. Accounts do not share answers here; see `shared_answers` for a ledger in which they do."""
 
@@ -73,6 +148,16 @@ class ReportingLedger(Ledger):
         """The budgets charged so far, up to the newest event this process has verified."""
         with self._reading() as chain:
             return sorted({budget for budget, _ in chain.sums.spent})
+
+    def state(self) -> LedgerState:
+        """The state up to the newest event."""
+        self.refresh()
+        with self._reading() as chain:
+            seq = chain.checkpoint[0]
+        found = self._events("seq = $1 AND kind = 'checkpoint'", seq)
+        size = self.path.stat().st_size if self.path.is_file() else None
+        return LedgerState(events=self.events, bytes=size, checkpoint=seq if found else 0,
+                           checkpoint_at=found[0].at if found else "")
 
     def spent(self, budget: str, analyst: str | None = None) -> Charge:
         """What was charged to a budget in total, or by one analyst, up to the newest event this process has verified."""
@@ -90,6 +175,12 @@ class ReportingLedger(Ledger):
         """The last charge of an account that was not zero, up to the newest event this process has verified."""
         with self._reading() as chain:
             return chain.sums.reported.last.get(account.named)
+
+    def spent_before(self, account: Account, day: str) -> Charge:
+        """What an account was charged before the beginning of a day (UTC), which is given as 2026-11-30."""
+        charged = self._events(f"{LISTS} AND kind = 'charge' AND {self._store.whose('$1', '$2')} AND at < $3", account.budget,
+                               account.named.analyst, day)
+        return functools.reduce(operator.add, (event.cost for event in charged), NOTHING)
 
     def now(self, account: Account, late: int) -> tuple[Charge, Charge, Charge | None, int]:
         """The amounts `spent` in total and by an account, its `last` charge and its `first_step`, all at the same moment."""
@@ -111,8 +202,15 @@ class ReportingLedger(Ledger):
             failed = _all_failed(chain, budget)
             seqs = sorted(failed | chain.sums.forgiven)
         charged = [event for seq in seqs for event in self._events("seq = $1 AND kind = 'charge' AND budget = $2", seq, budget)]
-        return [Failure(seq=event.seq, at=event.at, account=event.account.named, sql=event.sql, forgiven=event.seq not in failed)
-                for event in charged]
+        causes = {event.answers: event.body or "not recorded" for event in self._events(
+            "kind = 'incident' AND budget = $1", budget)} if charged else {}
+        return [Failure(seq=event.seq, at=event.at, account=event.account.named, sql=event.sql, forgiven=event.seq not in failed,
+                        cause=causes.get(event.seq, ENDED)) for event in charged]
+
+    def stops(self, budget: str) -> list[Stop]:
+        """Every charge of a budget that was stopped, oldest first. For the owner."""
+        return [Stop(seq=event.answers or 0, at=event.at, account=event.account.named, sql=event.sql, cause=event.body or "")
+                for event in self._events("kind = 'stopped' AND budget = $1 ORDER BY seq", budget)]
 
     def entries(self, budget: str, analyst: str | None = None) -> list[Entry]:
         """Every charged statement of a budget, or of one analyst, and every answer of another account that was told, oldest
@@ -124,13 +222,51 @@ class ReportingLedger(Ledger):
             if len(found) != _listed(chain, budget, account):
                 raise self._damaged()
             with self._asking():
-                over = {event.answers for event in found if event.kind == "answer"}
-                over |= _all_failed(chain, budget) | chain.sums.forgiven
+                failed = _all_failed(chain, budget)
+            running = {seq for account, pending in chain.sums.pending.items() if account.budget == budget
+                       for seq in pending} - failed
+            stopped = {event.answers for event in self._events(f"kind = 'stopped' AND {whose}", budget, *names)}
         bodies = {event.answers: event.body for event in found if event.kind == "answer" and event.body is not None}
         return [Entry(seq=event.seq, at=event.at, account=event.account.named, sql=event.sql, charge=event.cost,
                       body=bodies.get(event.seq) if event.kind == "charge" else "", told=event.answers,
-                      running=event.kind == "charge" and event.seq not in over)
+                      running=event.kind == "charge" and event.seq in running,
+                      stopped="stopped" if event.kind == "charge" and event.seq in stopped else "")
                 for event in found if event.kind == "charge" or event.body is None]
+
+    def told_entries(self, account: Account, most: int) -> list[Entry]:
+        """The newest `most` of the statements of an account, oldest first, with the answers that it was told."""
+        return self.entries(account.budget, account.analyst)[-most:]
+
+    def page(self, budget: str, most: int, terms: ListTerms, before: int = 0) -> tuple[list[Entry], int]:
+        """The newest `most` entries of a budget that fit `terms`, of those before the event `before` (0: all), newest first, and
+        how many fit in all. A stored answer is empty here. Only these entries are verified, and that none of the budget is
+        missing; so this takes little longer where there are many."""
+        with self._unchanging() as chain:
+            with self._asking():
+                failed = _all_failed(chain, budget) | chain.sums.forgiven
+            there, = self._store.rows(f"SELECT COUNT(*) FROM events WHERE {LISTS} AND budget = $1", budget)
+            if there[0] != _listed(chain, budget, None):
+                raise self._damaged()
+            where, values = terms.condition(self._store, budget, failed)
+            rest = f"{where} AND seq < {int(before)}" if before else where
+            found = self._events(f"{rest} ORDER BY seq DESC LIMIT {int(most)}", *values)
+            number, = self._store.rows(f"SELECT COUNT(*) FROM events WHERE {where}", *values)
+            seqs = ", ".join(str(event.seq) for event in found) or "0"
+            answered, stopped = ({seq for seq, in self._store.rows(f"SELECT seq FROM events WHERE seq IN ({seqs}) AND {over}")}
+                                 for over in (ANSWERED, STOPPED))
+        return [Entry(seq=event.seq, at=event.at, account=event.account.named, sql=event.sql, charge=event.cost,
+                      body="" if event.kind == "answer" or event.seq in answered else None,
+                      running=event.kind == "charge" and event.seq not in answered | stopped | failed,
+                      stopped="stopped" if event.seq in stopped else "",
+                      told=event.answers if event.kind == "answer" else None) for event in found], int(number[0])
+
+    def charged(self, budget: str) -> Counter[str]:
+        """How many statements each analyst was charged for."""
+        found = Counter[str]()
+        for analyst, number in self._store.rows(f"SELECT analyst, COUNT(*) FROM events WHERE {LISTS} AND kind = 'charge' AND "
+                                                "budget = $1 GROUP BY analyst", budget):
+            found[Account(budget=budget, analyst=analyst).named.analyst] += number
+        return found
 
     def texts(self, account: Account, word: str, most: int, *, of_others: bool = False) -> list[str]:
         """The distinct statements that an account was charged for, or told of, and that contain a word, ignoring case: the newest

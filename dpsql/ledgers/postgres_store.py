@@ -30,6 +30,7 @@ from collections.abc import Generator, Iterator, Mapping
 from typing import Any
 
 from dpsql.errors import LedgerError
+from dpsql.trusted.kernel import chain
 from dpsql.trusted.kernel.chain import Event, genesis
 from dpsql.trusted.kernel.event_store import COLUMNS, LISTS, PATIENCE, Row, StoreFault
 from dpsql.trusted.kernel.marks import MARKS
@@ -43,8 +44,8 @@ except ImportError:
                       try_="pip install 'dpsql[ledger]'") from None
 
 USUAL_SCHEMA = "dpsql_ledger"
-KINDS = "events_kind_check"  # as PostgreSQL calls the constraint by itself
-KNOWN_KINDS = "CHECK (kind IN ('charge', 'answer', 'incident', 'reopened', 'checkpoint', 'late', 'promise', 'part'))"
+KINDS_CHECK = "events_kind_check"  # as PostgreSQL calls the constraint by itself
+KNOWN_KINDS = f"CHECK (kind IN {chain.KINDS})"
 UNKNOWN_KIND = "23514"  # the SQLSTATE of a constraint that is violated: of those here, only by events of a kind that is new
 PARTS = "CREATE INDEX {}parts ON events (digest) WHERE kind = 'part'"
 TABLES = (
@@ -61,6 +62,7 @@ TABLES = (
     "CREATE INDEX checkpoints ON events (seq) WHERE kind = 'checkpoint'",
     "CREATE INDEX told ON events (budget, analyst, data) WHERE kind = 'answer' AND body IS NULL",
     PARTS.format(""),
+    "CREATE INDEX stopped ON events (budget, analyst) WHERE kind = 'stopped'",
     *(f"CREATE INDEX marked_{name} ON events (budget, analyst, data) WHERE kind = 'answer' AND strpos(body, '{mark}') > 0"
       for name, mark in MARKS.items()))
 REACHED = {  # how soon a connection that was cut off is noticed here, unless the URI says otherwise
@@ -269,10 +271,10 @@ class PostgresStore:
 
     def make_room(self) -> None:
         """Allow new kinds of events in the table, if this user may: a server need not be the owner of the tables."""
-        if self.rows("SELECT EXISTS (SELECT FROM pg_constraint JOIN pg_class ON pg_class.oid = conrelid WHERE conname = $2 AND "
-                     "conrelid = to_regclass('events') AND pg_get_constraintdef(pg_constraint.oid) NOT LIKE $1 AND "
-                     "pg_has_role(relowner, 'USAGE'))", "%'part'%", KINDS)[0][0]:
-            self.rows_of(f"ALTER TABLE events DROP CONSTRAINT {KINDS}, ADD CONSTRAINT {KINDS} {KNOWN_KINDS}")
+        missing = " OR ".join(f"strpos(pg_get_constraintdef(pg_constraint.oid), '''{kind}''') = 0" for kind in chain.KINDS)
+        if self.rows("SELECT EXISTS (SELECT FROM pg_constraint JOIN pg_class ON pg_class.oid = conrelid WHERE conname = $1 AND "
+                     f"conrelid = to_regclass('events') AND ({missing}) AND pg_has_role(relowner, 'USAGE'))", KINDS_CHECK)[0][0]:
+            self.rows_of(f"ALTER TABLE events DROP CONSTRAINT {KINDS_CHECK}, ADD CONSTRAINT {KINDS_CHECK} {KNOWN_KINDS}")
             self.rows_of(PARTS.format("IF NOT EXISTS "))
 
     def contains(self, text: str, part: str) -> str:

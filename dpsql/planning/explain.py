@@ -34,6 +34,7 @@ from dpsql.questions.labels import label
 from dpsql.questions.parts import Decomposition
 from dpsql.questions.question import Question
 from dpsql.trusted.plan.certificate import splits, stabilities
+from dpsql.trusted.plan.expr.nodes import Ref
 from dpsql.trusted.plan.node import Node, PublicFacts, SplitBy, Stability
 from dpsql.trusted.plan.operators.join import Join
 from dpsql.trusted.plan.operators.truncate import Truncate
@@ -64,11 +65,12 @@ class Measurement(Frozen):
 
 class Expected(Frozen):
     """The expected standard error of an aggregate, in its unit; None if it depends on private rows. `named` says what is
-    counted."""
+    counted, and `column` is the name of the column that shows the aggregate, empty if none shows it alone."""
 
     aggregate: str
     error: float | None
     named: str
+    column: str = ""
 
 
 class Explanation(Frozen):
@@ -170,7 +172,8 @@ def explained_public(question: Question, view: Node, public: PublicFacts, *, ent
     check_exact(question)
     return Explanation(
         entity=entity, steps=tuple(steps(view, stabilities(view, public), 0, entity)), rewrites=(), stages=(), measurements=(),
-        expected=tuple(Expected(aggregate=call.text or call.function, error=0.0, named="") for call in question.aggregates),
+        expected=tuple(Expected(aggregate=call.text or call.function, error=0.0, named="",
+                                column=_columns(question).get(call.id, "")) for call in question.aggregates),
         groups="the values in the public tables" if question.keys else "one", left=(),
         cost="nothing: only public tables are read")
 
@@ -302,8 +305,14 @@ def _expected(program: Program, choices: Sequence[Choice | None]) -> list[Expect
             error = float(estimate.deviations[0])
         part = program.decomposition.parts[program.decomposition.uses[call.id][0]]
         named = KINDS[type(part)].counted(part, program)
-        found.append(Expected(aggregate=call.text or call.function, error=error, named=named))
+        found.append(Expected(aggregate=call.text or call.function, error=error, named=named,
+                              column=_columns(program.question).get(call.id, "")))
     return found
+
+
+def _columns(question: Question) -> dict[str, str]:
+    """The columns that show a key or an aggregate alone, by its name in outputs."""
+    return {output.expr.column: output.name for output in question.outputs if isinstance(output.expr, Ref)}
 
 
 def _recipe(parts: Decomposition, name: str, given: dict[int, Estimates]) -> Estimate | None:

@@ -6,6 +6,7 @@ of the engine into `ReaderFault`, which carries nothing.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import secrets
 from collections.abc import Mapping, Sequence
@@ -20,7 +21,27 @@ from dpsql.trusted.plan.stored import StoredTable
 
 
 class ReaderFault(Exception):
-    """The database engine failed. Neither its message nor the cause is shown, as both may depend on private rows."""
+    """The database engine failed. Neither its message nor the cause is shown, as both may depend on private rows. `cause` is one
+    of the words below, for the owner alone."""
+
+    def __init__(self, cause: str = "fault") -> None:
+        super().__init__()
+        self.cause = cause if cause in CAUSES else "fault"
+
+
+CAUSES = MEMORY, DISK, FAULT = "memory", "disk", "fault"
+
+
+def cause_of(fault: BaseException) -> str:
+    """Which of these is the cause of a fault."""
+    match fault:
+        case ReaderFault(cause=cause):
+            return cause
+        case MemoryError():
+            return MEMORY
+        case OSError(errno=errno.ENOSPC | errno.EDQUOT):
+            return DISK
+    return FAULT
 
 
 TOKEN = secrets.token_hex(8)

@@ -1,8 +1,7 @@
 """Whether a statement must stop, although somebody waits for it; checked between the steps of long work.
 
-Before a charge, when no private row is read, nothing is charged then. After it, what is raised here is a fault of the statement
-like any other, and becomes the same `Incident`.
-"""
+Before a charge, when no private row is read, nothing is charged then. After it, what is raised here becomes the same
+`Interrupted` as every other fault of a statement that is to stop. """
 
 from __future__ import annotations
 
@@ -29,9 +28,14 @@ def stopped_by(event: Event) -> Iterator[None]:
         _wanted.reset(before)
 
 
+def is_to_stop() -> bool:
+    """Whether the statement must stop."""
+    return (event := _wanted.get()) is not None and event.is_set()
+
+
 def go_on() -> None:
     """Raises OperationalError if the statement must stop; does nothing if it cannot be stopped."""
-    if (event := _wanted.get()) is not None and event.is_set():
+    if is_to_stop():
         raise stopped()
 
 

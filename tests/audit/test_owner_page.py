@@ -61,7 +61,7 @@ def test_who_is_slowed_down_is_told_in_the_words_of_the_shell(ledger: ReportingL
     for late, state in ((1, f"slowed down: all {slowed_in_words(2, 1)}"), (3, "open")):
         rows = {row[0]: row[1] for row in rows_of(page_of(ledger, replace(BUDGET, late=late))) if len(row) == 7}
         assert rows["dan"] == state
-    assert slowed_in_words(2, 1) == "leaves after 4 times the pace or later, as more than 1 were late"
+    assert slowed_in_words(2, 1) == "leaves after 4 times the pace or later, as more than 1 were late in 7 days"
 
 
 def test_every_statement_and_failure_is_on_it_and_does_nothing(ledger: ReportingLedger) -> None:
@@ -77,7 +77,7 @@ def test_a_failure_that_was_forgiven_does_not_close(ledger: ReportingLedger) -> 
     ledger.reopen(Account(budget="main", analyst="bea"))
     rows = {row[0]: row[1] for row in rows_of(page_of(ledger)) if len(row) == 7}
     assert rows["bea"] == "has spent all"
-    assert [row[3] for row in rows_of(page_of(ledger)) if len(row) == 4 and row[0] == "bea"] == ["no", "no"]
+    assert [row[3:] for row in rows_of(page_of(ledger)) if len(row) == 5 and row[0] == "bea"] == [["not recorded", "no"]] * 2
 
 
 def test_an_empty_ledger_and_many_analysts_have_a_page(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ PEP_249 = {
     "NotSupportedError": "DatabaseError", "Error": "Exception", "Warning": "Exception"}
 OURS = {"SqlError": "ProgrammingError", "PolicyError": "ProgrammingError", "OptionError": "ProgrammingError",
         "Unsupported": "NotSupportedError", "BudgetExhausted": "OperationalError", "LedgerError": "OperationalError",
-        "Incident": "InternalError", "Interrupted": "Incident"}
+        "Incident": "InternalError", "Interrupted": "Incident", "SourceChanged": "Incident"}
 
 
 def every() -> dict[str, type[Exception]]:

@@ -29,7 +29,7 @@ from dpsql.trusted.kernel.ledger import Refused, anchor_beside
 from dpsql.trusted.kernel.marks import MARKS, MEASURED, ONLINE, SYNTHETIC
 from dpsql.trusted.kernel.reported import MOST_PRICES, Reported
 from dpsql.trusted.kernel.sqlite_store import SqliteStore
-from dpsql.trusted.kernel.sums import ChainSums
+from dpsql.trusted.kernel.sums import ChainSums, Late
 from dpsql.trusted.kernel.waypoint import Waypoint
 
 ADA, BOB = Account(budget="main", analyst="ada"), Account(budget="main", analyst="bob")
@@ -210,7 +210,7 @@ def test_the_same_sums_are_the_same_text_whatever_came_first() -> None:
             made.reported.count(account, PRICES[0])
             made.reported.listed[account] += 1
             for step in sorted({1, number}, reverse=name == names[0]):
-                made.late[account][step] += 1
+                made.late[account][Late(day="2030-01-01", crowded=False, step=step)] += 1
         return made
 
     one, other = summed("a", "bb", "c"), summed("c", "bb", "a")
@@ -224,6 +224,7 @@ FORGED = {"nothing spent": lambda told: told | {"spent": []}, "nothing failed": 
           "all forgiven": lambda told: told | {"forgiven": list(range(1, 200))}, "another ledger": lambda told: told | {"ledger": "0" * 64},
           "a shorter past": lambda told: told | {"before": [0, told["ledger"]]}, "nothing kept": lambda told: told | {"kept": {}},
           "fewer prices": lambda told: told | {"prices": {}}, "a late outcome": lambda told: told | {"late": [["main", "ada", 1, 1]]},
+          "another day": lambda told: told | {"late": [["main", "ada", 1, 1]], "days": [["main", "ada", "2030-01-01", False, 1, 1]]},
           "another last charge": lambda told: told | {"last": [["main", "ada", 1, 1, 0]]},
           "a list that hides events": lambda told: told | {"listed": []}, "no skips": lambda told: told | {"skips": []},
           "another number": lambda told: told | {"number": told["number"] + 1}, "other hashes": lambda told: told | {"between": "0" * 64},
@@ -528,7 +529,7 @@ def without(patch: pytest.MonkeyPatch, *sums: str) -> None:
 
 
 def without_late(patch: pytest.MonkeyPatch) -> None:
-    without(patch, "late", "promised")
+    without(patch, "late", "days", "promised")
 
 
 def earlier(patch: pytest.MonkeyPatch) -> None:
@@ -606,9 +607,36 @@ def test_an_edited_event_before_checkpoints_of_an_earlier_version_is_not_shown(p
             del ledger
 
 
-OLD = sqlite_store.SCHEMA.replace(", 'checkpoint', 'late', 'promise', 'part'", "")
-WITHOUT_LATE = sqlite_store.SCHEMA.replace(", 'late', 'promise', 'part'", "")
-WITHOUT_PROMISES = sqlite_store.SCHEMA.replace(", 'promise', 'part'", "")
+OLD = sqlite_store.SCHEMA.replace(", 'checkpoint', 'late', 'promise', 'part', 'stopped', 'crowded'", "")
+WITHOUT_LATE = sqlite_store.SCHEMA.replace(", 'late', 'promise', 'part', 'stopped', 'crowded'", "")
+WITHOUT_PROMISES = sqlite_store.SCHEMA.replace(", 'promise', 'part', 'stopped', 'crowded'", "")
+WITHOUT_STOPPED = sqlite_store.SCHEMA.replace(", 'stopped', 'crowded'", "")
+
+
+def test_a_ledger_from_before_is_given_room_for_stopped_and_crowded_statements(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rules, "EVERY", 9)
+    with monkeypatch.context() as patch:
+        patch.setattr(sqlite_store, "SCHEMA", WITHOUT_STOPPED)
+        patch.setattr(sqlite_store, "INDEXES", {name: what for name, what in sqlite_store.INDEXES.items() if name != "stopped"})
+        without(patch, "days")
+        filled(path)
+        ledger = ReportingLedger(path)
+        for i in range(30):
+            ledger.answer(charge(ledger, digest=f"late {i}"), "body", i % 3)
+        ledger.close()
+    late = [("ada", 1, 10), ("ada", 2, 10)]
+    older, before = rows(path), opened(path)
+    assert "days" not in json.loads(checkpoints(path)[-1].body or "") and before == opened(path, whole=True)
+    ledger = ReportingLedger(path)
+    assert ledger.late("main") == late and ledger.first_step(ADA, 19) == 1, "on the days that they state"
+    ledger.stopped(charge(ledger, digest="new"), "request", 2, crowded=True)
+    assert ledger.late("main") == [late[0], ("ada", 2, 11)] and [stop.cause for stop in ledger.stops("main")] == ["request"]
+    for again in (ledger, ReportingLedger(path), ReportingLedger(path, whole=True)):
+        assert (again.first_step(ADA, 19), again.first_step(ADA, 19, crowded=True)) == (1, 2)
+        assert again.entries("main")[-1].outcome == "stopped" and again.failed(ADA) == ledger.failed(ADA)
+        again.close()
+    assert rows(path)[:len(older)] == older and opened(path) == opened(path, whole=True)
+    assert "days" in json.loads(checkpoints(path)[-1].body or ""), "it is written at once, and others begin there"
 
 
 @pytest.mark.parametrize("schema", [OLD, WITHOUT_LATE])

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import itertools
 import random
 import threading
 import time
+from collections import Counter
 from fractions import Fraction
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from support.ledgers import BOTH
 
 from dpsql.ledgers.ledger_reports import ReportingLedger
 from dpsql.trusted.accounting.cost import Account, pure
+from dpsql.trusted.declarations.account_limits import FADES
 from dpsql.trusted.kernel import chain as rules
 from dpsql.trusted.kernel.chain import Chain, Event
 from dpsql.trusted.kernel.ledger import Busy
@@ -92,7 +95,7 @@ class Adversary:
     """Has an account of a chain without a file run up to so many statements at once, and chooses how long each takes."""
 
     def __init__(self, late: int, incidents: int, longest: int) -> None:
-        self.running = dict[int, tuple[Event, int]]()
+        self.running = dict[int, tuple[Event, tuple[int, int]]]()  # each with its first steps, alone and crowded
         self.chain = Chain("0" * 64, self.running.__contains__)
         self.late, self.incidents, self.longest, self.count = late, incidents, longest, 0
 
@@ -103,16 +106,17 @@ class Adversary:
                 self._charged()
             return False
         event = self._charged()
-        self.running[event.seq] = event, 0
+        self.running[event.seq] = event, (0, 0)
         self._accept(event)
-        self.running[event.seq] = event, self.chain.first_step(ADA, self.late)
+        self.running[event.seq] = event, (self.chain.first_step(ADA, self.late),
+                                          self.chain.first_step(ADA, self.late, crowded=True))
         return True
 
-    def leaves(self, seq: int, step: int) -> None:
+    def leaves(self, seq: int, step: int, crowded: bool = False) -> None:
         """A statement leaves at this step, or at its first one if that is later."""
-        event, first = self.running[seq]
-        if step > first:
-            self._accept(self.chain.following(event, "late", str(step)))
+        event, firsts = self.running[seq]
+        if step > firsts[crowded]:
+            self._accept(self.chain.following(event, "crowded" if crowded else "late", str(step)))
             self.count += 1
         self._accept(self.chain.following(event, "answer", "body"))
         del self.running[seq]
@@ -137,7 +141,7 @@ def test_whatever_an_analyst_does_few_are_late(late: int, incidents: int, longes
                 adversary.charge()
             elif adversary.running:
                 seq = draw.choice([*adversary.running])
-                first = adversary.running[seq][1]
+                first = adversary.running[seq][1][0]
                 adversary.leaves(seq, draw.choice((first + 1, longest, draw.randint(0, longest))) if first < longest else 0)
         assert adversary.count < adversary.bound
 
@@ -149,9 +153,85 @@ def test_who_runs_as_many_as_possible_and_is_late_by_one_step_comes_near_the_bou
         while adversary.charge():
             pass
         for seq in [*adversary.running]:
-            adversary.leaves(seq, min(adversary.running[seq][1] + 1, longest))
+            adversary.leaves(seq, min(adversary.running[seq][1][0] + 1, longest))
     assert late + longest <= adversary.count < adversary.bound
     assert adversary.chain.first_step(ADA, late) == longest, "and has to wait for the longest time from then on"
+
+
+class Days:
+    """A calendar in place of that of the system."""
+
+    UTC, timedelta = dt.UTC, dt.timedelta
+
+    def __init__(self) -> None:
+        self.at = dt.datetime(2030, 1, 31, 23, 59, tzinfo=dt.UTC)
+        self.datetime = self
+
+    def now(self, zone: dt.tzinfo) -> dt.datetime:
+        return self.at.astimezone(zone)
+
+    def passed(self, days: float) -> None:
+        self.at += dt.timedelta(days=days)
+
+
+@pytest.fixture
+def days(monkeypatch: pytest.MonkeyPatch) -> Days:
+    made = Days()
+    monkeypatch.setattr(rules, "dt", made)
+    return made
+
+
+@BOTH
+def test_late_outcomes_fade(path: Path, days: Days) -> None:
+    ledger = ReportingLedger.create(path)
+    leave(ledger, 1, 2)
+    days.passed(1)
+    leave(ledger, 4)
+    firsts = []
+    for _ in range(FADES + 1):
+        firsts.append(ledger.first_step(ADA, 0))
+        days.passed(1)
+    assert firsts == [*[3] * (FADES - 1), 1, 0]
+    assert ledger.late("main") == [("ada", 1, 1), ("ada", 2, 1), ("ada", 4, 1)], "the owner sees them all"
+    days.passed(-30)
+    assert ledger.first_step(ADA, 0) == 3, "a clock that was put back forgives nothing"
+
+
+@BOTH
+def test_crowded_ones_delay_crowded_ones_alone(path: Path) -> None:
+    ledger = ReportingLedger.create(path)
+    for step, crowded in ((2, True), (3, True), (1, False)):
+        ledger.answer(charge(ledger), "body", step, crowded=crowded)
+    for again in (ledger, ReportingLedger(path), ReportingLedger(path, whole=True)):
+        assert (again.first_step(ADA, 0), again.first_step(ADA, 1)) == (1, 0)
+        assert [again.first_step(ADA, late, crowded=True) for late in range(4)] == [3, 2, 1, 0]
+    assert ledger.reopen(ADA) == 3 and ledger.first_step(ADA, 0, crowded=True) == 0
+
+
+@pytest.mark.parametrize(("late", "incidents", "longest"), [*itertools.product((0, 1, 5), (1, 3), (1, 4, 9))])
+def test_few_are_late_of_either_kind_in_so_many_days(late: int, incidents: int, longest: int, days: Days) -> None:
+    """An analyst who chooses which statements are crowded, how long each takes, and when; statements go on over midnight."""
+    for seed in range(3):
+        adversary, draw = Adversary(late, incidents, longest), random.Random(seed)
+        counts: Counter[tuple[dt.date, bool]] = Counter()
+        for _ in range(14 * adversary.bound):
+            if draw.random() < 0.02:
+                days.passed(draw.choice((0.01, 0.5, 1, 3)))
+            if draw.random() < 0.6:
+                adversary.charge()
+            elif adversary.running:
+                seq = draw.choice([*adversary.running])
+                event, firsts = adversary.running[seq]
+                crowded = draw.random() < 0.5
+                first = firsts[crowded]
+                step = draw.choice((first + 1, first + 1, longest)) if first < longest else 0
+                adversary.leaves(seq, step, crowded)
+                counts[days.at.date(), crowded] += step > first
+        for crowded in (False, True):
+            for day, _ in [*counts]:
+                span = [day + dt.timedelta(days=more) for more in range(FADES)]
+                assert sum(counts[each, crowded] for each in span) < adversary.bound
+        assert adversary.count >= late + longest
 
 
 @BOTH

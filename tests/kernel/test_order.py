@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
 from fractions import Fraction
 from types import MappingProxyType
@@ -16,7 +18,7 @@ from dpsql.trusted.accounting.cost import Account, Cost, pure
 from dpsql.trusted.declarations.account_limits import LATE
 from dpsql.trusted.declarations.tables import Column, OwnerPath, Table
 from dpsql.trusted.kernel import run as kernel_run
-from dpsql.trusted.kernel.run import Kernel, Leave
+from dpsql.trusted.kernel.run import Departure, Kernel, Leave
 from dpsql.trusted.kernel.taken import copied_request
 from dpsql.trusted.measurements.noisy_sums import NoisySums
 from dpsql.trusted.noise.integer import DiscreteLaplace
@@ -28,6 +30,8 @@ from dpsql.trusted.plan.operators.quantizer import Quantizer
 from dpsql.trusted.plan.operators.ranks import Ranks
 from dpsql.trusted.plan.operators.scan import Scan
 from dpsql.trusted.plan.operators.summands import Count, GridSum
+from dpsql.trusted.reader import ReaderFault
+from dpsql.trusted.stopping import stopped_by
 from dpsql.types import Type
 
 TABLE = Table(name="people", public=False, unique=(frozenset({"id"}),), owners=(OwnerPath(column="id", type=Type.BIGINT, steps=()),),
@@ -60,13 +64,16 @@ class Seen:
         self.events.append("charge")
         return 1
 
-    def first_step(self, account: Account, late: int) -> int:
+    def check(self) -> None:
+        pass
+
+    def first_step(self, account: Account, late: int, *, crowded: bool = False) -> int:
         return 0
 
-    def answer(self, seq: int, body: str, late: int) -> None:
+    def answer(self, seq: int, body: str, late: int, *, crowded: bool) -> None:
         self.events.append("store")
 
-    def incident(self, seq: int, late: int) -> None:
+    def incident(self, seq: int, late: int, *, crowded: bool, cause: str | None) -> None:
         self.events.append("incident")
 
 
@@ -106,7 +113,7 @@ def _charged_late(patch: pytest.MonkeyPatch) -> None:
 
 
 def _stored_never(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Seen, "answer", lambda self, seq, body: None)
+    patch.setattr(Seen, "answer", lambda self, seq, body, late, crowded: None)
 
 
 FAULTS = (
@@ -173,37 +180,99 @@ def test_files_are_checked_by_their_reader() -> None:
 class Late(Seen):
     """What leaves does so at the step that was held until."""
 
-    def first_step(self, account: Account, late: int) -> int:
-        return len(account.analyst) + late
+    def first_step(self, account: Account, late: int, *, crowded: bool = False) -> int:
+        return len(account.analyst) + late + crowded
 
-    def answer(self, seq: int, body: str, late: int) -> None:
-        self.events.append(f"store {late}")
+    def answer(self, seq: int, body: str, late: int, *, crowded: bool) -> None:
+        self.events.append(f"store {late} {crowded}")
 
-    def incident(self, seq: int, late: int) -> None:
-        self.events.append(f"incident {late}")
+    def incident(self, seq: int, late: int, *, crowded: bool, cause: str | None) -> None:
+        self.events.append(f"incident {late} {crowded} {cause}")
+
+    def stopped(self, seq: int, cause: str, late: int, *, crowded: bool) -> None:
+        self.events.append(f"stopped {late} {crowded} {cause}")
 
 
 class Waits(Leave):
-    def __init__(self, seen: Seen, stopped: bool) -> None:
+    def __init__(self, seen: Seen, stopped: str | None) -> None:
         self.seen, self.stopped = seen, stopped
 
-    def begin(self, first: int) -> None:
-        self.seen.events.append(f"begin {first}")
+    def begin(self, first: int, crowded: int) -> None:
+        self.seen.events.append(f"begin {first} {crowded}")
 
-    def hold(self) -> tuple[int, bool]:
+    def hold(self) -> Departure:
         self.seen.events.append("hold")
-        return 3, self.stopped
+        return Departure(late=3, crowded=True, stopped=self.stopped)
 
 
-@pytest.mark.parametrize("stopped, end", [(False, ("store 3", 42)), (True, ("incident 3", "Incident"))])
-def test_an_outcome_is_stored_when_it_may_leave_and_fails_where_it_was_stopped(stopped: bool, end: tuple[str, Any]) -> None:
+@pytest.mark.parametrize("stopped, end", [(None, ("store 3 True", 42)), ("left", ("stopped 3 True left", "Interrupted"))])
+def test_an_outcome_is_stored_when_it_may_leave_and_is_none_where_it_was_stopped(stopped: str, end: tuple[str, Any]) -> None:
     seen = Late()
     events, found = served(seen=seen, leaving=Waits(seen, stopped))
-    assert (events, found) == (["charge", f"begin {1 + LATE}", "read", "noise", "hold", end[0]], end[1])
+    assert (events, found) == (["charge", f"begin {1 + LATE} {2 + LATE}", "read", "noise", "hold", end[0]], end[1])
+
+
+class Broken(Late):
+    """Fails for a cause, when rows are read or when the answer is stored."""
+
+    def __init__(self, fault: BaseException, *, where: str = "columns") -> None:
+        super().__init__()
+        self.fault, self.where = fault, where
+
+    def columns(self, sql: str, parts: Any = ()) -> Any:
+        if self.where == "columns":
+            raise self.fault
+        return super().columns(sql, parts)
+
+    def answer(self, seq: int, body: str, late: int, *, crowded: bool) -> None:
+        raise self.fault
+
+
+@pytest.mark.parametrize("fault, cause", [
+    (MemoryError(), "memory"), (OSError(errno.ENOSPC, ""), "disk"), (OSError(errno.EIO, ""), "fault"), (ReaderFault("disk"), "disk"),
+    (ReaderFault("a secret of rows"), "fault"), (ValueError("secret"), "fault")])
+@pytest.mark.parametrize("where", ["columns", "answer"])
+def test_what_fails_by_itself_is_an_incident_of_its_cause_also_if_it_is_stopped_then(fault: BaseException, cause: str, where: str) -> None:
+    for stopped in (None, "request"):
+        if where == "answer" and stopped:
+            continue  # which is not stored
+        seen = Broken(fault, where=where)
+        events, found = served(seen=seen, leaving=Waits(seen, stopped))
+        assert events[-1] == f"incident 3 True {cause}"
+        assert found == ("Incident" if stopped is None else "Interrupted"), "its analyst cannot tell it from one that was running"
+
+
+@pytest.mark.parametrize("where, end", [("columns", "stopped 3 True request"), ("answer", "incident 3 True fault")])
+def test_a_fault_of_a_statement_that_is_to_stop_is_of_that_until_the_outcome_left(where: str, end: str) -> None:
+    seen, stop = Broken(ValueError(), where=where), threading.Event()
+    stop.set()
+    with stopped_by(stop):
+        events, _ = served(seen=seen, leaving=Waits(seen, None))
+    assert events[-1] == end
+
+
+class Replaced(Late):
+    """Its files are replaced while it is held back."""
+
+    def check(self) -> None:
+        if "hold" in self.events:
+            raise OperationalError("changed", code="data-changed")
+
+
+class BrokenAndReplaced(Broken, Replaced):
+    pass
+
+
+@pytest.mark.parametrize("seen", [Replaced(), BrokenAndReplaced(ValueError())])
+@pytest.mark.parametrize("stopped", [None, "request"])
+def test_an_outcome_whose_files_were_replaced_is_the_same_whatever_it_was(seen: Late, stopped: str | None) -> None:
+    seen.events.clear()
+    events, found = served(seen=seen, leaving=Waits(seen, stopped))
+    assert (events[-1], found) == ("stopped 3 True data changed", "SourceChanged")
 
 
 def test_an_outcome_leaves_at_once_where_nobody_waits() -> None:
-    assert served(seen=Late()) == (["charge", "read", "noise", "store 0"], 42)
+    assert served(seen=Late()) == (["charge", "read", "noise", "store 0 False"], 42)
 
 
 # -- what was checked before the charge stands, and nothing else does

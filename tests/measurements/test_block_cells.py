@@ -135,7 +135,8 @@ def test_rows_with_other_values_are_taken_for_one_of_the_list(name: str, reader:
 
 @pytest.mark.parametrize("rests", [None, (None, 0, None, 1, 2, None), (1, 1, 1, 1, 1, 1)], ids=str)
 @pytest.mark.parametrize("room", [2**62, 100, 1], ids=str)
-def test_codes_are_the_same_if_the_engine_finds_them(rests: tuple[int | None, ...] | None, room: int, reader: DuckReader,
+@pytest.mark.parametrize("slices", [0, 1, 3, 7])
+def test_codes_are_the_same_if_the_engine_finds_them(rests: tuple[int | None, ...] | None, room: int, slices: int, reader: DuckReader,
                                                      monkeypatch: pytest.MonkeyPatch) -> None:
     """As digits of one number, of several, or with a key for each; with listed values that are met nowhere, and others that are
     not listed. Numbers with fractions, and days, are read as they are."""
@@ -146,6 +147,9 @@ def test_codes_are_the_same_if_the_engine_finds_them(rests: tuple[int | None, ..
     plain = read(request.cells, axes, context(reader), rests)
     monkeypatch.setattr(occupied_cells, "FEW_KEYS", 2)
     monkeypatch.setattr(occupied_cells, "WORDS", room)
+    if slices:
+        monkeypatch.setattr(occupied_cells, "MANY_CELLS", 1)
+        monkeypatch.setattr(occupied_cells, "SLICES", slices)
     words = occupied_cells.digits_of(request.cells, axes)
     assert words == {2**62: [[0, 1, 2, 3]], 100: [[0, 1, 2], [3]], 1: [[0], [1], [2], [3]]}[room]
     found = read(request.cells, axes, context(reader), rests)

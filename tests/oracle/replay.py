@@ -58,13 +58,13 @@ class Book:
         self.told.append((digest, body))
         return len(self.charges)
 
-    def first_step(self, account: Any, late: int) -> int:
+    def first_step(self, account: Any, late: int, *, crowded: bool = False) -> int:
         return 0
 
-    def answer(self, seq: int, body: str, late: int = 0) -> None:
+    def answer(self, seq: int, body: str, late: int = 0, *, crowded: bool = False) -> None:
         self.bodies[seq] = body
 
-    def incident(self, seq: int, late: int = 0) -> None:
+    def incident(self, seq: int, late: int = 0, *, crowded: bool = False, cause: str | None = None) -> None:
         self.incidents += 1
 
     def stored(self, account: Any, digest: str, data: str) -> str | None:

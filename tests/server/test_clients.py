@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import re
 import shutil
+import subprocess
 import time
 from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
 
 import pytest
 
 pytest.importorskip("pygwire", reason="the extra dpsql[server] is not installed")
 pytest.importorskip("scramp", reason="the extra dpsql[server] is not installed")
 
-from support.clients import CLIENTS, FEATURES, JAR, Servers, table
+from support.clients import CLIENTS, FEATURES, Servers, table
 from support.wire_servers import PASSWORD, certificate, running, served
 
 from dpsql.catalog.model import PACE
 from dpsql.demo import folder
 from dpsql.guides import page
 from dpsql.server.front.wire.listening import TlsFiles, tls_terms
+
+PRICE = {"epsilon": Decimal("0.05"), "delta": Decimal("1e-9")}  # of a statement: low, as all clients spend of one budget
 
 
 @pytest.fixture(scope="module")
@@ -27,12 +34,15 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
         pytest.skip("openssl is not installed")
     own = tmp_path_factory.mktemp("clients")
     demo = folder.export(own / "demo")
-    with running(own, tls=tls_terms(TlsFiles(certificate=str(certificate(own))))) as scripted, served(demo, budget="study") as real:
+    with running(own, tls=tls_terms(TlsFiles(certificate=str(certificate(own))))) as scripted, served(demo, budget="study", price=PRICE) as real:
         scripted.server.failed.FREE = 10**9  # every client tries a wrong password
         yield Servers(scripted=scripted.port, real=real.port, folder=own)
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.slow) if name == "JDBC" and JAR.exists() else name for name in CLIENTS])
+COMPILED = {"JDBC": pytest.mark.slow} | dict.fromkeys(("Go (lib/pq)", "Go (pgx 4)", "C++ (libpqxx)", "Rust (tokio-postgres)"), pytest.mark.long)
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=COMPILED[name]) if name in COMPILED else name for name in CLIENTS])
 def test_features_of_clients(name: str, servers: Servers) -> None:
     client, found = CLIENTS[name], list[str]()
     assert client.lacks.keys() <= FEATURES.keys() and all(client.lacks.values())
@@ -80,10 +90,19 @@ def test_a_list_is_a_parameter(servers: Servers) -> None:
     assert asyncio.run(asked("SELECT COUNT(*) FROM people WHERE health = ANY($1)", ["good", "fair"])) == written
 
 
+def test_an_example_asks_from_r(servers: Servers) -> None:
+    if shutil.which("Rscript") is None or subprocess.run(["Rscript", "-e", "library(RPostgreSQL)"], capture_output=True).returncode:
+        pytest.skip("R with RPostgreSQL is not installed")
+    example = Path(__file__).parents[2] / "examples" / "ask_from_r.R"
+    said = subprocess.run(["Rscript", example, "127.0.0.1", str(servers.real), "ada", "study"], capture_output=True, text=True, timeout=60,
+                          cwd=servers.folder, env={**os.environ, "PGPASSWORD": PASSWORD})
+    assert said.returncode == 0, said.stderr
+    assert said.stdout.split("\n")[0].split() == ["health", "n", "n_low", "n_high"] and "NOTICE:  cost" in said.stderr
+
+
 def test_the_guide_shows_what_is_declared() -> None:
-    part = page("server").split("| client | except |")[1].split("\n\n")[0]
-    stated = [line for line in part.splitlines() if line.startswith("| ")]
-    assert len(stated) == len(CLIENTS)
-    known = {name: next(line.split(" | ")[0].removeprefix(f"| {name}").strip() for line in stated if line.startswith(f"| {name} "))
-             for name in CLIENTS}
-    assert table(known).endswith(part)
+    part = "| for | clients |" + page("server").split("| for | clients |")[1]
+    families = part.split("\n\n")[0]
+    stated = [each for line in families.splitlines()[2:] for each in line.split(" | ")[1].removesuffix(" |").split("; ")]
+    known = {name: next(each.removeprefix(name).strip() for each in stated if re.fullmatch(rf"{re.escape(name)} \d[\d., ]*", each)) for name in CLIENTS}
+    assert part.startswith(table(known) + "\n\n")

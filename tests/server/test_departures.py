@@ -27,6 +27,8 @@ from dpsql.server.vault.departure import Clock, Leaving, first_step
 from dpsql.server.vault.vault import Vault
 from dpsql.trusted.accounting.cost import Account, pure
 from dpsql.trusted.kernel.ledger import Closed
+from dpsql.trusted.kernel.run import Departure
+from dpsql.trusted.reader import ReaderFault
 
 PACE = 0.125
 TEXT = "SELECT COUNT(*) FROM people"
@@ -73,9 +75,9 @@ def test_what_is_over_leaves_on_the_grid_and_never_before(taken: list[float]) ->
         leaving = Leaving(PACE, hands.clock)
         hands.time += seconds
         begun, over = 1000.0, hands.time
-        step, interrupted = leaving.hold()
-        assert hands.time >= over and not interrupted and hands.time - begun == PACE * 2**step
-        assert leaving.hold() == (step, False) and len(hands.waits) <= 1, "decided once"
+        left = leaving.hold()
+        assert hands.time >= over and left.stopped is None and hands.time - begun == PACE * 2**left.late
+        assert leaving.hold() == left and len(hands.waits) <= 1, "decided once"
 
 
 @given(SECONDS, SECONDS, SECONDS)
@@ -83,24 +85,25 @@ def test_after_an_interruption_it_leaves_on_a_grid_that_begins_there(before: flo
     hands = Hands()
     leaving = Leaving(PACE, hands.clock)
     hands.time += before
-    leaving.interrupt()
+    leaving.interrupt("request")
     cut = hands.time
     hands.time += after
-    leaving.interrupt()  # only the first one counts
+    leaving.interrupt("request")  # only the first one counts
     over = hands.time
-    step, interrupted = leaving.hold()
-    assert interrupted and hands.time >= over and hands.time - cut == pytest.approx(PACE * 2**step, abs=1e-8)
+    left = leaving.hold()
+    assert left.stopped == "request" and hands.time >= over
+    assert hands.time - cut == pytest.approx(PACE * 2**left.late, abs=1e-8)
     hands.time += again
-    leaving.interrupt()  # too late
-    assert leaving.hold() == (step, True)
+    leaving.interrupt("request")  # too late
+    assert leaving.hold() == left
 
 
 def test_an_interruption_of_the_wait_begins_the_grid_anew() -> None:
     hands = Hands()
     leaving = Leaving(PACE, hands.clock)
     hands.time += 2.5
-    hands.meanwhile = leaving.interrupt
-    assert leaving.hold() == (0, True)
+    hands.meanwhile = lambda: leaving.interrupt("request")
+    assert leaving.hold() == Departure(stopped="request")
     assert hands.time == 1000 + 2.5 + (4.0 - 2.5) / 3 + PACE, "neither when it was over, nor the step before it"
 
 
@@ -113,21 +116,112 @@ def test_neighbours_within_a_step_leave_at_one_time(step: int, here: float, ther
         leaving = Leaving(PACE, hands.clock)
         hands.time += low + part * (high - low)
         left.add((*leaving.hold(), hands.time))
-    assert left == {(step, False, 1000 + high)}
+    assert left == {(step, False, None, 1000 + high)}
+
+
+class Agenda:
+    """A clock that moves when it is waited for, and at some times does something."""
+
+    def __init__(self, *due: tuple[float, Callable[[], object]]) -> None:
+        self.time, self._due = 1000.0, sorted(due, key=lambda each: each[0])
+
+    def until(self, time: float) -> None:
+        while self._due and self._due[0][0] <= time:
+            at, act = self._due.pop(0)
+            self.time = max(self.time, at)
+            act()
+        self.time = max(self.time, time)
+
+    def wait(self, condition: threading.Condition, seconds: float) -> None:
+        end = self.time + seconds
+        if not self._due or self._due[0][0] > end:
+            self.time = end
+            return
+        condition.release()
+        self.until(self._due[0][0])
+        condition.acquire()
+
+    @property
+    def clock(self) -> Clock:
+        return Clock(now=lambda: self.time, wait=self.wait)
+
+
+def shown(seconds: float, cut: float | None, *, first: tuple[int, int] = (0, 0), others: float | None = None, stops: float = 0.0,
+          asked: float = 0.0) -> tuple[tuple[str | None, float], int]:
+    """What is seen of a statement that takes so many seconds, or `stops` in so many when it is interrupted at `cut`; others are
+    under way from a time on. And whether it was late."""
+    underway = departure.StatementsUnderway()
+    acts = [] if cut is None else [(1000 + cut, lambda: leaving.interrupt("request"))]
+    if others is not None:
+        acts.append((1000 + others, lambda: Leaving(PACE, agenda.clock, underway=underway).begin(0, 0)))
+    agenda = Agenda(*acts)
+    leaving = Leaving(PACE, agenda.clock, underway=underway)
+    leaving.asked = asked
+    agenda.until(1000.0)
+    leaving.begin(*first)
+    agenda.until(1000 + (seconds if cut is None or seconds <= cut else min(seconds, cut + stops)))
+    left = leaving.hold()
+    return (left.stopped, agenda.time), left.late
+
+
+MOMENTS = st.floats(0, 3)
+FIRSTS = st.sampled_from([(0, 0), (0, 2), (1, 1), (2, 4)])
+
+
+@given(st.lists(MOMENTS, min_size=2, max_size=2), st.none() | MOMENTS, FIRSTS, st.none() | MOMENTS, st.floats(0, 0.5), st.sampled_from([0.0, 0.7]))
+def test_whatever_is_seen_to_differ_is_counted_as_late(seconds: list[float], cut: float | None, first: tuple[int, int],
+                                                      others: float | None, stops: float, asked: float) -> None:
+    """Two databases on which a statement takes different times: a client that interrupts at any time, and others who begin at any
+    time, see the same, or see that it was late on one of them."""
+    (one, late), (other, later) = (shown(each, cut, first=first, others=others, stops=stops, asked=asked) for each in seconds)
+    assert one == other or late or later
+
+
+def test_a_client_that_interrupts_at_every_millisecond_learns_nothing_of_what_is_on_time() -> None:
+    for millisecond in range(400):
+        cut = millisecond / 1000
+        if cut == PACE:
+            continue  # both at once: what is not answered is late then
+        seen = {shown(seconds, cut) for seconds in (0.001, 0.05, 0.1, 0.124)}
+        assert seen == {(("request", 1000 + cut + PACE), 0) if cut < PACE else ((None, 1000 + PACE), 0)}
+
+
+def test_an_interruption_that_finds_out_that_a_statement_is_slow_counts_as_late() -> None:
+    for millisecond in range(126, 2000, 7):
+        (stopped, _), late = shown(10.0, millisecond / 1000)
+        assert stopped and late == first_step(millisecond / 1000, PACE) > 0
+
+
+@pytest.mark.parametrize("others, seconds, step, late", [
+    (None, 0.01, 0, 0), (-1, 0.01, 2, 0), (0.1, 0.01, 2, 0), (0.13, 0.01, 0, 0), (0.1, 0.4, 2, 0), (0.13, 0.4, 2, 2), (0.1, 0.9, 3, 3)])
+def test_a_crowded_statement_leaves_at_its_own_first_step(others: float | None, seconds: float, step: int, late: int) -> None:
+    assert shown(seconds, None, first=(0, 2), others=others) == ((None, 1000 + PACE * 2**step), late)
+
+
+def test_who_is_under_way_crowds_those_who_begin_until_it_leaves() -> None:
+    underway, agenda = departure.StatementsUnderway(), Agenda()
+    one, two, three = (Leaving(PACE, agenda.clock, underway=underway) for _ in range(3))
+    one.begin(0, 0)
+    two.begin(0, 3)
+    assert [each.crowded_at for each in (one, two)] == [1000.0, 1000.0]
+    one.hold()
+    assert two.hold().late == 0 and agenda.time == 1000 + PACE * 8
+    three.begin(0, 3)
+    assert three.crowded_at == float("inf"), "nobody is there any more"
 
 
 def test_without_a_pace_nothing_waits() -> None:
     hands = Hands()
     leaving = Leaving(None, hands.clock)
     hands.time += 5
-    assert leaving.hold() == (0, False) and hands.waits == []
+    assert leaving.hold() == Departure() and hands.waits == []
 
 
 def test_the_usual_clock_waits() -> None:
     leaving = Leaving(0.02)
-    threading.Timer(0.005, leaving.interrupt).start()
+    threading.Timer(0.005, leaving.interrupt, ("request",)).start()
     begun = leaving._begun
-    assert leaving.hold()[1] and departure.Clock().now() - begun >= 0.025
+    assert leaving.hold().stopped and departure.Clock().now() - begun >= 0.025
 
 
 # -- a vault
@@ -165,9 +259,9 @@ class Books(ReportingLedger):
     hands: Hands
     told: list[tuple[str, float]]
 
-    def _follow_up(self, charged: int, kind: str, body: str | None, late: int) -> None:
+    def _follow_up(self, charged: int, kind: str, body: str | None, late: int, crowded: bool) -> None:
         self.told.append((kind, self.hands.time))
-        super()._follow_up(charged, kind, body, late)
+        super()._follow_up(charged, kind, body, late, crowded)
 
 
 @pytest.fixture
@@ -246,14 +340,48 @@ def test_an_account_that_failed_too_often_is_refused_at_a_step(ada: Session, han
     assert hands.time == 1000 + 3 * PACE
 
 
-def test_what_is_over_and_interrupted_before_it_leaves_has_failed(ada: Session, vault: Vault, hands: Hands, books: Books) -> None:
+def test_what_is_over_and_interrupted_before_it_leaves_is_stopped(ada: Session, vault: Vault, hands: Hands, books: Books) -> None:
     hands.meanwhile = lambda: interrupt(vault)
     with pytest.raises(Interrupted):
         answer(TEXT, ada)
     cut = 1000.3 + 0.2 / 3
-    assert [kind for kind, _ in books.told] == ["incident"] and hands.time == pytest.approx(cut + PACE)
-    assert ada.ledger.failed(ada.account) and ada.ledger.entries("person", "ada")[0].body is None
-    assert books.late("person") == []
+    assert [kind for kind, _ in books.told] == ["stopped"] and hands.time == pytest.approx(cut + PACE)
+    entry, = ada.ledger.entries("person", "ada")
+    assert ada.ledger.failed(ada.account) == [] and (entry.body, entry.outcome) == (None, "stopped")
+    assert books.late("person") == [("ada", 2, 1)], "which tells that it was not over at the first step"
+    assert [stop.cause for stop in books.stops("person")] == ["request"]
+
+
+def test_nobody_tries_out_what_fails_by_interrupting_it_each_time(ada: Session, vault: Vault, hands: Hands, books: Books,
+                                                                  slow: Slow) -> None:
+    """A front sees that no release comes, so that a statement has failed, before anybody may know; and so it could ask, of one row
+    after the other, whether a statement about it fails. Its analyst sees the same as if it had not failed; but it is counted."""
+    slow.seconds = 0.01
+    for slow.fails, text in zip((True, False, True), SOME, strict=False):
+        hands.time, hands.meanwhile = 1000.0, lambda: interrupt(vault)
+        with pytest.raises(Interrupted):
+            answer(text, ada)
+        assert hands.time == pytest.approx(1000.01 + (PACE - 0.01) / 3 + PACE)
+    assert [kind for kind, _ in books.told] == ["incident", "stopped", "incident"]
+    with pytest.raises(BudgetExhausted, match="closed"):
+        answer(SOME[4], ada)
+
+
+@pytest.mark.parametrize("fault", [ReaderFault("memory"), ReaderFault("disk"), MemoryError()], ids=str)
+def test_a_full_memory_is_counted_although_it_is_interrupted_before_it_is_known(fault: Exception, ada: Session, vault: Vault, slow: Slow,
+                                                                               books: Books) -> None:
+    """The engine gives back what it had, which takes long enough for a front that sees no release to interrupt."""
+    def first() -> None:
+        interrupt(vault)
+        raise fault
+
+    slow.first, slow.seconds = first, 0.01
+    for text in SOME[:2]:
+        with pytest.raises(Interrupted):
+            answer(text, ada)
+    assert [kind for kind, _ in books.told] == ["incident", "incident"] and books.stops("person") == []
+    with pytest.raises(BudgetExhausted, match="closed"):
+        answer(SOME[4], ada)
 
 
 def interrupt(vault: Vault) -> None:
@@ -265,7 +393,7 @@ def interrupt(vault: Vault) -> None:
 def until_interrupted(account: Any, stop: Callable[[], object]) -> None:
     threading.Thread(target=stop, daemon=True).start()
     for _ in range(10_000):
-        if account._departure._interrupted:
+        if account._departure._cause is not None:
             return
         time.sleep(0.001)
     pytest.fail("nothing was interrupted")
@@ -280,7 +408,7 @@ def test_one_that_runs_and_is_interrupted_leaves_at_a_step_from_then_on(ada: Ses
     slow.first = first
     with pytest.raises(Interrupted):
         answer(TEXT, ada)
-    assert hands.time == pytest.approx(1000.3 + 2 * PACE) and books.late("person") == [("ada", 1, 1)]
+    assert hands.time == pytest.approx(1000.3 + 2 * PACE) and books.late("person") == [("ada", 2, 1)]
 
 
 def test_the_slot_and_the_failures_of_an_account_change_when_it_leaves(ada: Session, vault: Vault, hands: Hands, books: Books) -> None:
@@ -316,7 +444,10 @@ def test_a_vault_that_stops_ends_no_wait_before_a_step(tmp_path: Path, slow: Slo
     with pytest.raises(OperationalError, match="closed"):
         answer(TEXT, session)
     assert stopped.wait(10) and not vault._channels
-    assert books.told == [("incident", pytest.approx(1000.3 + 0.2 / 3 + PACE))], "at a step from the interruption on"
+    assert books.told == [("stopped", pytest.approx(1000.3 + 0.2 / 3 + PACE))], "at a step from the interruption on"
+    again = ReportingLedger(books.path)
+    assert [stop.cause for stop in again.stops("person")] == ["server stopped"] and again.failed(Account(budget="person", analyst="ada")) == []
+    again.close()
     session.close()
 
 
@@ -354,10 +485,10 @@ def test_an_outcome_leaves_at_the_first_step_of_its_account_or_later(first: int,
     hands = Hands()
     leaving = Leaving(PACE, hands.clock)
     hands.time += before
-    leaving.begin(first)
+    leaving.begin(first, 0)
     hands.time += seconds
     over = hands.time
-    step, _ = leaving.hold()
+    step = leaving.hold().late
     assert hands.time >= over and hands.time - 1000 == PACE * 2.0 ** max(step, first) and (step == 0 or step > first)
 
 
@@ -368,15 +499,17 @@ def test_a_time_that_was_asked_for_is_no_late_one_and_holds_no_interruption(firs
     for own, interrupted in ((hands, False), (others, True)):
         leaving = Leaving(PACE, own.clock)
         leaving.asked = asked
-        leaving.begin(first)
+        leaving.begin(first, 0)
         own.time += seconds
         if interrupted:
-            leaving.interrupt()
+            leaving.interrupt("request")
             own.time += after
-        begun = 1000 + seconds if interrupted else 1000.0
-        own_first = first if interrupted else max(first, first_step(asked, PACE))
-        step, _ = leaving.hold()
-        assert own.time - begun == pytest.approx(PACE * 2.0 ** max(step, own_first), abs=1e-6) and (step == 0 or step > own_first)
+        begun, wanted = 1000 + seconds if interrupted else 1000.0, max(first, first_step(asked, PACE))
+        expected = max(first, first_step(after, PACE)) if interrupted else max(wanted, first_step(seconds, PACE))
+        late = leaving.hold().late
+        assert own.time - begun == pytest.approx(PACE * 2.0**expected, abs=1e-6)
+        overdue = first_step(seconds, PACE) if interrupted and seconds > PACE * 2**wanted else 0
+        assert late == max(overdue, expected if expected > (first if interrupted else wanted) else 0)
 
 
 @given(st.floats(0, 60), st.floats(0, 10))
@@ -384,10 +517,10 @@ def test_who_had_to_wait_for_others_is_not_late_for_it(waited: float, seconds: f
     hands = Hands()
     leaving = Leaving(PACE, hands.clock)
     hands.time += waited
-    leaving.begin(0)
+    leaving.begin(0, 0)
     hands.time += seconds
     over = hands.time
-    step, _ = leaving.hold()
+    step = leaving.hold().late
     assert step <= first_step(seconds, PACE) or waited <= PACE
     paces = (hands.time - 1000) / PACE
     assert hands.time >= over and paces == pytest.approx(round(paces), abs=1e-6), "on a grid of the call"

@@ -180,7 +180,7 @@ def test_describing_and_pricing_cost_nothing(ada: HttpClient) -> None:
     assert parameters_of(ada, asked, values) == {"?1": "BIGINT", "?2": "DATE"}
     price = ada.post("/api/price", {"sql": asked, "parameters": values}).body
     assert price["affordable"] and not price["stored"] and price["cost"].startswith("ε = 0.01")
-    assert price["errors"][0]["column"] == "COUNT(*)" and price["errors"][0]["error"] > 0 and price["plan"][0].startswith("plan")
+    assert price["errors"][0]["column"] == "n" and price["errors"][0]["error"] > 0 and price["plan"][0].startswith("plan")
     plan = price["tree"][0]
     assert plan["words"] == price["plan"][0] and plan["children"][0]["because"] and plan["children"][0]["children"]
     dear = ada.post("/api/price", {"sql": "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1000) COUNT(*) FROM people"}).body
@@ -334,14 +334,14 @@ def test_a_statement_is_cancelled_by_request_and_by_leaving(tmp_path: Path) -> N
         assert ada.post("/api/cancel").body == {"interrupting": True}
         thread.join(30)
         assert (replies[0].status, replies[0].code, replies[0].body["error"]["type"]) == (409, "interrupted", "Interrupted")
-        assert [entry["outcome"] for entry in ada.get("/api/budget").body["history"]] == ["failed"]
+        assert [entry["outcome"] for entry in ada.get("/api/budget").body["history"]] == ["stopped"]
         slow.begun.clear()
         with contextlib.closing(ada.connection()) as connection:
             connection.request("POST", "/api/query", json.dumps({"sql": "SELECT COUNT(*), 1 FROM people"}), {
                 "Content-Type": "application/json", "Authorization": f"Bearer {ada.token}"})
             assert slow.begun.wait(30)
         wait_until(lambda: ada.get("/api/budget").status == 200)
-        assert [entry["outcome"] for entry in ada.get("/api/budget").body["history"]] == ["failed", "failed"]
+        assert [entry["outcome"] for entry in ada.get("/api/budget").body["history"]] == ["stopped", "stopped"]
         slow.begun.clear()
         thread = threading.Thread(target=lambda: replies.append(ada.query("SELECT COUNT(*), 2 FROM people")))
         thread.start()

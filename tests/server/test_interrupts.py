@@ -1,4 +1,4 @@
-"""A statement that is interrupted on request: before its charge it costs nothing, afterwards it is an incident of its own name."""
+"""A statement that is interrupted: before its charge it costs nothing, afterwards it is stopped, which is no incident."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from dpsql.dbapi import Connection
 from dpsql.engine.answering import answer
 from dpsql.engine.session import Session
 from dpsql.errors import Error, Incident, Interrupted, OperationalError
+from dpsql.server.front.statements import remote_session
 from dpsql.server.front.statements.remote_session import VaultChannel, open_remote_session
 from dpsql.server.vault.vault import ServedAccount, Vault
 from dpsql.trusted.accounting.cost import pure
@@ -72,7 +73,7 @@ def test_a_reader_ends_the_query_that_it_runs() -> None:
     reader.close()
 
 
-def test_after_the_charge_it_is_an_incident(vault: Vault, slow: Slowly) -> None:
+def test_after_the_charge_it_is_stopped(vault: Vault, slow: Slowly) -> None:
     number, session = connected(vault)
 
     def cancel() -> None:
@@ -84,9 +85,9 @@ def test_after_the_charge_it_is_an_incident(vault: Vault, slow: Slowly) -> None:
     with pytest.raises(Interrupted, match="interrupted on request") as caught:
         answer("SELECT COUNT(*) FROM people", session)
     thread.join(20)
-    assert not thread.is_alive() and isinstance(caught.value, Incident)
+    assert not thread.is_alive() and isinstance(caught.value, Incident), "as before for programs"
     entry, = session.ledger.entries("person", "ada")
-    assert entry.body is None and session.ledger.failed(session.account) == [entry.seq]
+    assert entry.body is None and entry.outcome == "stopped" and session.ledger.failed(session.account) == []
     vault.interrupt(number, 1)  # when nothing runs, it does nothing
     assert answer("SELECT city, SUM(beds) FROM clinics GROUP BY city", session).rows  # type: ignore[union-attr]
     session.close()
@@ -128,6 +129,38 @@ def test_before_the_charge_nothing_is_charged(vault: Vault, monkeypatch: pytest.
     session.close()
 
 
+@pytest.mark.parametrize("interrupts", [False, True])
+def test_a_front_that_says_it_stopped_has_failed_unless_it_interrupts(interrupts: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                                                      ) -> None:
+    monkeypatch.setattr("dpsql.server.vault.vault.STOPPING", 20.0 if interrupts else 0.1)
+    vault = vault_of(lambda user: session_of(tmp_path, analyst=user))
+    number, session = connected(vault)
+    step = remote_session._stepped
+
+    def stopped(*given: Any, begun: bool = False) -> Any:
+        if not begun:
+            return step(*given)
+        if interrupts:
+            threading.Timer(0.3, vault.interrupt, (number, 1)).start()
+        return ("stopped",), None
+
+    monkeypatch.setattr(remote_session, "_stepped", stopped)
+    with pytest.raises(Incident) as caught:
+        answer("SELECT COUNT(*) FROM people", session)
+    assert isinstance(caught.value, Interrupted) == interrupts
+    assert session.ledger.failed(session.account) == ([] if interrupts else [1])
+    session.close()
+    vault.close()
+
+
+@pytest.mark.parametrize("cause", ["", "a secret", "request\n", "x" * 150])
+def test_a_front_gives_no_cause_but_those_there_are(vault: Vault, cause: str) -> None:
+    number, session = connected(vault)
+    vault.interrupt(number, 0, cause)
+    assert not vault._channels[number]._account._stopping.is_set()  # type: ignore[union-attr]
+    session.close()
+
+
 def test_one_that_comes_late_does_not_meet_the_next_statement(vault: Vault, slow: Slowly) -> None:
     number, session = connected(vault)
     account = vault._channels[number]._account
@@ -140,7 +173,7 @@ def test_one_that_comes_late_does_not_meet_the_next_statement(vault: Vault, slow
         slow.begun.wait(60)
         vault.interrupt(number, 1)
         vault.interrupt(number, 3)
-        assert not account._stopping.is_set() and not account._departure._interrupted
+        assert not account._stopping.is_set() and account._departure._cause is None
         vault.interrupt(number, 2)
 
     thread = threading.Thread(target=meanwhile)

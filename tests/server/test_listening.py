@@ -53,18 +53,16 @@ def test_connections_are_limited_in_all_and_for_each_account(tmp_path: Path) -> 
         with Raw(server.port) as one, Raw(server.port) as two:
             assert one.login()[-1][0] == "Z" and code(two.login()) == "53300"
         wait_until(lambda: not server.server._connections)
-        with Raw(server.port) as one, Raw(server.port) as two, Raw(server.port) as three, Raw(server.port) as four:
+        with Raw(server.port) as one, Raw(server.port) as two, Raw(server.port) as three:
             assert [raw.login(user=name)[-1][0] for raw, name in ((one, "ada"), (two, "eve"), (three, "bob"))] == ["Z"] * 3
-            four.send(startup(user="ada"))
-            assert code(four.until("")) == "53300"
+            with Raw(server.port) as four:  # only now, as one of those who have not logged in would give way
+                four.send(startup(user="ada"))
+                assert code(four.until("")) == "53300"
 
 
-def test_those_who_do_not_log_in_are_few_and_leave_soon(tmp_path: Path) -> None:
-    with running(tmp_path, unproven_of_address=2, authentication_seconds=0.6) as server:
-        with Raw(server.port), Raw(server.port) as silent, Raw(server.port) as third:
-            time.sleep(0.1)
-            third.send(startup(user="ada"))
-            assert code(third.until("")) == "53300"
+def test_those_who_do_not_log_in_leave_soon(tmp_path: Path) -> None:
+    with running(tmp_path, authentication_seconds=0.6) as server:
+        with Raw(server.port) as silent:
             assert silent.file.read() == b""
         with Raw(server.port) as raw:
             raw.send(startup(user="ada"))
@@ -109,8 +107,9 @@ def test_texts_messages_and_statements_are_limited(tmp_path: Path) -> None:
         assert code(raw.until("")) == "54000"
 
 
-def test_statements_of_an_account_at_once_are_limited(tmp_path: Path) -> None:
-    with running(tmp_path, statements_of_account=1) as server, Raw(server.port) as one, Raw(server.port) as two:
+@pytest.mark.parametrize("limits", [{"waiting_of_account": 1}, {"waiting_bytes": 12}])
+def test_statements_that_an_account_has_waiting_are_limited(limits: dict[str, int], tmp_path: Path) -> None:
+    with running(tmp_path, **limits) as server, Raw(server.port) as one, Raw(server.port) as two:
         one.login()
         two.login()
         one.send(query("SLEEP 0.7"))
@@ -120,6 +119,33 @@ def test_statements_of_an_account_at_once_are_limited(tmp_path: Path) -> None:
         one.until("Z")
         two.send(query("ROWS 1"))
         assert kinds(two.until("Z")) == "TDCZ"
+
+
+def test_the_front_has_as_many_statements_at_once_as_connections(tmp_path: Path) -> None:
+    """Which of them wait is decided where they are charged, so here none waits for another."""
+    with running(tmp_path, connections_of_account=40, unproven_of_address=40) as server, contextlib.ExitStack() as opened:
+        raws = [opened.enter_context(Raw(server.port)) for _ in range(40)]
+        for raw in raws:
+            raw.login()
+        for raw in raws[1:]:
+            raw.send(query("SLEEP 60"))
+        wait_until(lambda: all(seat.executed for seat in server.seats[1:]))
+        raws[0].send(query("ROWS 1"))
+        assert kinds(raws[0].until("Z")) == "TDCZ"
+        for seat in server.seats:
+            seat.interrupted.set()
+
+
+def test_a_client_that_leaves_gives_up_its_turn_at_once(tmp_path: Path) -> None:
+    with running(tmp_path, left_seconds=0.5) as server:
+        with Raw(server.port) as raw:
+            raw.login()
+            raw.send(query("SLEEP 60"))
+            wait_until(lambda: server.seats[0].executed)
+        wait_until(lambda: server.seats[0].given_up)
+        assert not server.seats[0].interrupted.is_set()
+        wait_until(lambda: server.seats[0].closed)
+        assert (server.seats[0].cause, server.seats[0].given_up) == ("client left", 1)
 
 
 def test_a_client_that_does_not_read_holds_little_and_is_cut_off(tmp_path: Path) -> None:

@@ -9,28 +9,29 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpsql.server.front.terms.answers_on_wire import RefusedOnWire
-from dpsql.server.front.terms.lists_on_wire import LIST_OIDS, LongList, in_binary, in_text, list_binary, list_text
-from dpsql.server.front.terms.types_on_wire import TEXT, read
+from dpsql.server.front.terms.lists_on_wire import LIST_OIDS, LongList, in_binary, in_text
+from dpsql.server.front.terms.types_on_wire import BINARY, TEXT, read, written
 
 
 @pytest.mark.parametrize(("values", "text"), [
     ([], "{}"), (["a", "b c", None, "", "null", 'x"y', "a\\b", "{", ","], '{a,"b c",NULL,"","null","x\\"y","a\\\\b","{",","}'), ([1, -2, None], "{1,-2,NULL}"),
 ])
 def test_lists_are_texts(values: list[object], text: str) -> None:
-    assert list_text("VARCHAR[]")(values) == text
+    assert written(values, "VARCHAR[]", TEXT) == text.encode()
 
 
 def test_an_int2vector_is_another_text() -> None:
-    assert [list_text("INT2VECTOR")(values) for values in ([3, 1], [2], [])] == ["3 1", "2", ""]
+    assert [written(values, "INT2VECTOR", TEXT) for values in ([3, 1], [2], [])] == [b"3 1", b"2", b""]
 
 
 @pytest.mark.parametrize(("kind", "values", "sent"), [
     ("BIGINT[]", [1, None], "0000000100000001000000140000000200000001000000080000000000000001ffffffff"),
     ("VARCHAR[]", ["ab"], "0000000100000000000000190000000100000001000000026162"), ("BIGINT[]", [], "000000000000000000000014"),
+    ("BOOLEAN[]", [True, None], "0000000100000001000000100000000200000001000000010" "1ffffffff"),
     ("INT2VECTOR", [1, 2], "0000000100000000000000150000000200000000000000020001000000020002"),
 ])
 def test_lists_are_bytes(kind: str, values: list[object], sent: str) -> None:
-    assert kind in LIST_OIDS and list_binary(kind)(values).hex() == sent
+    assert kind in LIST_OIDS and (written(values, kind, BINARY) or b"").hex() == sent
 
 
 TEXTS = st.none() | st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]))
@@ -38,8 +39,8 @@ TEXTS = st.none() | st.text(st.characters(exclude_characters="\0", exclude_categ
 
 @given(st.lists(TEXTS))
 def test_texts_come_back(values: list[str | None]) -> None:
-    assert in_text(list_text("VARCHAR[]")(values)) == values
-    kind, found = in_binary(list_binary("VARCHAR[]")(values))
+    assert in_text((written(values, "VARCHAR[]", TEXT) or b"").decode()) == values
+    kind, found = in_binary(written(values, "VARCHAR[]", BINARY) or b"")
     assert kind == 25 and found == [None if value is None else value.encode() for value in values]
 
 
@@ -72,7 +73,7 @@ def test_no_text_takes_longer_than_its_length(value: str) -> None:
 
 def test_a_list_has_few_elements() -> None:
     assert in_text("{" + "1," * 9_999 + "1}") == ["1"] * 10_000
-    for made in (lambda: in_text("{" + "1," * 10_000 + "1}"), lambda: in_binary(list_binary("BIGINT[]")([1] * 10_001)),
+    for made in (lambda: in_text("{" + "1," * 10_000 + "1}"), lambda: in_binary(written([1] * 10_001, "BIGINT[]", BINARY) or b""),
                  lambda: in_binary(struct.pack("!iiIii", 1, 0, 25, 10**9, 1))):
         with pytest.raises(LongList):
             made()

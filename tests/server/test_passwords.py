@@ -185,12 +185,16 @@ def test_the_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkey
     assert run("add", "ada", "--budget", "study", "--password-stdin")[0] == 2
     for wrong in (("add", "eve", "--budget", "no", "--password-stdin"), ("add", "e\u0435", "--budget", "study", "--password-stdin"),
                   ("add", "eve", "--budget", "study"), ("add",), ("add", "eve", "--budget", "study", "--epsilon", "x", "--password-stdin"),
-                  ("password", "eve", "--password-stdin"), ("remove", "eve")):
+                  ("password", "eve", "--password-stdin"), ("remove", "eve"), ("close", "eve"), ("reopen",)):
         assert run(*wrong)[0] == 2, wrong
     assert run("add", "eve", "--budget", "study", "--password-stdin", password="short\n")[0] == 2
     assert run("list")[1].split() == ["ada", "analyst", "study", "epsilon", "=", "0.1"]
     assert run("password", "ADA", "--password-stdin", password="new password\n")[0] == 0
     exchanged(read_users(policy.with_name("dpsql.users.json")).users["ada"].verifier, "new password")
+    for act, closed in (("close", True), ("close", True), ("reopen", False)):
+        assert run(act, "ADA")[0] == 0 and run("list")[1].rstrip().endswith("closed") is closed
+        assert read_users(policy.with_name("dpsql.users.json")).users["ada"].closed is closed
+    assert run("close", "eve")[0] == 2
     assert run("remove", "ada")[0] == 0 and run("list") == (0, "")
 
 

@@ -15,7 +15,7 @@ from dpsql.cli import server_commands
 from dpsql.guides import page
 from dpsql.server.front.wire.server_limits import ServerLimits
 
-UNIT, = (block.text for block in blocks(page("server")) if block.language == "ini")
+UNIT, = (block.text for block in blocks(page("server")) if "[Service]" in block.text)
 IMAGE, = (block.text for block in blocks(page("server")) if block.language == "dockerfile")
 
 

@@ -29,8 +29,8 @@ from dpsql.server.front.statements.shown_answers import MOST_OF_ONE, LatelyShown
 from dpsql.server.front.terms.answers_on_wire import ColumnOnWire, Notice, OutcomeOnWire, RefusedOnWire
 from dpsql.server.front.terms.types_on_wire import BINARY
 from dpsql.server.front.terms.types_on_wire import TEXT as AS_TEXT
+from dpsql.server.front.wire.encoded_rows import _described_row, encoded_description, encoded_rows, encoded_tag
 from dpsql.server.front.wire.packets import ENCODED, encoded_notices, notices_of
-from dpsql.server.front.wire.wire import _described_row, _encoded, _encoded_description, _encoded_tag
 from dpsql.sql.text.parse import parse
 from dpsql.sql.text.statement import Query
 from dpsql.trusted.kernel.ledger import Ledger
@@ -77,7 +77,7 @@ def ask(seat: ConnectionSeat, text: str, parameters: Sequence[object] = ()) -> t
 def on_wire(found: tuple[Any, ...]) -> tuple[Any, ...]:
     """All that a client is sent of it, in text and in binary."""
     tag, columns, rows, notices = found
-    return tag, columns, notices, [_encoded(OutcomeOnWire(tag=tag, columns=columns, rows=iter(rows), notices=notices), (form,) * len(columns), 10**6)
+    return tag, columns, notices, [encoded_rows(OutcomeOnWire(tag=tag, columns=columns, rows=iter(rows), notices=notices), (form,) * len(columns), 10**6)
                                    for form in (AS_TEXT, BINARY)]
 
 
@@ -108,11 +108,11 @@ def test_messages_that_are_encoded_once_are_those_of_what_is_sent() -> None:
         for told in (*notices, (*notices[0], *notices[1])):
             assert encoded_notices(told) == b"".join(message.to_wire() for message in notices_of(told))
         for shown_, form in itertools.product(columns, (AS_TEXT, BINARY)):
-            assert _encoded_description(shown_, (form,)) == _described_row(shown_, (form,)).to_wire()
-        assert [_encoded_tag(f"SELECT {rows}") for rows in (1, 2)] == [b"C\0\0\0\rSELECT %d\0" % rows for rows in (1, 2)]
-    made = [encoded_notices(told) for told in notices] + [_encoded_description(shown_, (form,)) for shown_ in columns for form in (AS_TEXT, BINARY)]
+            assert encoded_description(shown_, (form,)) == _described_row(shown_, (form,)).to_wire()
+        assert [encoded_tag(f"SELECT {rows}") for rows in (1, 2)] == [b"C\0\0\0\rSELECT %d\0" % rows for rows in (1, 2)]
+    made = [encoded_notices(told) for told in notices] + [encoded_description(shown_, (form,)) for shown_ in columns for form in (AS_TEXT, BINARY)]
     assert len({*made}) == len(made)
-    assert encoded_notices.cache_info().maxsize == _encoded_description.cache_info().maxsize == _encoded_tag.cache_info().maxsize == ENCODED
+    assert encoded_notices.cache_info().maxsize == encoded_description.cache_info().maxsize == encoded_tag.cache_info().maxsize == ENCODED
 
 
 def kept_as_stored(seat: ConnectionSeat, texts: Iterable[str]) -> int:

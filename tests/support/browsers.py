@@ -13,6 +13,30 @@ from support.wire_servers import PASSWORD
 
 QUIETLY = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
            "--disable-component-update", "--disable-sync"]
+UNNAMED = """() => [...document.querySelectorAll('input, select, textarea, button, [role=textbox], [role=img], [role=region], [role=group], dialog')]
+  .filter((one) => one.checkVisibility() && !(one.labels?.length || one.ariaLabel || one.textContent.trim() || one.getAttribute('aria-labelledby')))
+  .map((one) => one.outerHTML)"""
+FAINT = """() => {
+  const channels = (colour) => colour.match(/[\\d.]+/g).map(Number);
+  const light = ([red, green, blue]) => [red, green, blue].map((each) => each / 255)
+    .map((each) => (each <= 0.04045 ? each / 12.92 : ((each + 0.055) / 1.055) ** 2.4))
+    .reduce((sum, each, at) => sum + each * [0.2126, 0.7152, 0.0722][at], 0);
+  const behind = (one) => {
+    for (let each = one; each; each = each.parentElement ?? each.getRootNode().host) {
+      const colour = channels(getComputedStyle(each).backgroundColor);
+      if (colour.length === 3 || colour[3] === 1) return colour;
+    }
+    return [255, 255, 255];
+  };
+  const roots = [document, ...[...document.querySelectorAll('*')].map((one) => one.shadowRoot).filter(Boolean)];
+  return roots.flatMap((root) => [...root.querySelectorAll('*')])
+    .filter((one) => one.checkVisibility() && [...one.childNodes].some((node) => node.nodeType === 3 && node.textContent.trim()))
+    .map((one) => {
+      const style = getComputedStyle(one);
+      const [a, b] = [light(channels(one instanceof SVGElement ? style.fill : style.color)), light(behind(one))].sort((x, y) => y - x);
+      return {text: one.textContent.trim().slice(0, 40), contrast: (a + 0.05) / (b + 0.05)};
+    }).filter(({contrast}) => contrast < 4.5);
+}"""
 REFUSED = "Failed to load resource: the server responded with a status of 4"  # what Chromium logs of every refusal
 
 

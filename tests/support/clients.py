@@ -17,112 +17,53 @@ import importlib
 import importlib.metadata
 import io
 import os
-import shutil
 import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.seats import COLUMNS, ROW
+from support import clients_elsewhere, clients_in_python, clients_of_node  # noqa: F401 - they list themselves
+from support.client_terms import (
+    ASKED,
+    AT_ONCE,
+    CLIENTS,
+    CONSTANTS,
+    COUNTED,
+    ECHO,
+    ENDS,
+    EXPECTED,
+    FEATURES,
+    HEALTH,
+    NO_PREPARE,
+    OF_CONSTANTS,
+    OF_DRIVER,
+    OF_LIST,
+    OF_SITES,
+    PROGRAMS,
+    SAID,
+    Asks,
+    NotAnswered,
+    Servers,
+    client,
+    library,
+    of_package,
+    of_program,
+    program,
+    ten_at_once,
+    told,
+    without,
+)
 from support.wire_servers import PASSWORD
 
-from dpsql.frozen import Frozen, field
 
-FEATURES: Mapping[str, str] = {
-    "password": "SCRAM", "binding": "bound TLS", "values": "all types", "parameters": "parameters", "binary": "binary", "columns": "described",
-    "prepared": "prepared", "portions": "portions", "notices": "cost shown", "place": "error place", "cancel": "cancel", "ends": "errors = true",
-    "copied": "COPY", "tables": "tables", "transactions": "transactions"}
-ECHO = "ECHO $1::BIGINT $2::DOUBLE $3::DATE $4::TIMESTAMP $5::VARCHAR $6::BOOLEAN $7::HUGEINT"
-ASKED = (-7, 2.5, dt.date(2020, 1, 2), dt.datetime(2020, 1, 2, 3, 4, 5, 6), "o'ä", False, Decimal(10**25))
-EXPECTED = {name: Decimal(value) if kind == "HUGEINT" else value for (name, kind), value in zip(COLUMNS, ROW, strict=True)}
-COUNTED = "SELECT health, COUNT(*) AS n FROM people GROUP BY health ORDER BY health"
-ENDS = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (errors = true) COUNT(*) AS n FROM people"
-HEALTH = ["excellent", "fair", "good", "poor"]
-PROGRAMS = Path(__file__).parent / "client_programs"  # those in other languages
-
-
-class Servers(Frozen):
-    """Ports of two servers of ada's, in the database `study`: one of scripted statements, with TLS, and one of the demo."""
-
-    scripted: int
-    real: int
-    folder: Path
-
-    def dsn(self, port: int, **more: str) -> str:
-        return " ".join(f"{name}={value}" for name, value in {
-            "host": "localhost", "port": port, "user": "ada", "password": f"'{PASSWORD}'", "dbname": "study", **more}.items())
-
-
-Asks = Callable[[Servers], Iterator[str]]
-
-
-class ClientOfPostgres(Frozen):
-    """`lacks` gives the reason for each feature that is not there, by the feature."""
-
-    name: str
-    version: Callable[[], str]
-    asks: Asks
-    lacks: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def works(self) -> set[str]:
-        return FEATURES.keys() - self.lacks.keys()
-
-
-CLIENTS: dict[str, ClientOfPostgres] = {}
-
-
-def client(name: str, version: Callable[[], str], **lacks: str) -> Callable[[Asks], Asks]:
-    def listed(asks: Asks) -> Asks:
-        CLIENTS[name] = ClientOfPostgres(name=name, version=version, asks=asks, lacks=lacks)
-        return asks
-
-    return listed
-
-
-def library(name: str) -> Any:
-    return pytest.importorskip(name, reason=f"{name} is not installed")
-
-
-def of_package(name: str) -> Callable[[], str]:
-    return lambda: importlib.metadata.version(name)
-
-
-def of_program(*command: str) -> Callable[[], str]:
-    """The version that a program says it has; its last word that begins with a digit, where there is one."""
-    def ask() -> str:
-        said = subprocess.run(command, capture_output=True, text=True, check=False)
-        words = [word.strip("(),v\"") for word in (said.stdout or said.stderr).split("\n")[0].split()]
-        return next(word for word in words if word[:1].isdigit())
-
-    return ask
-
-
-def program(name: str) -> str:
-    found = shutil.which(name)
-    if found is None:
-        pytest.skip(f"{name} is not installed")
-    return found
-
-
-def told(command: Sequence[str | Path], *, env: Mapping[str, str] | None = None, cwd: Path | None = None) -> Iterator[str]:
-    """The lines that a program prints: the features that it found to work."""
-    said = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=cwd, env={**os.environ, **(env or {})})
-    assert said.returncode == 0, said.stdout + said.stderr
-    yield from said.stdout.split()
-
-
-NO_PREPARE = "PREPARE is not answered"
-
-
-@client("psql", of_program("psql", "--version"), parameters="`\\bind` is of psql 16", binary="shows text", prepared=NO_PREPARE,
-        portions="`FETCH_COUNT` declares a cursor, which is refused")
+@client("psql", of_program("psql", "--version"), family="others", parameters="`\\bind` is of psql 16", binary="shows text", prepared=NO_PREPARE,
+        portions="`FETCH_COUNT` declares a cursor", pools="a process has one connection", arrays="puts no parameters")
 def psql(servers: Servers) -> Iterator[str]:
     program("psql")
 
@@ -165,18 +106,19 @@ def psql(servers: Servers) -> Iterator[str]:
     said = run("-At", text="BEGIN;\nFAIL;\nROWS 1;\nROLLBACK;\nROWS 2;\n\\echo :SERVER_VERSION_NAME\n")
     assert said.stdout == "BEGIN\nROLLBACK\n0\n1\n15.0\n" and "current transaction is aborted" in said.stderr
     yield "transactions"
+    assert run("-At", "-v", "FETCH_COUNT=50", "-c", "SELECT ROWS 120").stdout == "".join(f"{i}\n" for i in range(120))
+    yield "cursors"
 
 
 MEASURES = "measures time alone"
 
-
-@client("pgbench", of_program("pgbench", "--version"), values=MEASURES, binary=MEASURES, columns=MEASURES, portions=MEASURES, notices=MEASURES,
-        place=MEASURES, cancel=MEASURES, ends=MEASURES, copied=MEASURES, tables=MEASURES, transactions=MEASURES)
+@client("pgbench", of_program("pgbench", "--version"), family="others", values=MEASURES, binary=MEASURES, columns=MEASURES, portions=MEASURES, notices=MEASURES,
+        place=MEASURES, cancel=MEASURES, ends=MEASURES, copied=MEASURES, tables=MEASURES, transactions=MEASURES, cursors=MEASURES, arrays=MEASURES)
 def pgbench(servers: Servers) -> Iterator[str]:
     program("pgbench")
     (servers.folder / "script.sql").write_text("\\set n 3\nECHO :n::BIGINT;\n")
-    for mode, features in (("prepared", ("password", "prepared", "parameters")), ("extended", ("binding",))):
-        said = subprocess.run(["pgbench", "-n", "-f", servers.folder / "script.sql", "-M", mode, "-c", "2", "-t", "20", servers.dsn(
+    for mode, features in (("prepared", ("password", "prepared", "parameters")), ("extended", ("binding", "pools"))):
+        said = subprocess.run(["pgbench", "-n", "-f", servers.folder / "script.sql", "-M", mode, "-c", "10", "-t", "4", servers.dsn(
             servers.scripted, sslmode="require", channel_binding="require")], capture_output=True, text=True, timeout=60)
         assert "number of transactions actually processed: 40/40" in said.stdout, said.stderr
         yield from features
@@ -254,6 +196,21 @@ def psycopg_3(servers: Servers) -> Iterator[str]:
         exact = con.execute("SELECT COUNT(*) FROM people WHERE site = %s", (Decimal(3),)).fetchone()
         assert isinstance(exact[0], int)
         yield "tables"
+        assert con.execute(OF_LIST.format("%s"), (["good", "fair"],)).fetchone() and con.execute(OF_SITES.format("%s", "%s"), (1, 2)).fetchone()
+        yield "arrays"
+        with con.transaction(), con.cursor("named", scrollable=True) as cursor:
+            cursor.execute(COUNTED)
+            assert cursor.fetchmany(3) + cursor.fetchall() == counted
+            cursor.scroll(1, mode="absolute")
+            assert cursor.fetchone() == counted[1]
+        yield "cursors"
+
+    def ask(turn: Callable[[], Any]) -> list[str]:
+        with psycopg.connect(servers.dsn(servers.real)) as own, turn():
+            return [row[0] for row in own.execute(COUNTED)]
+
+    ten_at_once(ask)
+    yield "pools"
 
 
 CANCELS = """
@@ -268,7 +225,7 @@ except psycopg2.errors.QueryCanceled:
 
 
 @client("psycopg 2", of_package("psycopg2-binary"), binary="shows text", prepared=NO_PREPARE, columns="asks nothing beforehand",
-        portions="named cursors are declared, which is refused", parameters="puts values into the text itself; they work")
+        portions="by named cursors", parameters="puts values into the text itself; they work")
 def psycopg_2(servers: Servers) -> Iterator[str]:
     psycopg2 = library("psycopg2")
     with pytest.raises(psycopg2.OperationalError, match="password authentication failed"):
@@ -306,8 +263,27 @@ def psycopg_2(servers: Servers) -> Iterator[str]:
     yield "copied"
     cursor.execute("SELECT table_name FROM information_schema.tables WHERE table_schema = %s", ("public",))
     assert ("people",) in cursor.fetchall()
-    con.close()
     yield "tables"
+    cursor.execute(OF_LIST.format("%s"), (["good", "fair"],))
+    cursor.execute(OF_SITES.format("%s", "%s"), (1, 2))
+    yield "arrays"
+    with con.cursor("named") as named:
+        named.itersize = 3
+        named.execute(COUNTED)
+        assert [row[0] for row in named] == HEALTH
+    yield "cursors"
+    con.close()
+    pool = importlib.import_module("psycopg2.pool").ThreadedConnectionPool(10, 10, servers.dsn(servers.real))
+
+    def ask(turn: Callable[[], Any]) -> list[str]:
+        own = pool.getconn()
+        with turn(), own.cursor() as cursor:
+            cursor.execute(COUNTED)
+            return [row[0] for row in cursor]
+
+    ten_at_once(ask)
+    pool.closeall()
+    yield "pools"
 
 
 @client("asyncpg", of_package("asyncpg"), binding="TLS; it has no channel binding")
@@ -352,7 +328,22 @@ def asyncpg(servers: Servers) -> Iterator[str]:
         found.append("copied")
         assert "people" in [row[0] for row in await con.fetch("SELECT tablename FROM pg_tables WHERE schemaname = $1", "public")]
         found.append("tables")
+        assert await con.fetchval(OF_LIST.format("$1"), ["good", "fair"]) and await con.fetchval(OF_SITES.format("$1", "$2"), 1, 2)
+        found.append("arrays")
+        async with con.transaction():
+            await con.execute(f"DECLARE some CURSOR FOR {COUNTED}")
+            assert len(await con.fetch("FETCH 3 FROM some")) == 3
+        found.append("cursors")
         await con.close()
+        async with driver.create_pool(**where, port=servers.real, min_size=10, max_size=10) as pool:
+            few = asyncio.Semaphore(AT_ONCE)
+
+            async def counted() -> list[str]:
+                async with few:
+                    return [row[0] for row in await pool.fetch(COUNTED)]
+
+            assert await asyncio.gather(*(counted() for _ in range(10))) == [HEALTH] * 10
+        found.append("pools")
         await asyncio.sleep(0.1)
         assert any(text.startswith("cost") for text in heard)
         return [*found, "notices"]
@@ -364,7 +355,7 @@ def of_alchemy(driver: str, package: str) -> Asks:
     def alchemy(servers: Servers) -> Iterator[str]:
         sqlalchemy, pandas = library("sqlalchemy"), importlib.import_module("pandas")
         library(driver)
-        engine = sqlalchemy.create_engine(f"postgresql+{driver}://ada@localhost:{servers.real}/study", connect_args={"password": PASSWORD}, pool_size=2)
+        engine = sqlalchemy.create_engine(f"postgresql+{driver}://ada@localhost:{servers.real}/study", connect_args={"password": PASSWORD}, pool_size=10)
         with engine.connect() as con:
             yield "password"
             frame = pandas.read_sql(sqlalchemy.text(COUNTED), con)
@@ -389,13 +380,25 @@ def of_alchemy(driver: str, package: str) -> Asks:
             with con.begin():
                 con.execute(sqlalchemy.text(COUNTED))
             yield "transactions"
+            some = sqlalchemy.select(sqlalchemy.func.count().label("n")).select_from(people)
+            assert con.execute(some.where(people.c.site.in_([1, 2]))).all() and con.execute(sqlalchemy.text(OF_LIST.format(":h")), {"h": ["good", "fair"]}).all()
+            yield "arrays"
+            with con.execution_options(stream_results=True).execute(sqlalchemy.text(COUNTED)) as rows:
+                assert [len(part) for part in rows.partitions(3)] == [3, 1]
+            yield "cursors"
+
+        def ask(turn: Callable[[], Any]) -> list[str]:
+            with engine.connect() as con, turn():
+                return [row[0] for row in con.execute(sqlalchemy.text(COUNTED))]
+
+        ten_at_once(ask)
+        yield "pools"
         engine.dispose()
 
     return alchemy
 
 
-OF_DRIVER = "as the driver does it"
-for _driver, _package in (("psycopg", "psycopg"), ("psycopg2", "psycopg2-binary")):
+for _driver, _package in (("psycopg", "psycopg"), ("psycopg2", "psycopg2-binary"), ("pg8000", "pg8000")):
     client(f"SQLAlchemy and pandas, {_driver}", of_package("sqlalchemy"), binding=OF_DRIVER, binary=OF_DRIVER, columns=OF_DRIVER, prepared=OF_DRIVER,
            portions=OF_DRIVER, notices=OF_DRIVER, place=OF_DRIVER, cancel=OF_DRIVER, copied=OF_DRIVER)(of_alchemy(_driver, _package))
 
@@ -405,7 +408,7 @@ def of_jar() -> str:
     return next(JAR.parent.glob("postgresql-[0-9]*.jar")).stem.removeprefix("postgresql-")
 
 
-@client("JDBC", of_jar, binding="TLS; this version has no channel binding")
+@client("JDBC", of_jar, family="others", binding="TLS; this version has no channel binding")
 def jdbc(servers: Servers) -> Iterator[str]:
     program("javac")
     if not JAR.exists():
@@ -415,7 +418,7 @@ def jdbc(servers: Servers) -> Iterator[str]:
 
 
 @client("ODBC (pyodbc)", lambda: f"{of_program('odbcinst', '--version')()}, {of_package('pyodbc')()}", binding="TLS, where libpq of the driver binds; not asked",
-        binary="shows text", columns="asks nothing beforehand", portions="rows are fetched at once", notices="the driver keeps them to itself",
+        binary="shows text", columns="asks nothing beforehand", portions="by cursors, where `UseDeclareFetch` is set", notices="the driver keeps them to itself",
         place="the driver tells the message alone", copied="not in ODBC")
 def odbc(servers: Servers) -> Iterator[str]:
     pyodbc = library("pyodbc")
@@ -449,26 +452,39 @@ def odbc(servers: Servers) -> Iterator[str]:
     con = pyodbc.connect(f"{how}Port={servers.real};PWD={PASSWORD}")
     assert [column[0] for column in con.execute(ENDS).description] == ["n", "n_low", "n_high"]
     yield "ends"
+
+    def ask(turn: Callable[[], Any]) -> list[str]:
+        own = pyodbc.connect(f"{how}Port={servers.real};PWD={PASSWORD}")
+        with turn():
+            found = [row[0] for row in own.execute(COUNTED)]
+        own.close()
+        return found
+
+    ten_at_once(ask)
+    yield "pools"
     assert ("public", "people") in [(row.table_schem, row.table_name) for row in con.cursor().tables(tableType="TABLE")]
     assert "health" in [row.column_name for row in con.cursor().columns(table="people")]
-    con.close()
     yield "tables"
+    assert con.execute(OF_LIST.format("?"), "{good,fair}").fetchone() and con.execute(OF_SITES.format("?", "?"), 1, 2).fetchone()
+    con.close()
+    yield "arrays"
+    con = pyodbc.connect(f"{how}Port={servers.real};PWD={PASSWORD};UseDeclareFetch=1;Fetch=3")
+    assert [row.health for row in con.execute(COUNTED)] == HEALTH
+    con.close()
+    yield "cursors"
 
 
 IN_R = "not in this driver"
 
 
-@client("R (RPostgreSQL)", of_program("Rscript", "-e", "cat(as.character(packageVersion('RPostgreSQL')))"), binding="TLS, by libpq; not asked",
-        parameters=IN_R, binary="shows text", columns=IN_R, prepared=NO_PREPARE, notices=IN_R, place=IN_R, cancel=IN_R, copied=IN_R)
+@client("R (RPostgreSQL)", of_program("Rscript", "-e", "cat(as.character(packageVersion('RPostgreSQL')))"), family="others", binding="TLS, by libpq; not asked",
+        parameters=IN_R, binary="shows text", columns=IN_R, prepared=NO_PREPARE, place=IN_R, cancel=IN_R, copied=IN_R, arrays=IN_R)
 def r(servers: Servers) -> Iterator[str]:
     if subprocess.run([program("Rscript"), "-e", "library(RPostgreSQL)"], capture_output=True).returncode:
         pytest.skip("RPostgreSQL is not installed")
     yield from told(["Rscript", PROGRAMS / "ask.R", str(servers.scripted), str(servers.real), PASSWORD, COUNTED, ENDS])
 
 
-SAID = "the driver keeps them to itself"
-CONSTANTS = "SELECT 42 AS i, 1.5::DOUBLE AS d, true AS b, 'ä\"' AS t, DATE '2024-02-29' AS day, TIMESTAMP '2024-02-29 12:30:01.00025' AS at, NULL::BIGINT AS none"
-OF_CONSTANTS = {"i": 42, "d": 1.5, "b": True, "t": 'ä"', "day": dt.date(2024, 2, 29), "at": dt.datetime(2024, 2, 29, 12, 30, 1, 250), "none": None}
 
 
 ADBC_CANCELS = """
@@ -484,7 +500,7 @@ with dbapi.connect(sys.argv[1]) as con, con.cursor() as cursor:
 """  # in a process of its own, as CANCELS is
 
 
-@client("ADBC", of_package("adbc-driver-postgresql"), notices=SAID)
+@client("ADBC", of_package("adbc-driver-postgresql"), notices=SAID, cursors="asks by COPY, which takes no FETCH")
 def adbc(servers: Servers) -> Iterator[str]:
     library("pyarrow")
     library("adbc_driver_postgresql")
@@ -500,6 +516,13 @@ def adbc(servers: Servers) -> Iterator[str]:
         yield "password"
         yield "binding"
         yield from told([sys.executable, "-c", ADBC_CANCELS, servers.dsn(servers.scripted)])
+    def ask(turn: Callable[[], Any]) -> list[str]:
+        with to(servers.real) as own, own.cursor() as asking, turn():
+            asking.execute(COUNTED)
+            return [*asking.fetch_arrow_table().column(0).to_pylist()]
+
+    ten_at_once(ask)
+    yield "pools"
     with to(servers.real) as con, con.cursor() as cursor:
         cursor.execute(CONSTANTS)
         assert cursor.fetch_arrow_table().to_pylist() == [OF_CONSTANTS]
@@ -530,10 +553,16 @@ def adbc(servers: Servers) -> Iterator[str]:
         assert [each["constraint_type"] for each in people["table_constraints"]] == ["PRIMARY KEY"]
         assert con.adbc_get_table_schema("people").field("health").type == "string"
         yield "tables"
+        cursor.execute(OF_LIST.format("$1"), (["good", "fair"],))
+        assert cursor.fetch_arrow_table().num_rows == 1
+        cursor.execute(OF_SITES.format("$1", "$2"), (1, 2))
+        assert cursor.fetch_arrow_table().num_rows == 1
+        yield "arrays"
 
 
 @client("connectorx (polars)", of_package("connectorx"), binding="TLS; it has no channel binding", parameters="puts none", columns=OF_DRIVER, prepared=OF_DRIVER,
-        portions="rows are fetched at once", notices=SAID, cancel=OF_DRIVER, tables="asks for none", transactions="begins none")
+        portions="rows are fetched at once", notices=SAID, cancel=OF_DRIVER, tables="asks for none", transactions="begins none",
+        **without("asks once", "pools", "cursors", "arrays"))
 def connectorx(servers: Servers) -> Iterator[str]:
     library("connectorx")
     polars = library("polars")
@@ -600,21 +629,22 @@ DUCKDB_PYTHON = os.environ.get("DUCKDB_PYTHON", sys.executable)  # of an environ
 
 
 @client("DuckDB (postgres)", of_program(DUCKDB_PYTHON, "-c", "import duckdb; print(duckdb.__version__)"), binding="TLS, where its libpq binds; not asked",
-        parameters="puts none", prepared=NO_PREPARE, portions="rows are fetched at once", notices=SAID, cancel=OF_DRIVER)
+        parameters="puts none", prepared=NO_PREPARE, portions="rows are fetched at once", notices=SAID, cancel=OF_DRIVER,
+        pools=OF_DRIVER, cursors="postgres_query takes queries alone", arrays="puts none")
 def duckdb(servers: Servers) -> Iterator[str]:
     if subprocess.run([DUCKDB_PYTHON, "-c", "import duckdb, duckdb_extension_postgres_scanner"], capture_output=True).returncode:
         pytest.skip("the extension duckdb-extension-postgres-scanner is not installed; DUCKDB_PYTHON says in which Python it is")
     yield from told([DUCKDB_PYTHON, "-c", DUCKDB, str(servers.scripted), str(servers.real), PASSWORD, COUNTED, ENDS, CONSTANTS])
 
 
-@client("Ruby (pg)", of_program("ruby", "-e", "require 'pg'; puts PG::VERSION"), portions="rows come one by one, of one answer")
+@client("Ruby (pg)", of_program("ruby", "-e", "require 'pg'; puts PG::VERSION"), family="others", portions="rows come one by one, of one answer")
 def ruby(servers: Servers) -> Iterator[str]:
     if subprocess.run([program("ruby"), "-e", "require 'pg'"], capture_output=True).returncode:
         pytest.skip("the gem pg is not installed")
     yield from told(["ruby", "-Ku", PROGRAMS / "ask.rb", str(servers.scripted), str(servers.real), PASSWORD, COUNTED, ENDS], env={"LANG": "C.UTF-8"})
 
 
-@client("Perl (DBD::Pg)", of_program("perl", "-MDBD::Pg", "-e", "print $DBD::Pg::VERSION"), binary="shows text", columns="asks nothing beforehand",
+@client("Perl (DBD::Pg)", of_program("perl", "-MDBD::Pg", "-e", "print $DBD::Pg::VERSION"), family="others", binary="shows text", columns="asks nothing beforehand",
         portions="rows are fetched at once")
 def perl(servers: Servers) -> Iterator[str]:
     if subprocess.run([program("perl"), "-MDBD::Pg", "-e", "1"], capture_output=True).returncode:
@@ -625,7 +655,7 @@ def perl(servers: Servers) -> Iterator[str]:
 MODULES = os.environ.get("NODE_PATH", "/usr/share/nodejs")
 
 
-@client("Node.js (pg)", lambda: of_program("node", "-e", "console.log(require('pg/package.json').version)")(), binding="TLS; bound only if it is asked to",
+@client("Node.js (pg)", lambda: of_program("node", "-e", "console.log(require('pg/package.json').version)")(), family="Node.js", binding="TLS; bound only if it is asked to",
         columns="asks nothing beforehand", cancel="not in this driver", copied="in a package of its own")
 def node(servers: Servers) -> Iterator[str]:
     environment = {"NODE_PATH": MODULES}
@@ -635,11 +665,18 @@ def node(servers: Servers) -> Iterator[str]:
 
 
 def table(versions: Mapping[str, str]) -> str:
-    """The table of the guide: clients with their versions, and the features that no test of theirs covers."""
-    lines = ["| client | except |", "|---|---|"]
+    """The tables of the guide: all clients with their versions, and what they have with PostgreSQL but not here."""
+    families: dict[str, list[str]] = {}
+    for each in sorted(CLIENTS.values(), key=lambda each: each.name.lower()):
+        families.setdefault(each.family, []).append(f"{each.name} {versions.get(each.name, '')}".strip())
+    lines = ["| for | clients |", "|---|---|"] + [f"| {family} | {'; '.join(names)} |" for family, names in sorted(families.items())]
+    lines += ["", "| client | except | as it |", "|---|---|---|"]
     for each in CLIENTS.values():
-        missing = ", ".join(words for feature, words in FEATURES.items() if feature not in each.works)
-        lines.append(f"| {each.name} {versions.get(each.name, '')} | {missing or 'nothing'} |".replace("  |", " |"))
+        reasons: dict[str, list[str]] = {}
+        for feature, reason in each.lacks.items():
+            if isinstance(reason, NotAnswered):
+                reasons.setdefault(reason, []).append(FEATURES[feature])
+        lines += [f"| {each.name} | {', '.join(words) if each.works else 'all'} | {reason} |" for reason, words in reasons.items()]
     return "\n".join(lines)
 
 

@@ -29,7 +29,9 @@ from dpsql.server.front.wire.listening import TlsFiles, listen_on
 from dpsql.server.front.wire.login_delays import FailedLogins
 from dpsql.server.front.wire.server_limits import AccountUse, ServerLimits
 from dpsql.server.vault import passwords
+from dpsql.server.vault.account_turns import TurnLimits
 from dpsql.server.vault.doorkeeper import Doorkeeper
+from dpsql.server.vault.user_office import UserOffice
 from dpsql.server.vault.vault import Vault
 
 ARROW = "application/vnd.apache.arrow.stream"
@@ -43,8 +45,8 @@ class ControlHere:
 
     def channel(self) -> VaultChannel:
         number, socket = cast(Any, self.vault.channel())
-        return VaultChannel(socket, lambda statement: threading.Thread(
-            target=self.vault.interrupt, args=(number, statement), daemon=True).start())
+        return VaultChannel(socket, lambda statement, cause, if_free: threading.Thread(
+            target=self.vault.interrupt, args=(number, statement, cause), kwargs={"if_free": if_free}, daemon=True).start())
 
 
 class Reply(Frozen, kw_only=False):
@@ -146,8 +148,10 @@ def http_running(folder: Path, *, opened: Callable[[str], Session] | None = None
         add(users)
     keeper = Doorkeeper(policy=folder / "dpsql.toml", users=passwords.WatchedUsers(users))
     made = opened or functools.partial(_session, folder)
-    vault = Vault(lambda user, database: made(user), keeper.authenticate, pace=None)
     allowed = ServerLimits(**limits)
+    vault = Vault(lambda user, database: made(user), keeper.authenticate, pace=None,
+                  turns=TurnLimits(at_once=allowed.statements_of_account, seconds=allowed.turn_seconds),
+                  office=UserOffice(keeper.policy, keeper.users))
     sockets = listen_on("127.0.0.1", 0)
     port, kept, started = sockets[0].getsockname()[1], [], threading.Event()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 import re
 import shlex
@@ -72,6 +73,8 @@ class Reader:
                     _declare(block.text)
                 case "text":
                     assert _fits(_shape(block.text), _shape(self.shown)), f"{where}this is not what is shown:\n{self.shown}"
+                case "json":
+                    json.loads(block.text)
                 case "console":
                     pass  # what asks back or goes on: tests/server does it
                 case "ini" | "dockerfile":

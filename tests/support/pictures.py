@@ -15,7 +15,7 @@ from typing import Any
 
 TESTS = Path(__file__).parents[1]
 FOLDER = TESTS.parent / "dpsql" / "guides" / "pictures"
-SHOWN = ("console-price", "console-chart", "console-dark")  # in guides
+SHOWN = ("console-price", "console-chart", "console-dark", "console-oversight")  # in guides
 COLOURS = 96  # of a picture; more cannot be seen in pages of few colours
 BY_HEALTH = "SELECT health, COUNT(*), AVG(income) FROM people GROUP BY health"
 BY_SITE = "SELECT site, female, COUNT(*) AS people FROM people GROUP BY site, female"
@@ -27,15 +27,18 @@ DESK, PHONE = {"width": 1180, "height": 480}, {"width": 375, "height": 812}
 def main() -> None:
     sys.path.insert(0, str(TESTS))
     from support.browsers import browser
-    from support.wire_servers import served
+    from support.wire_servers import PASSWORD, served
 
     from dpsql.demo.folder import BUDGET, export
+    from dpsql.server.vault.passwords import User, add_user, verifier
 
     everything = len(sys.argv) > 1
     to = Path(sys.argv[1]) if everything else FOLDER
     to.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as folder, browser() as chromium, served(
             export(Path(folder) / "study"), budget=BUDGET, terms=("--http", "127.0.0.1:0")) as server:
+        for name, role in (("bea", "analyst"), ("olga", "owner")):
+            add_user(server.users, User(name=name, verifier=verifier(PASSWORD), budget=BUDGET, role=role))
         for name, page in pictures(chromium, f"http://127.0.0.1:{server.http_port}/"):
             kept = compressed(page.screenshot(animations="disabled", caret="hide", full_page=not name.endswith("phone")))
             if everything or name in SHOWN:
@@ -71,6 +74,13 @@ def pictures(chromium: Any, address: str) -> Iterator[tuple[str, Any]]:
     dark = opened(chromium, address, viewport=DESK, storage_state=state, color_scheme="dark")
     chart(dark, BY_INCOME, drawn="lines")
     yield "console-dark", dark.page
+    owner = opened(chromium, address, viewport=DESK)
+    owner.sign_in("olga")
+    owner.go("Oversight")
+    for name, there in (("Statements", "table.stacked"), ("Checks", "button.first:visible"), ("Accounts", "form.adding")):
+        owner.page.get_by_role("link", name=name).click()
+        owner.page.locator(there).last.wait_for()
+        yield "console-oversight" if name == "Accounts" else f"console-{name.lower()}", owner.page
     phone = opened(chromium, address, viewport=PHONE, storage_state=state, device_scale_factor=2)
     chart(phone, BY_HEALTH)
     phone.page.evaluate("document.querySelector('article.answer').scrollIntoView()")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import ctypes
+import math
 import os
 import pwd
 import shutil
@@ -66,7 +67,7 @@ class Postgres(Frozen, kw_only=False):
 def literal(value: Any) -> str:
     if value is None:
         return "NULL"
-    if isinstance(value, bool | int | float):
+    if isinstance(value, bool | int) or (isinstance(value, float) and math.isfinite(value)):
         return str(value)
     return "'" + str(value).replace("'", "''") + "'"
 

@@ -28,7 +28,18 @@ class ScriptedSeat:
     def __init__(self, user: str = "ada", database: str = "d", startup: Mapping[str, str] | None = None) -> None:
         self.user, self.database, self.startup = user, database, dict(startup or {})
         self.parameter_status: Mapping[str, str] = STATUS
-        self.interrupted, self.closed, self.executed = threading.Event(), False, 0
+        self.interrupted, self.closed, self.executed, self.given_up, self.cause = threading.Event(), False, 0, 0, ""
+
+    settings_kept: Mapping[str, str] = {}
+
+    def take_process(self, process: int) -> None:
+        pass
+
+    def put_back(self, kept: Mapping[str, str]) -> None:
+        pass
+
+    def end_of_local_settings(self) -> None:
+        pass
 
     def split(self, text: str) -> list[str]:
         return [part for part in text.split(";") if part.strip()]
@@ -70,7 +81,7 @@ class ScriptedSeat:
                 raise RefusedOnWire("no such statement", sqlstate="42601", detail="a detail", hint="a hint", position=1)
         return tuple(ColumnOnWire(name=name, kind=kind) for name, kind in made)
 
-    def execute(self, text: str, parameters: Sequence[object]) -> Outcome:
+    def execute(self, text: str, parameters: Sequence[object], stated: Sequence[str] = ()) -> Outcome:
         if (copy := read_copy(text)) is not None:
             return copied_outcome(copy, lambda query: self.describe(query, ()), lambda query: self.execute(query, parameters))
         self.executed += 1
@@ -110,8 +121,12 @@ class ScriptedSeat:
         tag = f"SELECT {len(rows)}" if isinstance(rows, list) else "SELECT 0"
         return Outcome(tag=tag, columns=columns, rows=iter(rows), notices=notices)
 
-    def cancel(self) -> None:
+    def cancel(self, cause: str) -> None:
+        self.cause = cause
         self.interrupted.set()
+
+    def give_up_turn(self) -> None:
+        self.given_up += 1
 
     def close(self) -> None:
         self.closed = True

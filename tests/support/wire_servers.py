@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -107,12 +108,12 @@ class Served(Frozen, kw_only=False):
 
 
 @contextlib.contextmanager
-def served(policy: Path, *, budget: str, user: str = "ada", terms: Sequence[str] = (), python: str = sys.executable,
-           packages: Sequence[str] = ()) -> Iterator[Served]:
-    """`terms` are further arguments of the command, such as ``--http 127.0.0.1:0``. `packages` are folders in which another
+def served(policy: Path, *, budget: str, user: str = "ada", price: Mapping[str, Decimal] | None = None, terms: Sequence[str] = (),
+           python: str = sys.executable, packages: Sequence[str] = ()) -> Iterator[Served]:
+    """`price` is that of the user's statements that state none. `terms` are further arguments of the command, such as ``--http 127.0.0.1:0``. `packages` are folders in which another
     `python` finds what is installed for this one."""
     users = passwords.users_file(policy)
-    passwords.add_user(users, passwords.User(name=user, verifier=passwords.verifier(PASSWORD), budget=budget))
+    passwords.add_user(users, passwords.User(name=user, verifier=passwords.verifier(PASSWORD), budget=budget, price=price or {}))
     root = Path(__file__).parents[2]
     with subprocess.Popen([python, "-m", "dpsql.cli", "serve", "--policy", policy, "--listen", "127.0.0.1:0", *terms], text=True,
                           stderr=subprocess.PIPE, env={**os.environ, "PYTHONPATH": os.pathsep.join([str(root), *packages])}) as process:

@@ -13,13 +13,16 @@ export async function showBudget(place) {
     return [
       element("p", {class: "quiet measure"}, words),
       element("div", {class: "accounts"}, ...accounts.map(accountOf)),
-      element("h2", {}, "What it was spent on"),
-      history.length === 0 ? element("p", {class: "quiet"}, "No statements yet.") : historyOf(history),
+      element("h2", {}, "What you spent it on"),
+      history.length === 0
+        ? element("p", {class: "quiet"}, "You were not charged for any statement yet.")
+        : historyOf(history),
     ];
   });
 }
 
-function accountOf({whose, limit, spent, left, share}) {
+/** The card of an account. */
+export function accountOf({whose, limit, spent, left, share}) {
   const fill = element("div", {class: "fill"});
   fill.style.width = `${Math.min(Math.max(share, 0), 1) * 100}%`;
   return element(

@@ -4,8 +4,9 @@ import {element, show} from "./elements.js";
 import {picture} from "./picture.js";
 
 /**
- * One column in one form, drawn for wide and for narrow places.
- * @typedef {{number: number, column: string, form: string, caption: string, notes: string[], wide: string, narrow: string}} Chart
+ * One column in one form, drawn for broad, wide and narrow places.
+ * @typedef {{number: number, column: string, form: string, caption: string, notes: string[],
+ *   broad: string, wide: string, narrow: string}} Chart
  */
 
 let count = 0;
@@ -28,11 +29,12 @@ export function chartPanel({charts, undrawn}) {
 }
 
 /** @param {Chart} chart */
-function figure({caption, notes, wide, narrow}) {
+function figure({caption, notes, broad, wide, narrow}) {
   return element(
     "figure",
     {},
     element("figcaption", {}, caption, element("span", {class: "unseen"}, "; the table has the numbers")),
+    element("div", {class: "broad"}, picture(broad)),
     element("div", {class: "wide-picture"}, picture(wide)),
     element("div", {class: "narrow"}, picture(narrow)),
     ...notes.map((note) => element("p", {class: "quiet"}, note)),

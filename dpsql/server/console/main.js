@@ -5,6 +5,7 @@ import {askPage} from "./ask.js";
 import {showBudget} from "./budget.js";
 import {byId} from "./elements.js";
 import {tellLeft} from "./left.js";
+import {showOversight} from "./oversight.js";
 import {showReleases} from "./releases.js";
 import {signIn} from "./sign_in.js";
 import {showTables} from "./tables.js";
@@ -13,13 +14,26 @@ const KNOWN = "dpsql.signed-in"; // so that the server is not asked in vain who 
 const ENTERED = "dpsql.entered"; // when somebody was let in last, so that pages which wait for it go on
 const DRAFT = "dpsql.draft"; // what was in the editor when a session ended, for whoever wrote it
 const OVER = "The session has ended. Sign in again; your answers are kept.";
-const PAGES = ["ask", "budget", "releases", "tables"];
+const PAGES = ["ask", "budget", "releases", "tables", "oversight"];
 
 let ask = null;
+let account = null;
 let shownFor = null; // the name of who is signed in on this page
 
+/** What signing on elsewhere came to, as the address says. */
+const SIGN_ON = {
+  failed: "The sign-on failed. Try it again, or ask the owner of the data.",
+  role: "You signed on, but have no role here. The owner of the data can give you one.",
+  closed: "This account cannot be used. Ask the owner of the data.",
+  busy: "Too many people are signing in. Try again in a moment.",
+};
+
 async function begin() {
-  if (localStorage.getItem(KNOWN) === null) return outside();
+  const signedOn = new URLSearchParams(location.search).get("sign-on");
+  if (signedOn !== null) {
+    history.replaceState(null, "", `/${location.hash}`);
+    if (signedOn !== "done") return outside(SIGN_ON[signedOn] ?? SIGN_ON.failed);
+  } else if (localStorage.getItem(KNOWN) === null) return outside();
   try {
     await inside(await get("/api/account"));
   } catch (refused) {
@@ -39,11 +53,13 @@ function leave() {
   location.reload();
 }
 
-async function inside(account) {
+async function inside(told) {
+  account = told;
   shownFor = account.name;
   if (localStorage.getItem(KNOWN) === account.name) localStorage.setItem(ENTERED, String(Date.now()));
   else localStorage.setItem(KNOWN, account.name); // other pages are told of what changes, once
   const {tables, words} = await get("/api/tables");
+  byId("to-oversight").hidden = account.role === "analyst";
   byId("sign-in").hidden = true;
   byId("console").hidden = false;
   byId("who").textContent = `${account.name} · ${account.budget}`;
@@ -58,12 +74,13 @@ async function inside(account) {
 /** Shows the page that the address names. */
 function turn() {
   if (ask === null) return;
-  const named = location.hash.slice(1);
-  const page = PAGES.includes(named) ? named : "ask";
+  const [named, view = ""] = location.hash.slice(1).split("/");
+  const first = account.role === "auditor" ? "oversight" : "ask"; // auditors can ask nothing that is charged
+  const page = PAGES.includes(named) && (named !== "oversight" || account.role !== "analyst") ? named : first;
   if (named === "content") return;
   scrollTo(0, 0);
   for (const each of PAGES) byId(`page-${each}`).hidden = each !== page;
-  for (const link of document.querySelectorAll("nav a")) {
+  for (const link of document.querySelectorAll("header nav a")) {
     if (link.getAttribute("href") === `#${page}`) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
@@ -72,6 +89,7 @@ function turn() {
   if (page === "budget") showBudget(byId("budget"));
   if (page === "releases") showReleases(byId("releases"), again);
   if (page === "tables") showTables(byId("tables"), again);
+  if (page === "oversight") showOversight(byId("oversight"), view, account);
 }
 
 /** Goes to the first page with a statement, and runs it if that is wanted and free. @param {string} sql */

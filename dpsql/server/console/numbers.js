@@ -56,10 +56,19 @@ export function end(value) {
   return Number.isFinite(number) ? number : null;
 }
 
-/** A moment as the day and minute where the reader is. @param {string} at in ISO form */
+/** A moment as the day and minute where the reader is, with the zone. @param {string} at in ISO form */
 export function moment(at) {
   const when = new Date(at);
-  return Number.isNaN(when.getTime()) ? String(at) : when.toLocaleString("sv-SE", {dateStyle: "short", timeStyle: "short"});
+  if (Number.isNaN(when.getTime())) return String(at);
+  return `${when.toLocaleString("sv-SE", {dateStyle: "short", timeStyle: "short"})} ${zone(when)}`;
+}
+
+/** The time zone where the reader is, such as UTC+1. */
+export function zone(when = new Date()) {
+  const minutes = -when.getTimezoneOffset();
+  if (minutes === 0) return "UTC";
+  const [hours, rest] = [Math.floor(Math.abs(minutes) / 60), Math.abs(minutes) % 60];
+  return `UTC${minutes < 0 ? "−" : "+"}${hours}${rest ? `:${String(rest).padStart(2, "0")}` : ""}`;
 }
 
 /** How far a value may be off, for its digits: half an interval, or the distance of its only end; null where it has none. */

@@ -64,15 +64,16 @@ export function refusal(refused) {
 function costOf({cost, stored}) {
   if (stored) return [element("strong", {}, "Free"), ", as it was answered before"];
   const [, why] = /^nothing(?:: (.*))?$/.exec(cost) ?? [];
-  return cost.startsWith("nothing")
-    ? [element("strong", {}, "Free"), why ? `: ${why}` : ""]
-    : [element("strong", {}, cost)];
+  return cost.startsWith("nothing") ? [element("strong", {}, "Free"), why ? `: ${why}` : ""] : [element("strong", {}, cost)];
 }
 
 /** @param {ExpectedError} told */
 function errorInWords({error, words}) {
   if (error === null) return words;
-  return error === 0 ? "exact" : error.toLocaleString("en-US", {maximumSignificantDigits: 3});
+  const size = Math.abs(error);
+  if (size === 0) return "exact";
+  if (size < 1e-4 || size >= 1e12) return error.toExponential(1).replace("e+", "e");
+  return error.toLocaleString("en-US", {maximumSignificantDigits: 3});
 }
 
 /** What would be left, or is left now where that is not enough: of each account in percent, and all of it on demand. */

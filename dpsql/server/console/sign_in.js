@@ -1,6 +1,6 @@
 /** The page where a name and a password are asked for. */
 
-import {post} from "./api.js";
+import {get, post} from "./api.js";
 import {byId} from "./elements.js";
 
 /** Shows the page, until somebody is signed in. @param {string} reason @param {() => Promise<void>} signedIn */
@@ -11,6 +11,10 @@ export function signIn(reason, signedIn) {
   document.title = "Sign in – dpsql";
   fault.textContent = reason;
   byId("name").focus();
+  get("/api/login").then(
+    ({signs_on: elsewhere}) => (byId("elsewhere").hidden = !elsewhere),
+    () => undefined,
+  );
   form.onsubmit = async (event) => {
     event.preventDefault();
     const button = form.querySelector("button");
@@ -30,6 +34,6 @@ export function signIn(reason, signedIn) {
 }
 
 const inWords = (refused) =>
-  refused.status === 401
+  refused.code === "login"
     ? "The name or the password is wrong. The owner of the data has set both."
     : [refused.message, refused.remedy].filter(Boolean).join("; ");

@@ -4,6 +4,7 @@ import {get} from "./api.js";
 import {element} from "./elements.js";
 import {fill} from "./filling.js";
 import {noteList} from "./notes.js";
+import {stacked} from "./stacked.js";
 
 /** @param {HTMLElement} place @param {(sql: string, how: {run: boolean}) => void} again */
 export async function showTables(place, again) {
@@ -62,15 +63,11 @@ const promise = () =>
   );
 
 function tableOf({name, public: isPublic, columns, notes = []}, again, open) {
-  const rows = columns.map((column) =>
-    element(
-      "tr",
-      {},
-      element("th", {scope: "row", class: "code"}, column.name),
-      element("td", {class: "type"}, column.type.toLowerCase()),
-      element("td", {}, column.words || "nothing more is declared"),
-    ),
-  );
+  const rows = columns.map((column) => [
+    {text: column.name, kind: "code"},
+    {text: column.type.toLowerCase(), kind: "type"},
+    {text: column.words || "nothing more is declared"},
+  ]);
   return element(
     "details",
     {class: "card table-card", open},
@@ -84,19 +81,6 @@ function tableOf({name, public: isPublic, columns, notes = []}, again, open) {
       element("span", {class: "quiet"}, `${columns.length} columns`),
     ),
     noteList(notes),
-    element(
-      "div",
-      {class: "scroll", tabindex: 0, role: "region", "aria-label": `Columns of ${name}`},
-      element(
-        "table",
-        {class: "listing"},
-        element(
-          "thead",
-          {},
-          element("tr", {}, ...["Column", "Type", "What is declared"].map((title) => element("th", {scope: "col"}, title))),
-        ),
-        element("tbody", {}, ...rows),
-      ),
-    ),
+    stacked.table(`Columns of ${name}`, ["Column", "Type", "What is declared"], rows),
   );
 }

@@ -47,10 +47,11 @@ class Control:
         with self._turn:
             self._vault.send(json.dumps({"ready": None}).encode())
 
-    def _interrupt(self, number: int, statement: int) -> None:
-        """Have a statement of a channel stop, by its number, if it runs, without waiting for that."""
+    def _interrupt(self, number: int, statement: int, cause: str, if_free: bool) -> None:
+        """Have a statement of a channel stop, by its number, if it runs; with `if_free`, only if it is not charged yet. Does not
+        wait for that."""
         with self._turn:
-            self._vault.send(json.dumps({"interrupt": [number, statement]}).encode())
+            self._vault.send(json.dumps({"interrupt": [number, statement, cause, if_free]}).encode())
 
 
 def main(arguments: list[str]) -> None:

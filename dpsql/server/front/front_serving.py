@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import json
 import logging
@@ -10,13 +11,17 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from dpsql.server.front.control import Control
 from dpsql.server.front.statements.doors import VaultDoor
 from dpsql.server.front.wire.listening import ListeningServer, TlsFiles, tls_terms
 from dpsql.server.front.wire.server_limits import ServerLimits
+
+if TYPE_CHECKING:
+    from dpsql.server.front.http.http_agents import AgentRoute
+    from dpsql.server.front.http.http_desk import HttpDesk
 
 LOG = logging.getLogger("dpsql.server")
 
@@ -36,16 +41,30 @@ async def _served(door: VaultDoor, settings: Mapping[str, Any], ready: Callable[
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
+    running = contextlib.AsyncExitStack()
     serving, accepting = [server.serve(_sockets(settings["sockets"]), stop)], [server.accepting]
     if settings["http_sockets"]:
         from dpsql.server.front.http.http_desk import HttpDesk  # FastAPI takes a while, and many servers have no need of it
         from dpsql.server.front.http.http_listening import HttpServer
 
-        desk = HttpDesk(door=door, limits=server.limits, use=server.use, failed=server.failed, policy=settings["policy"])
-        http = HttpServer(desk, tls=tls, names=frozenset(settings["http_names"]))
+        desk = HttpDesk(door=door, limits=server.limits, use=server.use, failed=server.failed, policy=settings["policy"],
+                        signs_on=settings["signs_on"])
+        agents = await running.enter_async_context(_agents(desk)) if settings["agents"] else None
+        http = HttpServer(desk, tls=tls, names=frozenset(settings["http_names"]), agents=agents)
         serving.append(http.serve(_sockets(settings["http_sockets"]), stop))
         accepting.append(http.accepting)
-    await asyncio.gather(*serving, _told_when(accepting, ready))
+    async with running:
+        await asyncio.gather(*serving, _told_when(accepting, ready))
+
+
+@contextlib.asynccontextmanager
+async def _agents(desk: HttpDesk) -> AsyncIterator[AgentRoute]:
+    """The route for agents, while it is open."""
+    from dpsql.server.front.http.http_agents import AgentRoute
+
+    route = AgentRoute(desk)
+    async with route.running():
+        yield route
 
 
 async def _told_when(accepting: Sequence[asyncio.Event], ready: Callable[[], None]) -> None:

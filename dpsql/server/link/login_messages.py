@@ -17,6 +17,7 @@ from dpsql.frozen import Frozen
 PLAIN, BOUND = "SCRAM-SHA-256", "SCRAM-SHA-256-PLUS"
 BINDING = "tls-server-end-point"
 WRONG, MALFORMED = "login", "login-message"  # codes of the vault's errors: a wrong proof, and what is none
+UNPROVEN = "sign-on"  # the same of a sign-on elsewhere that failed
 
 
 class NotProven(Exception):

@@ -19,7 +19,19 @@ from dpsql.catalog.model import LONGEST_PACE, Budget, Catalog
 from dpsql.catalog.price import Price
 from dpsql.errors import Error, OperationalError
 from dpsql.frozen import Frozen
-from dpsql.ledgers.ledger_reports import Entry, KeptAnswer, SharedAnswer
+from dpsql.ledgers.ledger_reports import Entry, Failure, KeptAnswer, SharedAnswer
+from dpsql.server.link.told_to_overseers import (
+    AddedUser,
+    CheckOutcome,
+    LateOutcomes,
+    ListedStatements,
+    UserState,
+    VaultState,
+    is_moment,
+    is_outcome,
+    is_place,
+    is_size_of_page,
+)
 from dpsql.trusted.accounting.cost import Charge, Cost
 from dpsql.trusted.kernel.claims import Disagreement
 from dpsql.trusted.kernel.ledger import Busy, Closed, Refused
@@ -34,6 +46,8 @@ Told = TypeVar("Told")
 LOG = logging.getLogger("dpsql.server")
 LENGTH = struct.Struct(">Q")
 MOST_ASKED = 200  # bytes of a message on the control socket
+CAUSES = REQUEST, TIMEOUT, LEFT, SERVER = "request", "time limit", "client left", "server stopped"
+"""Why a statement is stopped: its analyst asked for it, it took longer than they or the owner allow, or nobody waits for it."""
 WITHHELD = "answered"  # in place of an answer that is not told
 PIECE = 2**20  # bytes that are read at a time, so that nobody fills memory by announcing a length
 AHEAD = 2**14  # bytes that are read at least, if they are there: most frames come in one piece
@@ -50,6 +64,7 @@ class ToldAccount(Frozen):
     policy: str
     notes: tuple[str, ...]
     version: str
+    role: str
 
 
 class AccountState(Frozen):
@@ -126,7 +141,8 @@ class VaultCall(Frozen, Generic[Told], kw_only=False):
     checked    before it the vault looks whether the files of the database are those that were opened: each statement makes one of
                these first, and what is read afterwards is used only if they still are
     exact      public tables are read, and nothing else; the front says which of their columns it reads
-    oversees   it tells what others asked and spent
+    oversees   it tells what others asked and spent, or how the server is
+    governs    it changes who may connect
     shares     it tells answers of others, where the budget has its analysts share them
     between    it is answered while a script runs
     """
@@ -137,6 +153,7 @@ class VaultCall(Frozen, Generic[Told], kw_only=False):
     checked: bool = False
     exact: bool = False
     oversees: bool = False
+    governs: bool = False
     shares: bool = False
     between: bool = True
 
@@ -230,22 +247,37 @@ OF_OTHERS: VaultCall[list[SharedAnswer]] = VaultCall("of_others", (is_mark,), ch
 OF_ANOTHER: VaultCall[SharedAnswer | None] = VaultCall("of_another", (is_statement,), checked=True)
 TEXTS: VaultCall[list[str]] = VaultCall("texts", (is_short, is_number_of_texts, is_flag))
 ENTRIES: VaultCall[list[Entry]] = VaultCall("entries")
+TOLD_ENTRIES: VaultCall[list[Entry]] = VaultCall("told_entries", (is_number_of_texts,), checked=True)
 SPENT: VaultCall[Spent] = VaultCall("spent")
 PRICES: VaultCall[tuple[tuple[int | None, int], ...]] = VaultCall("prices")
+SPENT_BEFORE: VaultCall[Charge] = VaultCall("spent_before", (is_short,))
 FAILED: VaultCall[list[int]] = VaultCall("failed")
 REFRESH: VaultCall[Spent] = VaultCall("refresh")
 ENTER: VaultCall[None] = VaultCall("enter", (is_short,))
 LEAVE: VaultCall[None] = VaultCall("leave", (is_short,))
 EVERYTHING: VaultCall[list[Entry]] = VaultCall("everything", oversees=True)
 ACCOUNTS: VaultCall[list[AccountState]] = VaultCall("accounts", oversees=True)
+LISTED: VaultCall[ListedStatements] = VaultCall(
+    "listed", (is_short, is_short, is_outcome, is_moment, is_moment, is_place, is_size_of_page), oversees=True)
+FAILURES: VaultCall[list[Failure]] = VaultCall("failures", oversees=True)
+LATE: VaultCall[list[LateOutcomes]] = VaultCall("late", oversees=True)
+USERS: VaultCall[tuple[UserState, ...]] = VaultCall("users", oversees=True)
+STATE: VaultCall[VaultState] = VaultCall("state", oversees=True)
+CHECKS: VaultCall[tuple[CheckOutcome, ...]] = VaultCall("checks", oversees=True, between=False)
+ADD_USER: VaultCall[AddedUser] = VaultCall("add_user", (is_short,), governs=True, between=False)
+CLOSE_USER: VaultCall[None] = VaultCall("close_user", (is_short,), governs=True, between=False)
+REOPEN_USER: VaultCall[None] = VaultCall("reopen_user", (is_short,), governs=True, between=False)
 CALLS: Mapping[str, VaultCall[Any]] = {call.name: call for call in (
-    CHECK, PUBLIC_ROWS, FANOUT, HOLD, RUN, COMPARE, STORED, ANSWERED, ANSWERS, HOLDING, PART, IS_TOLD, TELL, TELL_OF, OF_OTHERS,
-    OF_ANOTHER, TEXTS, ENTRIES, SPENT, PRICES, FAILED, REFRESH, ENTER, LEAVE, EVERYTHING, ACCOUNTS)}
+    CHECK, PUBLIC_ROWS, FANOUT, HOLD, RUN, COMPARE, STORED, ANSWERED, ANSWERS, HOLDING, PART, IS_TOLD, TELL, TELL_OF,
+    OF_OTHERS, OF_ANOTHER, TEXTS, ENTRIES, TOLD_ENTRIES, SPENT, PRICES, SPENT_BEFORE, FAILED, REFRESH, ENTER, LEAVE, EVERYTHING,
+    ACCOUNTS, LISTED, FAILURES, LATE, USERS, STATE, CHECKS, ADD_USER, CLOSE_USER, REOPEN_USER)}
 
 
 def may_call(role: str, call: VaultCall[Any]) -> bool:
-    """Whether a user of this role may make a call: some roles may spend, some may see what others asked and spent."""
-    return {"analyst": not call.oversees, "auditor": not (call.statement or call.shares), "owner": True}[role]
+    """Whether a user of this role may make a call: some roles may spend, some may see what others asked and spent, and an
+    owner may also say who connects."""
+    return {"analyst": not (call.oversees or call.governs), "auditor": not (call.statement or call.shares or call.governs),
+            "owner": True}[role]
 
 
 # -- frames
@@ -307,10 +339,11 @@ def gone() -> OperationalError:
 KNOWN: Mapping[str, type[Error]] = {kind.__name__: kind for kind in vars(errors).values()
                                     if isinstance(kind, type) and issubclass(kind, Error)}
 CONSTANT: Mapping[str, Callable[[], BaseException]] = {
-    "Incident": errors.Incident, "Interrupted": errors.Interrupted, "Disagreement": Disagreement,
+    "Incident": errors.Incident, "Interrupted": errors.Interrupted, "SourceChanged": errors.SourceChanged,
+    "Disagreement": Disagreement,
     "KeyboardInterrupt": KeyboardInterrupt}
-SAID: frozenset[str] = frozenset({"login", "login-message", "login-busy", "user", "role", "cancelled", "too-large", "naming",
-                                  "data-changed", "promise-outdated"})
+SAID: frozenset[str] = frozenset({"login", "login-message", "login-busy", "user", "user-name", "sign-on", "role", "cancelled",
+                                  "too-large", "naming", "data-changed", "promise-outdated"})
 """Codes of errors about files, users and the like whose words name nothing of the owner's machine."""
 ABOUT: Mapping[type[Error], str] = {
     errors.LedgerError: "the ledger", errors.PolicyError: "the policy", errors.OptionError: "the policy",

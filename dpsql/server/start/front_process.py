@@ -79,8 +79,8 @@ def serve_control(front: socket.socket, vault: Vault, ready: Callable[[], None] 
             match what, which:
                 case "channel", None:
                     _hand_over(front, vault)
-                case "interrupt", [int(), int()]:
-                    threading.Thread(target=vault.interrupt, args=which, daemon=True).start()
+                case "interrupt", [int(), int(), str(), bool(if_free)]:
+                    threading.Thread(target=vault.interrupt, args=which[:3], kwargs={"if_free": if_free}, daemon=True).start()
                 case "ready", None:
                     ready()
 

@@ -39,8 +39,12 @@ from dpsql.ledgers.ledger_reports import ReportingLedger
 from dpsql.server.front.wire.listening import TlsFiles, address_of, is_loopback, listen_on, tls_terms
 from dpsql.server.front.wire.server_limits import ServerLimits
 from dpsql.server.start.front_process import control_sockets, serve_control, start_front
-from dpsql.server.vault.doorkeeper import Doorkeeper
+from dpsql.server.vault.account_turns import TurnLimits
+from dpsql.server.vault.doorkeeper import Doorkeeper, SignOnKeeper
 from dpsql.server.vault.passwords import WatchedUsers, users_file
+from dpsql.server.vault.sign_on import SignOn
+from dpsql.server.vault.sign_on_terms import read_sign_on
+from dpsql.server.vault.user_office import UserOffice
 from dpsql.server.vault.vault import Vault
 from dpsql.server.walls.front_users import user_of_front
 from dpsql.server.walls.shut_in import be_unreadable
@@ -53,15 +57,17 @@ LAST_WORDS = 2.0  # seconds for the last lines of its log
 
 class FrontSettings(Frozen):
     """What the front is told when it starts: the numbers of the listening sockets, files in PEM for TLS, limits; for HTTP
-    the names of the server, and that of the policy's file."""
+    the names of the server, that of the policy's file, and whether people sign on elsewhere."""
 
     sockets: list[int]
     http_sockets: list[int]
     http_names: list[str]
+    agents: bool
     policy: str
     tls: TlsFiles | None
     needs_tls: bool
     limits: ServerLimits
+    signs_on: bool = False
 
     def as_json(self) -> str:
         return json.dumps(asdict(self))
@@ -71,9 +77,9 @@ Ready = Callable[..., None]
 """Is called with the host and the port of each protocol."""
 
 
-def serve(policy: Path, listen: str, *, http: str | None = None, http_names: Sequence[str] = (), tls: TlsFiles | None = None,
-          without_tls: bool = False, front_user: str | None = None, limits: ServerLimits | None = None,
-          ready: Ready = lambda *addresses: None) -> int:
+def serve(policy: Path, listen: str, *, http: str | None = None, http_names: Sequence[str] = (), agents: bool = False,
+          tls: TlsFiles | None = None, without_tls: bool = False, front_user: str | None = None, sign_on: Path | None = None,
+          limits: ServerLimits | None = None, ready: Ready = lambda *addresses: None) -> int:
     """Serve until SIGTERM or SIGINT; must run in the main thread. `ready` is called with the addresses, the HTTP address last,
     when clients can connect. Returns the exit code.
 
@@ -96,7 +102,12 @@ def serve(policy: Path, listen: str, *, http: str | None = None, http_names: Seq
     listening = [listen_on(host, port) for host, port in addresses]
     sockets = [*chain(*listening)]
     reached = [(host, found[0].getsockname()[1]) for (host, _), found in zip(addresses, listening, strict=True)]
-    vault = Vault(keeper.open_account, keeper.authenticate, pace=declared.pace)
+    limits = limits or ServerLimits()
+    elsewhere = None if sign_on is None else SignOnKeeper(policy=policy, sign_on=SignOn(
+        read_sign_on(sign_on, [*declared.budgets]), keeper.users.now))
+    vault = Vault(keeper.open_account, keeper.authenticate, pace=declared.pace, turns=TurnLimits(
+        at_once=limits.statements_of_account, waiting=limits.waiting_of_account, size=limits.waiting_bytes,
+        seconds=limits.turn_seconds), office=UserOffice(policy, keeper.users), elsewhere=elsewhere)
     ours, theirs = control_sockets()
     numbers = [sock.fileno() for sock in sockets]
     wire = len(listening[0])
@@ -105,9 +116,9 @@ def serve(policy: Path, listen: str, *, http: str | None = None, http_names: Seq
     with (contextlib.closing(vault), ours, _folder_of_front() as folder,
           _stopping(accepts) as running):
         handed = None if tls is None else _handed(tls, Path(folder))
-        settings = FrontSettings(sockets=numbers[:wire], http_sockets=numbers[wire:], http_names=[*http_names],
-                                 policy=policy.name, tls=handed, needs_tls=needs_tls[0],
-                                 limits=replace(limits or ServerLimits(), pace_seconds=declared.pace_stored or 0.0))
+        settings = FrontSettings(sockets=numbers[:wire], http_sockets=numbers[wire:], http_names=[*http_names], agents=agents,
+                                 policy=policy.name, tls=handed, needs_tls=needs_tls[0], signs_on=elsewhere is not None,
+                                 limits=replace(limits, pace_seconds=declared.pace_stored or 0.0))
         if user is not None:
             for path in (folder, *([] if handed is None else handed.paths)):
                 os.chown(path, *user)

@@ -16,6 +16,7 @@ from dpsql.server.link.login_messages import MALFORMED, WRONG, FirstProof, NotPr
 from dpsql.server.vault.password_proofs import Exchange
 from dpsql.server.vault.passwords import User, Verifier, WatchedUsers
 from dpsql.server.vault.proof_attempts import ProofAttempts
+from dpsql.server.vault.sign_on import SignedOn, SignOn
 from dpsql.server.vault.vault import Say
 
 
@@ -29,8 +30,8 @@ class Doorkeeper(Frozen):
 
     def authenticate(self, name: str, say: Say) -> Callable[[], str]:
         """Let a client prove that it knows the password of a user. Returns a function that returns the user's role, and raises
-        OperationalError as soon as the user is removed or has another password. Raises OperationalError: with the same text,
-        after the same messages, for an unknown name and for a wrong password."""
+        OperationalError as soon as the user is removed or closed, or has another password. Raises OperationalError: with the
+        same text, after the same messages, for an unknown name and for a wrong password."""
         verifier, known = self.users.now().verifier_of(name)
         try:
             first = FirstProof.of_bytes(say(b"first"))
@@ -55,6 +56,8 @@ class Doorkeeper(Frozen):
         user = self.users.now().users.get(name)
         if user is None:
             raise _removed()
+        if user.closed:
+            raise OperationalError("the owner of the data has closed this account", code="user")
         return user
 
     def open_account(self, name: str, database: str) -> Session:
@@ -65,6 +68,23 @@ class Doorkeeper(Frozen):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # the session's notes say it, and the log
             return open_session(None, self.policy, None, ConnectionTerms(budget=user.budget, analyst=name, **price),
+                                await_store=await_store, places=False)
+
+
+class SignOnKeeper(Frozen):
+    """The same for people who sign on elsewhere (`sign_on`)."""
+
+    policy: Path
+    sign_on: SignOn
+
+    def open_account(self, person: SignedOn) -> Session:
+        """The session of a person, with the budget and the price that the owner has set for those who sign on. Raises
+        errors.Error."""
+        terms = self.sign_on.terms
+        price: dict[str, Any] = dict(terms.price)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # as above
+            return open_session(None, self.policy, None, ConnectionTerms(budget=terms.budget, analyst=person.name, **price),
                                 await_store=await_store, places=False)
 
 

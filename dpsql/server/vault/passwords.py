@@ -37,7 +37,7 @@ from dpsql.trusted.declarations import names
 ITERATIONS = 32_768
 LEAST_ITERATIONS, MOST_ITERATIONS = 4096, 10_000_000
 SALT = 16  # bytes
-ROLES = ("analyst", "auditor", "owner")
+ANALYST, AUDITOR, OWNER = ROLES = ("analyst", "auditor", "owner")
 """What a user may do: ask; see what everybody asked and spent, and ask nothing that is charged; both. `vault` enforces it."""
 SHORTEST = 8  # characters of a password
 LONGEST = 1000
@@ -86,13 +86,15 @@ def verifier(password: str) -> Verifier:
 
 class User(Frozen):
     """One who may connect. The name is that of the account in the ledger, in its normal form; `price` is that of statements which
-    state none: epsilon, delta and rho, as far as they are given; else the budget's."""
+    state none: epsilon, delta and rho, as far as they are given; else the budget's. One who is `closed` cannot connect until an
+    owner reopens the account."""
 
     name: str
     verifier: Verifier
     budget: str | None = None
     price: Mapping[str, Decimal] = field(default_factory=dict)
-    role: str = ROLES[0]
+    role: str = ANALYST
+    closed: bool = False
 
 
 class Users(Frozen):
@@ -154,14 +156,14 @@ def _users_of(text: bytes, path: Path) -> Users:
 
 
 def _user_of(name: str, entry: Mapping[str, Any]) -> User:
-    price, budget, role = entry.get("price", {}), entry.get("budget"), entry.get("role", ROLES[0])
-    if role not in ROLES:
+    price, budget, role = entry.get("price", {}), entry.get("budget"), entry.get("role", ANALYST)
+    if role not in ROLES or type(closed := entry.get("closed", False)) is not bool:
         raise ValueError("no role")
     if name_faults.fault_of(name) is not None or not isinstance(budget, str | None):
         raise ValueError("no user")
     if not price.keys() <= {"epsilon", "delta", "rho"} or not all(isinstance(amount, str) for amount in price.values()):
         raise ValueError("no price")
-    return User(name=name, verifier=Verifier.of_text(entry["verifier"]), budget=budget, role=role,
+    return User(name=name, verifier=Verifier.of_text(entry["verifier"]), budget=budget, role=role, closed=closed,
                 price={term: Decimal(amount) for term, amount in price.items()})
 
 
@@ -185,6 +187,13 @@ def set_password(path: Path, name: str, new: Verifier) -> None:
     with _changed(path) as users:
         found = _named(name, users)
         users[found] = replace(users[found], verifier=new)
+
+
+def set_closed(path: Path, name: str, *, closed: bool) -> None:
+    """Close the account of a user, or reopen it. Raises OptionError if there is no such user."""
+    with _changed(path) as users:
+        found = _named(name, users)
+        users[found] = replace(users[found], closed=closed)
 
 
 def account_name(name: str) -> str:
@@ -226,7 +235,8 @@ def _changed(path: Path, *, new: bool = False) -> Iterator[dict[str, User]]:
 
 def _text_of(users: Users) -> str:
     entries = {name: {"verifier": user.verifier.text, "budget": user.budget, "role": user.role,
-                      "price": {term: str(amount) for term, amount in user.price.items()}}
+                      "price": {term: str(amount) for term, amount in user.price.items()},
+                      **({"closed": True} if user.closed else {})}
                for name, user in sorted(users.users.items())}
     return json.dumps({"version": 1, "secret": base64.b64encode(users.secret).decode("ascii"), "users": entries}, indent=1) + "\n"
 

@@ -16,27 +16,30 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import hashlib
+import json
 import math
 import socket
 import threading
-from collections import Counter
+import time
 from collections.abc import Callable, Generator, Sequence
 from itertools import count
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from dpsql.engine.session import Session
-from dpsql.errors import Error, Incident, Interrupted, OperationalError
+from dpsql.errors import Error, OperationalError, Unsupported
 from dpsql.frozen import Frozen, replace
-from dpsql.ledgers.ledger_reports import Entry, KeptAnswer, SharedAnswer
+from dpsql.ledgers.ledger_reports import Entry, Failure, KeptAnswer, SharedAnswer
 from dpsql.server.link.plain_values import MOST_BYTES, MessageReader, decoded, encoded
+from dpsql.server.link.told_to_overseers import AddedUser, CheckOutcome, LateOutcomes, ListedStatements, UserState, VaultState
 from dpsql.server.link.vault_calls import (
     CALLS,
+    CAUSES,
     MOST_HELD,
     MOST_NAME,
     OTHER,
     RUN,
+    SERVER,
     TELL,
-    WITHHELD,
     AccountState,
     Fault,
     Frames,
@@ -51,11 +54,15 @@ from dpsql.server.link.vault_calls import (
     may_call,
     send_answer,
 )
-from dpsql.server.vault.departure import Leaving
+from dpsql.server.vault.account_turns import AccountTurns, TurnLimits
+from dpsql.server.vault.departure import Leaving, StatementsUnderway
 from dpsql.server.vault.one_core import Cores
+from dpsql.server.vault.overseeing import listed, without_answer
+from dpsql.server.vault.sign_on import SignedOn, SignOn
+from dpsql.server.vault.user_office import UserOffice
 from dpsql.synthesis.released_table import SyntheticColumn
 from dpsql.synthesis.synthetic_table import declared_column
-from dpsql.trusted.accounting.cost import NOTHING, Account, Cost
+from dpsql.trusted.accounting.cost import NOTHING, Account, Charge, Cost
 from dpsql.trusted.declarations.tables import Column, Table
 from dpsql.trusted.kernel.chain import InParts
 from dpsql.trusted.kernel.model_progress import SERIES
@@ -72,12 +79,22 @@ all others."""
 OpenAccount: TypeAlias = Callable[[str, str], Session]
 """The session of a user who has proved to be one, and of the database that they named. Raises errors.Error."""
 
+
+class SignOnDoor(Protocol):
+    """People who sign on elsewhere; see `sign_on` and `doorkeeper`."""
+
+    @property
+    def sign_on(self) -> SignOn: ...
+    def open_account(self, person: SignedOn) -> Session: ...
+
+
 MOST_CHANNELS = 1000
 MOST_CELLS = 2**26  # values of all of them
 MOST_NAMED = 100  # names that a statement gives
 MOST_PROOF = 2**16  # bytes of a message before a login, so that nobody fills memory on many channels
 NAMING = 60.0  # seconds to wait for a name that another connection gives
 LAST_SECONDS = 10.0  # what channels get to end in when the vault does
+STOPPING = 5.0  # seconds within which a statement is interrupted that the front has stopped; otherwise it fails
 PATIENCE = 0.05  # seconds between two attempts to interrupt: one that comes just before a query begins is lost
 CARRIED = {Type.BOOLEAN: bool, Type.VARCHAR: str, Type.DATE: dt.date, Type.TIMESTAMP: dt.datetime}
 CORES = Cores()
@@ -86,10 +103,14 @@ CORES = Cores()
 class Vault:
     """Serves channels. Safe with threads."""
 
-    def __init__(self, open_account: OpenAccount, authenticate: Authenticate, *, pace: float | None) -> None:
-        """`pace` is in seconds; see `departure`."""
-        self._open_account, self._authenticate, self._pace = open_account, authenticate, pace
-        self.numbers = count(1)
+    def __init__(self, open_account: OpenAccount, authenticate: Authenticate, *, pace: float | None,
+                 turns: TurnLimits = TurnLimits(), office: UserOffice | None = None, elsewhere: SignOnDoor | None = None) -> None:
+        """`pace` is in seconds; see `departure`. Without an `office`, users cannot be seen or changed through the front; without
+        `elsewhere`, nobody signs on."""
+        self._open_account, self._authenticate = open_account, authenticate
+        self._common = SharedByAccounts(pace=pace, underway=StatementsUnderway(), turns=AccountTurns(turns))
+        self.office, self.elsewhere = office, elsewhere
+        self.numbers, self.started = count(1), time.time()
         self._channels: dict[int, Channel] = {}
         self._turn = threading.Condition()
 
@@ -102,20 +123,27 @@ class Vault:
                 theirs.close()
                 return None
             number = next(self.numbers)
-            self._channels[number] = made = Channel(ours, self._open_account, self._authenticate, self._pace)
+            self._channels[number] = made = Channel(ours, self._open_account, self._authenticate, self._common, self)
         threading.Thread(target=self._serve, args=(number, made), daemon=True, name=f"channel {number}").start()
         return number, theirs
 
-    def interrupt(self, number: int, statement: int) -> None:
-        """Interrupt a statement of a channel, given by its number, if it is the running one."""
+    @property
+    def channels(self) -> int:
+        """How many are open."""
+        with self._turn:
+            return len(self._channels)
+
+    def interrupt(self, number: int, statement: int, cause: str = CAUSES[0], *, if_free: bool = False) -> None:
+        """Interrupt a statement of a channel, given by its number, if it is the running one; with `if_free`, only if it is not
+        charged yet. The cause is what the front says it is."""
         with self._turn:
             found = self._channels.get(number)
-        if found is not None:
-            found.interrupt(statement)
+        if found is not None and cause in CAUSES:
+            found.interrupt(statement, cause, if_free=if_free)
 
     def close(self) -> None:
-        """End all channels; running statements fail. Waits a while for their end, because a process that exits during a query of
-        the engine is aborted."""
+        """End all channels; running statements are stopped. Waits a while for their end, because a process that exits during a
+        query of the engine is aborted."""
         with self._turn:
             channels = [*self._channels.values()]
         for channel in channels:
@@ -133,12 +161,21 @@ class Vault:
                 self._turn.notify_all()
 
 
+class SharedByAccounts(Frozen):
+    """What the accounts of a vault share."""
+
+    pace: float | None
+    underway: StatementsUnderway
+    turns: AccountTurns
+
+
 class Channel:
     """One end of a channel: a login, and then the calls of one account."""
 
-    def __init__(self, front: socket.socket, open_account: OpenAccount, authenticate: Authenticate, pace: float | None) -> None:
-        self._front, self._frames = front, Frames(front)
-        self._open_account, self._authenticate, self._pace = open_account, authenticate, pace
+    def __init__(self, front: socket.socket, open_account: OpenAccount, authenticate: Authenticate, common: SharedByAccounts,
+                 vault: Vault) -> None:
+        self._front, self._frames, self._vault = front, Frames(front), vault
+        self._open_account, self._authenticate, self._common = open_account, authenticate, common
         self._account: ServedAccount | None = None
 
     def serve(self) -> None:
@@ -151,14 +188,14 @@ class Channel:
                 if self._account is not None:
                     self._account.close()
 
-    def interrupt(self, statement: int) -> None:
+    def interrupt(self, statement: int, cause: str, *, if_free: bool = False) -> None:
         if self._account is not None:
-            self._account.interrupt(statement)
+            self._account.interrupt(statement, cause, if_free=if_free)
 
     def stop(self) -> None:
         """Interrupt the statement that is running, if any."""
         if self._account is not None:
-            self._account.interrupt(self._account.number)
+            self._account.interrupt(self._account.number, SERVER)
 
     def close(self) -> None:
         with contextlib.suppress(OSError):
@@ -169,11 +206,18 @@ class Channel:
         fault: BaseException = OperationalError("the name or the password is wrong", code="login")
         try:
             name, data = _received(self._frames, MOST_PROOF)
-            user, database = decoded(data, _no_table)
-            if name == "login" and is_short(user) and is_short(database):
-                role = self._authenticate(user, self._say)
-                self._open(user, database, role)
-                return True
+            match name, decoded(data, _no_table):
+                case "login", (user, database) if is_short(user) and is_short(database):
+                    role = self._authenticate(user, self._say)
+                    self._open(lambda: self._open_account(user, database), role)
+                    return True
+                case "sign_on", () if self._vault.elsewhere is not None:
+                    send_answer(self._frames, LoginMessage(json.dumps(self._vault.elsewhere.sign_on.begun()).encode()))
+                    return False
+                case "signed_on", (str(code), str(state)) if (elsewhere := self._vault.elsewhere) is not None:
+                    person, role = elsewhere.sign_on.signed_on(code, state)
+                    self._open(lambda: elsewhere.open_account(person), role)
+                    return True
         except (OSError, _Gone):
             raise
         except Exception as caught:
@@ -181,11 +225,12 @@ class Channel:
         send_answer(self._frames, fault_for_front(fault))
         return False
 
-    def _open(self, user: str, database: str, role: Callable[[], str]) -> None:
-        """Open the account, for which files with private rows may be read, and tell so, or what is raised, at a step."""
-        departure = Leaving(self._pace)
+    def _open(self, made: Callable[[], Session], role: Callable[[], str]) -> None:
+        """Open the account by making its session, for which files with private rows may be read, and tell so, or what is raised,
+        at a step."""
+        departure = Leaving(self._common.pace)
         try:
-            self._account = ServedAccount(self._open_account(user, database), self._frames, role, self._pace)
+            self._account = ServedAccount(made(), self._frames, role, self._common, self._vault)
         finally:
             departure.hold()
         send_answer(self._frames, Made(self._account.opening()))
@@ -210,10 +255,14 @@ class _Cancelled(BaseException):
 class ServedAccount:
     """The calls of one account. What is private in a session stays here."""
 
-    def __init__(self, session: Session, front: Frames, role: Callable[[], str], pace: float | None) -> None:
+    def __init__(self, session: Session, front: Frames, role: Callable[[], str], common: SharedByAccounts,
+                 vault: Vault) -> None:
         """`role` tells the user's role now, and raises OperationalError as soon as the account is no user's any more."""
-        self._session, self._front, self._role, self._pace = session, front, role, pace
-        self._departure = Leaving(pace)  # of the statement that runs, or ran last
+        self._session, self._front, self._role, self._common, self._pace = session, front, role, common, common.pace
+        self._vault = vault
+        self._departure = Leaving(self._pace)  # of the statement that runs, or ran last
+        self._size = 0  # of that statement, in bytes
+        self._woken = threading.Event()  # it has its turn, or is to stop
         self.number = 0  # of that statement, as the front counts those that it sends
         self._held: dict[str, HeldTable] = {}
         self._brought: list[int] = []  # how many values there were in each table that the front has brought
@@ -231,7 +280,7 @@ class ServedAccount:
         return ToldAccount(
             catalog=session.catalog, budget=replace(budget, analysts=mine, listed=None), analyst=session.analyst,
             price=session.price, confidence=session.confidence, policy=session.policy, notes=session.notes,
-            version=session.kernel.version)
+            version=session.kernel.version, role=self._role())
 
     def serve(self) -> None:
         """Answer calls one by one. Raises _Gone or OSError if the front has gone."""
@@ -245,18 +294,19 @@ class ServedAccount:
             inside.close()
         self._session.close()
 
-    def interrupt(self, statement: int) -> None:
-        """From another thread: stop the statement with this number, if it is running, as soon as possible. Returns when it has
-        ended.
+    def interrupt(self, statement: int, cause: str = CAUSES[0], *, if_free: bool = False) -> None:
+        """From another thread: stop the statement with this number, if it is running, as soon as possible; with `if_free`, only
+        if it is not charged yet. Returns when it has ended.
 
-        One that is over and has not left fails all the same: when it was over, its analyst is not to find out by interrupting.
-        No other one is met: none begins while a thread has the turn, and looks which it is.
-        """
+        One that is over and has not left is stopped all the same: when it was over, its analyst is not to find out by
+        interrupting. No other one is met: none begins while a thread has the turn, and looks which it is. """
         with self._turn:
-            if self.number != statement or self._idle.is_set() or self._stopping.is_set():
+            if self.number != statement or self._idle.is_set() or self._stopping.is_set() or (
+                    if_free and self._departure.is_charged):
                 return
+            self._departure.interrupt(cause)  # first, so that what fails by itself is never taken for stopped
             self._stopping.set()
-            self._departure.interrupt()
+            self._woken.set()
         while not self._idle.wait(PATIENCE):
             with self._turn:
                 if self.number != statement:
@@ -276,7 +326,8 @@ class ServedAccount:
         if name not in CALLS or not CALLS[name].statement:
             return self._outcome(name, data)
         with self._turn:
-            self._departure, self.number = Leaving(self._pace, charged=CORES.spread), self.number + 1
+            self._departure = Leaving(self._pace, charged=CORES.spread, underway=self._common.underway)
+            self.number, self._size = self.number + 1, len(data)
         answer = self._outcome(name, data)
         if not (isinstance(answer, Fault) and answer.kind == AnsweredBefore.__name__):  # that is told at once, as by "stored"
             self._departure.hold()  # at once, where the kernel has waited
@@ -308,15 +359,12 @@ class ServedAccount:
         """A context in which the statement may be interrupted."""
         with self._turn:
             self._stopping.clear()
+            self._woken.clear()
             self._idle.clear()
         try:
             with stopped_by(self._stopping):
                 self._session.look()
                 yield
-        except Incident:
-            if self._stopping.is_set():
-                raise Interrupted from None
-            raise
         finally:
             self._steps = MessageReader(self._own_table)  # what was read of the front is kept no longer
             self._idle.set()
@@ -384,12 +432,33 @@ class ServedAccount:
         is what most clients are told next."""
         self._departure.asked = seconds
         limits = {} if cost.rounded() == NOTHING else self._session.limits  # as nothing exceeds no limit
-        self._session.kernel.run(self._script(step), cost=cost, account=self._session.account, limits=limits, digest=digest,
-                                 sql=sql, encode=_written, views=views, leaving=self._departure, unless_stored=unless_stored)
+        with self._in_turn(digest if unless_stored else None):
+            self._session.kernel.run(self._script(step), cost=cost, account=self._session.account, limits=limits, digest=digest,
+                                     sql=sql, encode=_written, views=views, leaving=self._departure, unless_stored=unless_stored)
         spent = None
         with contextlib.suppress(Error):
             spent = self._spent()
         return Ran(version=self._session.kernel.version, spent=spent)
+
+    @contextlib.contextmanager
+    def _in_turn(self, stored: str | None = None) -> Generator[None]:
+        """A context in which a statement has its turn. One that wants the stored answer under a name, if there is one, does not
+        wait where there is. Raises AnsweredBefore, Busy, and _Cancelled."""
+        session = self._session
+
+        def look() -> None:
+            version = session.kernel.version
+            if stored is not None and (body := session.ledger.stored(session.account, stored, version)) is not None:
+                raise AnsweredBefore(body, version)
+
+        def left() -> int:
+            return session.kernel.incidents - len(session.ledger.failed(session.account))
+
+        with self._common.turns.turn(session.account, self._size, self._woken, left, look):
+            if self._stopping.is_set():
+                raise _Cancelled
+            session.kernel.check()  # again, as files may have been changed during the wait: only so many are stopped for it
+            yield
 
     def _script(self, step: Any) -> Generator[Any, Any, str | InParts]:
         """The script that the front runs: its requests, and at the end the text of its answer.
@@ -413,6 +482,9 @@ class ServedAccount:
                     return InParts(text=text, parts=parts)
                 case ("interrupted",):
                     raise KeyboardInterrupt
+                case ("stopped",):  # the front has noticed it first; the grid begins when we do, not when a release was ready
+                    self._stopping.wait(STOPPING)
+                    raise InterruptedError
                 case _:
                     raise ValueError("the script of the front failed")
             if self._stopping.is_set():
@@ -429,8 +501,9 @@ class ServedAccount:
 
     def _compare(self, asked: Any, model: str, sql: str, seconds: float = 0.0) -> Any:
         self._departure.asked = seconds
-        return self._session.kernel.compare(asked, model=model, account=self._session.account, sql=sql,
-                                            leaving=self._departure)
+        with self._in_turn():
+            return self._session.kernel.compare(asked, model=model, account=self._session.account, sql=sql,
+                                                leaving=self._departure)
 
     # -- the ledger, of this account
 
@@ -462,7 +535,10 @@ class ServedAccount:
 
     def _entries(self) -> list[Entry]:
         """The statements that the account was charged for, without their answers, which may be large."""
-        return [*map(_without_answer, self._session.ledger.entries(self._session.budget.name, self._session.analyst))]
+        return [*map(without_answer, self._session.ledger.entries(self._session.budget.name, self._session.analyst))]
+
+    def _told_entries(self, most: int) -> list[Entry]:
+        return self._session.ledger.told_entries(self._session.account, most)
 
     def _spent(self) -> Spent:
         spent, own, last, first = self._session.ledger.now(self._session.account, self._session.budget.late)
@@ -474,6 +550,9 @@ class ServedAccount:
 
     def _prices(self) -> Any:
         return self._session.ledger.prices(self._session.budget.name)
+
+    def _spent_before(self, day: str) -> Charge:
+        return self._session.ledger.spent_before(self._session.account, day)
 
     def _failed(self) -> list[int]:
         return self._session.ledger.failed(self._session.account)
@@ -516,19 +595,72 @@ class ServedAccount:
         """The statements that were charged, without their answers: who asked what is not hidden from a role that may call this,
         and what was answered is."""
         self._session.ledger.refresh()
-        return [*map(_without_answer, self._session.ledger.entries(self._session.budget.name))]
+        return [*map(without_answer, self._session.ledger.entries(self._session.budget.name))]
 
     def _accounts(self) -> list[AccountState]:
-        """The whole budget, under None, and the accounts of all who were charged or have a limit of their own."""
+        """The whole budget, under None, and the accounts of all who were charged, have a limit of their own, or are users."""
         ledger, budget = self._session.ledger, self._session.budget
-        asked = Counter(entry.account.analyst for entry in self._everything() if entry.told is None)
+        ledger.refresh()
+        asked = ledger.charged(budget.name)
         made = [AccountState(analyst=None, statements=asked.total(), spent=ledger.spent(budget.name), total=budget.total)]
-        for name in sorted({*asked, *budget.analysts}):
+        users = () if self._vault.office is None else self._vault.office.states(budget)
+        for name in sorted({*asked, *budget.analysts, *(user.name for user in users)}):
             account = Account(budget=budget.name, analyst=name)
             made.append(AccountState(analyst=name, statements=asked[name], spent=ledger.spent(budget.name, name),
                                      total=budget.of(name), failed=len(ledger.failed(account)), incidents=budget.incidents,
                                      waits=self._waits(ledger.first_step(account, budget.late))))
         return made
+
+    def _listed(self, analyst: str, text: str, outcome: str, since: str, until: str, before: int, most: int) -> ListedStatements:
+        """A page of the statements that were charged; reveals what `_everything` does, and no more."""
+        return listed(self._session.ledger, self._session.budget.name, analyst, text, outcome, since, until, before, most)
+
+    def _failures(self) -> list[Failure]:
+        """The statements that failed after their charge, by everybody. That they failed may depend on rows; their number is
+        limited for each analyst. Their causes may depend on rows without limit, so they stay here."""
+        return [replace(failure, cause="") for failure in self._session.ledger.failures(self._session.budget.name)]
+
+    def _late(self) -> list[LateOutcomes]:
+        """How many outcomes left late, which each analyst has noticed as well."""
+        return [LateOutcomes(analyst=analyst, step=step, number=number)
+                for analyst, step, number in self._session.ledger.late(self._session.budget.name)]
+
+    def _state(self) -> VaultState:
+        """How many connections there are, and how large the ledger is. Both change when an outcome leaves and not when it is
+        made (`departure`), so they tell nothing more of how long statements take; what runs in the vault is not told."""
+        ledger = self._session.ledger.state()
+        return VaultState(started=self._vault.started, channels=self._vault.channels, most_channels=MOST_CHANNELS,
+                          events=ledger.events, ledger_bytes=ledger.bytes, checkpoint=ledger.checkpoint,
+                          checkpoint_at=ledger.checkpoint_at)
+
+    # -- users, and checks of files: by the office, which says what its acts can reveal
+
+    @property
+    def _office(self) -> UserOffice:
+        """Raises Unsupported where there is none."""
+        if self._vault.office is None:
+            raise Unsupported("users cannot be seen or changed through this server", code="user", try_="dpsql user list")
+        return self._vault.office
+
+    def _users(self) -> tuple[UserState, ...]:
+        return self._office.states(self._session.budget)
+
+    def _checks(self) -> tuple[CheckOutcome, ...]:
+        return self._office.checks()
+
+    def _add_user(self, name: str) -> AddedUser:
+        """Not under a name that has asked before, as whoever gets its password is told its answers: it may be that of a person
+        who signs on elsewhere, or of somebody who works without a server."""
+        session, ledger = self._session, self._session.ledger
+        ledger.refresh()
+        return self._office.add(name, session.budget, session.analyst,
+                                known=lambda normal: bool(ledger.entries(session.budget.name, normal)))
+
+    def _close_user(self, name: str) -> None:
+        self._office.close(name, self._session.budget, self._session.analyst)
+
+    def _reopen_user(self, name: str) -> None:
+        self._office.reopen(name, self._session.budget, self._session.analyst)
 
     # -- names
 
@@ -588,10 +720,6 @@ def _received(front: Frames, most: int = MOST_BYTES) -> tuple[str, bytes]:
         raise _Gone
     name, _, data = frame.partition(b"\n")
     return name[:MOST_NAME].decode("ascii", "replace"), data
-
-
-def _without_answer(entry: Entry) -> Entry:
-    return replace(entry, body=None if entry.body is None else WITHHELD)
 
 
 def _no_table(name: str, columns: Sequence[Column] | None) -> Table:

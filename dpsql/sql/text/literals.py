@@ -11,7 +11,7 @@ import numpy as np
 
 from dpsql.errors import DataError
 from dpsql.trusted.plan.expr.nodes import Literal, Value
-from dpsql.types import INT64, Span, Type
+from dpsql.types import INT64, Span, Type, read_boolean
 
 ParameterValue: TypeAlias = Value | tuple[Value, ...]
 """What is given for a parameter: a value, or a list of values for ANY and ALL."""
@@ -95,8 +95,8 @@ def read_text(text: str, wanted: Type) -> Value:
                 hour, minute, second, fraction = rest or ["0"] * 4
                 return dt.datetime(int(year), int(month), int(day), int(hour), int(minute), int(second),
                                    int(fraction.ljust(6, "0")))
-            case Type.BOOLEAN if text.lower() in ("true", "false"):
-                return text.lower() == "true"
+            case Type.BOOLEAN:
+                return read_boolean(text)
     except ValueError:  # no such day
         pass
     return None

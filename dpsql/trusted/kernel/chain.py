@@ -16,17 +16,43 @@ accepted events, in exact integers, and nothing is ever subtracted from them.
 
 *Incidents.* A statement that fails after its charge reveals to its analyst that it failed, which no proof covers, so an
 account (a budget and an analyst) is closed after a few failures. A charge is *failed* once its incident is recorded, and also
-if it has neither an answer nor an incident and no process runs it any more (`running`): its process was killed, which the
-analyst sees as well. It is *running* while it has neither and its lock is held. Nothing else matters: neither what went wrong
-nor how long it took.
+if it has neither an answer nor an incident, was not stopped (below), and no process runs it any more (`running`): its process was
+killed, which the analyst sees as well. It is *running* while it has none of these and its lock is held. Nothing else matters:
+neither what went wrong nor how long it took.
 
-Claim: between two acts of the owner, at most `incidents` charges of an account ever fail. Proof: a charge becomes an event
-only if failed + running < incidents, in the same turn that writes it, holding its lock already; so failed + running <=
-incidents just after. Later a charge leaves the sum (it is answered) or passes from running to failed, which does not change
-the sum, as no lock is taken again; only another charge increases it. An account can therefore run at most `incidents` statements
-at a time, too. A charge whose lock is lost has failed then, whatever becomes of its statement: no answer is recorded or shown, so
-the failure that its analyst sees later is the one that was counted, also if the owner has forgiven it in between. It is enough
-that the lock is held in the turn that writes the answer, as others decide by what runs in turns only.
+Claim: between two acts of the owner, at most `incidents` charges of an account ever fail. Proof: a charge becomes an event only
+if failed + running < incidents, in the same turn that writes it, holding its lock already; so failed + running <= incidents just
+after. Later a charge leaves the sum (it is answered or stopped) or passes from running to failed, which does not change the sum,
+as no lock is taken again; only another charge increases it. An account can therefore run at most `incidents` statements at a
+time, too. A charge whose lock is lost has failed then, whatever becomes of its statement: no answer is recorded or shown, so the
+failure that its analyst sees later is the one that was counted, also if the owner has forgiven it in between. It is enough that
+the lock is held in the turn that writes the answer, as others decide by what runs in turns only.
+
+*Stopped.* A `stopped` event ends a charge that gets no answer and does not count as failed; its text names the cause. There are
+two causes: the statement was interrupted before its outcome left (by its analyst, by a time limit, because its client had left,
+or because the server stops), or the files of the database were others when it left. `run` writes no such event for a statement
+that failed by itself before it was interrupted: this is an incident, although its analyst sees it as interrupted.
+
+Claim: on a server with a pace, whether a statement is answered or stopped depends on rows only through the step at which it
+would have left, and that is counted: if private rows decide it, there is a late event. Proof: let D be the first step of the
+statement. Nothing leaves before D, and up to D the effect of an interruption is the same whether the statement runs, is over or
+has failed: it is stopped, and leaves at a step of the grid that begins at the interruption. Whoever interrupts knows neither; so
+what they see is decided by when they interrupt. After D, a statement that was on time is answered and one that was not is
+stopped: so an interruption after D states that the statement is late, as an answer at that time would
+(`server.vault.departure`). Stopping may take longer than a first step, too, which is late as well. Whether the files are others
+is looked up at the time of departure, in all cases alike, and files are changed by the owner, never by a statement. Without a
+pace, an interruption reveals whether the statement was still running, as its answer would have: times are not hidden there.
+
+Claim: the number of failures is bounded as before. Proof: a stopped charge leaves the sum, as an answered one does. A statement
+that failed by itself is an incident even if it is interrupted before that can be seen. So nobody can try out what fails and
+interrupt it each time, not even a front that sees, before the outcome leaves, that a release does not come. The release that
+would come next may still be on its way when the statement is interrupted; then it is as for one that takes long. Only with the
+files do failures go uncounted that such a front could see: those of the at most `incidents` statements that run when the owner
+changes files.
+
+What remains an incident: a full disk and exhausted memory, because queries write to disk and fill memory as their rows have it;
+and a killed process, as one that runs out of memory is killed by the same signal as one that its owner kills. Also if another
+account's statement did it. The text of an incident names the cause for the owner where it is known; nobody else gets it.
 
 A `reopened` event names the failed charges that the owner forgives, never a running one, so that it cannot falsify the sum.
 
@@ -36,13 +62,26 @@ incident, states that step; steps count from 1. Once an account has `late` such 
 of all its later statements (`first_step`) by one, which doubles the time, but never beyond the largest step that these events
 state. A `late` event without a charge forgives them; it is an act of the owner.
 
-Claim: if all outcomes leave at step K or before, fewer than late + incidents * (K + 1) outcomes of an account are late between
-two such acts. Proof, by induction on j: once late + incidents * j late events were recorded, the largest step is j or more; so
-there are never late + incidents * (K + 1). For j = 0 there is nothing to show. Consider the next `incidents` late events after
-these. Not all of their statements can have been charged before the last of the former was recorded, as its own statement was
-running then, and at most incidents - 1 others. A statement that was charged later looked up its first step since: both
-incidents * j, if that is less, and the largest step are at least j, so it was late at j + 1 or more. (For late = 0 and j = 0,
-none ran before.) Statements that had been charged when the owner acted are among those that run.
+*Crowded.* If another statement of the server was under way between the charge and the first step, its load may be why a statement
+is late, and a `crowded` event takes the place of the `late` one. Such events raise the first step only of statements that are
+crowded themselves: the delay ends with the load. They are counted all the same, and never excused. For however great the load of
+others is, whether one statement is on time under this load depends on its own rows; and a second account could make any load.
+Which statements are under way is known from when they are charged and leave, so from public facts and from late events, and it
+is looked up for the same period whether the statement is over or not.
+
+*Fading.* Events of `FADES` days and more before today, by the date that they state, no longer count.
+
+Claim: if all outcomes leave at step K or before, fewer than late + incidents * (K + 1) outcomes of an account are late, and
+fewer than as many crowded, in any `FADES` consecutive days between two such acts (if the clock does not go back). Proof: first
+for all days, as if nothing faded, and for either kind, by induction on j: once late + incidents * j late events were recorded,
+the largest step is j or more; so there are never late + incidents * (K + 1). First steps of crowded statements follow from both
+kinds, so at least from their own. For j = 0 there is nothing to show. Consider the next `incidents` late events after these. Not
+all of their statements can have been charged before the last of the former was recorded, as its own statement was running then,
+and at most incidents - 1 others. A statement that was charged later looked up its first step since: both incidents * j, if that
+is less, and the largest step are at least j, so it was late at j + 1 or more. (For late = 0 and j = 0, none ran before.)
+Statements that had been charged when the owner acted are among those that run. Now take only the events of `FADES` consecutive
+days: a statement that is late on one of these days, and was charged after events of these days, looked up its first step on one
+of them too, when all of those events counted. So the same induction holds for them.
 
 *Checkpoints.* From time to time an event states all sums (`sums`), so that a ledger can be opened from there on. Claim: a
 reader that resumes at a checkpoint, and then accepts the head of the chain that the anchor has seen, has the same sums as a
@@ -52,10 +91,11 @@ chooses no checkpoint after it). A chain that had these sums wrote it in its tur
 that accepted it then compared it with its own sums. The first hash, of the identity and the salt, is a part of it. So to forge
 a checkpoint is exactly as hard as to forge any other event: the anchor would have to be forged too.
 
-A checkpoint of an earlier version states less: no hashes of the events between checkpoints, no skips (`waypoint`), no reports
-(`reported`). Nobody resumes at such a checkpoint; it is accepted for what it states, and the next event is followed by a
-checkpoint that states everything. In turn, earlier versions accept our checkpoints without comparing those parts: no charge
-depends on them, and someone who has only the file could just as well add events that nobody can tell from genuine ones.
+A checkpoint of an earlier version states less: no days of late events, no hashes of the events between checkpoints, no skips
+(`waypoint`), no reports (`reported`). Nobody resumes at such a checkpoint; it is accepted for what it states, and the next event
+is followed by a checkpoint that states everything. In turn, earlier versions accept our checkpoints without comparing those
+parts: no charge depends on them, and someone who has only the file could just as well add events that nobody can tell from
+genuine ones.
 
 *Promises.* A `promise` event states what the charges of a budget promise from there on, until the next such event of the
 budget (`catalog.promise` decides its text; here it is only kept). Its `data` names the `promise` event before it. The sums
@@ -112,13 +152,15 @@ from typing import NamedTuple
 from dpsql.frozen import replace
 from dpsql.trusted.accounting.cost import NOTHING, Account, Charge
 from dpsql.trusted.accounting.privacy_filter import Limit
+from dpsql.trusted.declarations.account_limits import FADES
 from dpsql.trusted.declarations.names import normal
-from dpsql.trusted.kernel.sums import ChainSums
+from dpsql.trusted.kernel.sums import ChainSums, Late
 from dpsql.trusted.kernel.waypoint import Head, Waypoint
 
 LISTED = "charge", "answer"  # kinds of events that make a list of statements
 CHANGED, EXTENDED = "changed", "extended"  # what `promise` events do
 EVERY = 1000  # events, at least, between two checkpoints
+KINDS = "charge", "answer", "incident", "reopened", "checkpoint", "late", "promise", "part", "stopped", "crowded"
 LONG = 2**26  # characters of events after which there is a checkpoint all the same, as they would take long to verify
 
 
@@ -130,7 +172,8 @@ class InParts(NamedTuple):
 
 
 class Event(NamedTuple):
-    """A row of the ledger. `answers` is the number of the charge that an answer, part, incident or late event belongs to."""
+    """A row of the ledger. `answers` is the number of the charge that an answer, part, incident, stopped, late or crowded event
+    belongs to."""
 
     seq: int
     kind: str
@@ -235,9 +278,13 @@ class Chain:
         lost = [seq for seq in self.sums.pending.get(account.named, ()) if not self._is_running(seq)]
         return sorted({*self.sums.failed.get(account.named, ()), *lost})
 
-    def first_step(self, account: Account, late: int) -> int:
-        """The first step at which outcomes of an account may leave now, if `late` of them may be late."""
-        return min(max(0, self.number_late(account) - late), max(self.sums.late.get(account.named, ()), default=0))
+    def first_step(self, account: Account, late: int, *, crowded: bool = False) -> int:
+        """The first step at which outcomes of an account may leave now, if `late` of them may be late; of statements that are
+        `crowded`, or of others."""
+        since = (dt.datetime.now(dt.UTC).date() - dt.timedelta(days=FADES - 1)).isoformat()
+        counted = {each: number for each, number in self.sums.late.get(account.named, Counter()).items()
+                   if each.day >= since and each.crowded <= crowded}
+        return min(max(0, sum(counted.values()) - late), max((each.step for each in counted), default=0))
 
     def number_late(self, account: Account) -> int:
         """How many outcomes of an account left late, and are not forgiven."""
@@ -265,7 +312,7 @@ class Chain:
         return self._next("charge", account, digest=digest, data=data, sql=sql, charge=charge, body=body)
 
     def following(self, charged: Event, kind: str, body: str | None) -> Event:
-        """The event of a charge's answer or incident, or the event that says that one of these is late."""
+        """The event that a charge is answered, has failed or was stopped, or that one of these is late."""
         return self._next(kind, charged.account, digest=charged.digest, data=charged.data, sql=charged.sql, answers=charged.seq,
                           body=body)
 
@@ -332,33 +379,34 @@ class Chain:
     def _agreed(self, checkpoint: Event) -> Waypoint:
         """All statements of a checkpoint besides the sums. Raises Broken if one of them, or a sum, differs from the one computed
         here."""
-        (told, sums), own = self._read(checkpoint), self._waypoint()
+        (told, sums, whole), own = self._read(checkpoint), self._waypoint()
         same = told == own if told.between is not None else told.before == own.before
         if not same or not self.sums.agree(sums, checkpoint.seq):
             raise Broken
-        return own if told.between is not None else replace(own, between=None)
+        return own if whole else replace(own, between=None)
 
     def resume(self, event: Event, link: str, previous: str) -> None:
         """Begin at a checkpoint in the file, given the hash before it. It counts only after a later head has proved to be known.
         Raises Broken unless it is a complete checkpoint of this ledger."""
         if event.kind != "checkpoint" or event.link(previous) != link:
             raise Broken
-        waypoint, self.sums = self._read(event)
-        if waypoint.between is None:
+        waypoint, self.sums, whole = self._read(event)
+        if not whole:
             raise Broken
         self.head = event.seq, link
         self.hashes = Hashes(event.seq, link)
         self._pass(waypoint)
 
-    def _read(self, checkpoint: Event) -> tuple[Waypoint, ChainSums]:
-        """The statements of a checkpoint. One of an earlier version lacks the reports, which are taken from this chain. Raises
-        Broken if it is not a checkpoint of this ledger."""
+    def _read(self, checkpoint: Event) -> tuple[Waypoint, ChainSums, bool]:
+        """The statements of a checkpoint, and whether it states everything. One of an earlier version lacks the reports, or the
+        days of late events, which are taken from this chain. Raises Broken if it is not a checkpoint of this ledger."""
         try:
             told = json.loads(checkpoint.body or "")
             if told["ledger"] == self.genesis:
                 waypoint = Waypoint.from_values(told)
-                silent = {"late": self.sums.late_ones(), **self.sums.reported.as_values()} if waypoint.between is None else {}
-                return waypoint, ChainSums.from_values(silent | told)
+                own = {"late": sorted(self.sums.late_ones()), "days": self.sums.late_days()}
+                silent = own | (self.sums.reported.as_values() if waypoint.between is None else {})
+                return waypoint, ChainSums.from_values(silent | told), waypoint.between is not None and "days" in told
         except (AttributeError, LookupError, TypeError, ValueError):
             pass
         raise Broken
@@ -387,7 +435,7 @@ class Chain:
                 pending.add(event.seq)
                 if event.body is not None:
                     self.sums.kept[event.digest] = event.seq
-            case "answer", int(charged):
+            case "answer" | "stopped", int(charged):
                 pending.discard(charged)
             case "part", int():
                 pass
@@ -397,8 +445,9 @@ class Chain:
             case "promise", None:
                 changed, _ = self.promised.get(event.budget, (event.seq, 0))
                 self.sums.promised[event.budget] = event.seq if event.digest == CHANGED else changed, event.seq
-            case "late", int():
-                self.sums.late[event.account.named][int(event.body or "")] += 1
+            case "late" | "crowded", int():
+                at = Late(day=event.at[:10], crowded=event.kind == "crowded", step=int(event.body or ""))
+                self.sums.late[event.account.named][at] += 1
             case "late", None:
                 self.sums.late.pop(event.account.named, None)
             case "reopened", None:

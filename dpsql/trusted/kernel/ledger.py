@@ -208,19 +208,24 @@ class Ledger:
             return Promised(at=event.at, text=event.body or "", changed=event.digest == CHANGED, before=int(event.data))
         raise self._damaged(f" at event {seq}")
 
-    def answer(self, charged: int, body: str | InParts, late: int = 0) -> None:
+    def answer(self, charged: int, body: str | InParts, late: int = 0, *, crowded: bool = False) -> None:
         """Record the answer to a charged statement durably, and the step at which it leaves if that is a `late` one."""
-        self._follow_up(charged, "answer", body, late)
+        self._follow_up(charged, "answer", body, late, crowded)
 
-    def incident(self, charged: int, late: int = 0) -> None:
-        """Record that a charged statement failed, and when. If that cannot be recorded, it still counts as failed."""
-        self._follow_up(charged, "incident", None, late)
+    def incident(self, charged: int, late: int = 0, *, crowded: bool = False, cause: str | None = None) -> None:
+        """Record that a charged statement failed, when, and for the owner why. If that cannot be recorded, it still counts as
+        failed."""
+        self._follow_up(charged, "incident", cause, late, crowded)
 
-    def first_step(self, account: Account, late: int) -> int:
+    def stopped(self, charged: int, cause: str, late: int = 0, *, crowded: bool = False) -> None:
+        """Record that a charged statement was stopped, and when. If that cannot be recorded, it counts as failed."""
+        self._follow_up(charged, "stopped", cause, late, crowded)
+
+    def first_step(self, account: Account, late: int, *, crowded: bool = False) -> int:
         """The first step at which the outcome of the statement charged last by this ledger may leave, if `late` outcomes may be
-        late (`chain`)."""
+        late and the statement is `crowded` or not (`chain`)."""
         with self._reading() as chain:
-            return chain.first_step(account, late)
+            return chain.first_step(account, late, crowded=crowded)
 
     def failed(self, account: Account) -> list[int]:
         """The charges of an account that failed and are not forgiven, up to the newest event this process has verified."""
@@ -568,16 +573,16 @@ class Ledger:
             self._insert(self._chain.on_time(account))
         return failed + late
 
-    def _follow_up(self, charged: int, kind: str, body: str | InParts | None, late: int) -> None:
+    def _follow_up(self, charged: int, kind: str, body: str | InParts | None, late: int, crowded: bool) -> None:
         text, parts = body if isinstance(body, InParts) else (body, ())
 
         def step(leader: Ledger) -> int:
             self._running.check(charged)
             charge, = leader._verified("seq = $1 AND kind = 'charge'", charged)
-            if late or parts:
+            if late or parts or kind == "stopped":
                 leader._store.make_room()
             if late:
-                leader._insert(leader._chain.following(charge, "late", str(late)))
+                leader._insert(leader._chain.following(charge, "crowded" if crowded else "late", str(late)))
             for part in parts:
                 leader._insert(leader._chain.part(charge, part))
             leader._insert(leader._chain.following(charge, kind, text))

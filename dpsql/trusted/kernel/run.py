@@ -4,7 +4,9 @@
 2. Check, charge, read, add noise, store, release: in that order. A charge is never taken back.
 3. Trust no caller: a request is copied (`copied_request`), its certificate and cost are derived again from the plan in the
    copy, and the claims of that plan's operators are used only if `checker` confirms them.
-4. After the charge, every fault becomes the same `Incident`: its text, type and cause reveal nothing.
+4. After the charge, every fault becomes the same `Incident`: its text, type and cause reveal nothing. A statement that is
+   interrupted before its outcome leaves becomes the same `Interrupted`, whatever it had come to, and one whose files are others
+   when it leaves the same `SourceChanged`.
 5. Until then nothing reveals that a statement is over, not even the ledger.
 """
 
@@ -14,7 +16,7 @@ import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from dpsql.errors import Incident
+from dpsql.errors import Incident, Interrupted, OperationalError, SourceChanged
 from dpsql.frozen import replace
 from dpsql.trusted.accounting.cost import FREE, NOTHING, Account, Cost
 from dpsql.trusted.accounting.privacy_filter import Limit
@@ -38,7 +40,8 @@ from dpsql.trusted.plan.operators.arcs import Arcs
 from dpsql.trusted.plan.operators.grouped_sums import GroupedSums
 from dpsql.trusted.plan.operators.join_sum import JoinSum
 from dpsql.trusted.plan.operators.owner_sets import OwnerSets
-from dpsql.trusted.reader import Reader
+from dpsql.trusted.reader import DISK, MEMORY, Reader, cause_of
+from dpsql.trusted.stopping import is_to_stop
 
 
 class AnsweredBefore(Exception):
@@ -50,20 +53,30 @@ class AnsweredBefore(Exception):
         self.body, self.data, self.shared = body, data, shared
 
 
+class Departure(NamedTuple):
+    """How an outcome left: at which step if that was a `late` one, otherwise 0; whether the statement was `crowded`; and the
+    cause for which it was `stopped` before, if it was."""
+
+    late: int = 0
+    crowded: bool = False
+    stopped: str | None = None
+
+
 class Leave:
     """Decides when a statement's outcome may be published: here immediately. This is for sessions in their own process, because
     whoever has the rows on their machine can observe how busy it is anyway."""
 
-    def begin(self, first: int) -> None:
-        """Record that the statement is charged; its outcome leaves at this step of a grid of times or later."""
+    def begin(self, first: int, crowded: int) -> None:
+        """Record that the statement is charged; its outcome leaves at the `first` step of a grid of times or later, or at that of
+        statements that are `crowded`."""
 
-    def hold(self) -> tuple[int, bool]:
-        """Wait, after the end of a statement, until its outcome may be published. Returns the step at which it leaves, 0 for the
-        first one; and whether the statement was interrupted before. An interrupted statement always fails."""
-        return 0, False
+    def hold(self) -> Departure:
+        """Wait, after the end of a statement, until its outcome may be published. There is no answer to a stopped statement."""
+        return Departure()
 
 
 AT_ONCE = Leave()
+REQUEST, SOURCE = "request", "data changed"  # causes for which statements are stopped; those of a server come from it
 
 
 class Priced(NamedTuple):
@@ -101,7 +114,7 @@ class Kernel:
         self._reader.check()
 
     def interrupt(self) -> None:
-        """See `reader.Reader`. A charged statement that is stopped fails like any other, and keeps its charge."""
+        """See `reader.Reader`. A charged statement that is stopped keeps its charge."""
         self._reader.interrupt()
 
     def close(self) -> None:
@@ -119,7 +132,8 @@ class Kernel:
         be exceeded, Closed and Busy where too many statements of the account failed or are running, claims.Disagreement where a
         claim is not confirmed, TypeError or ValueError where the first request is invalid or costs more than `cost`, or `digest`
         names comparisons with an online model, which would forget how many updates it made, and any exception that the script
-        raises before that request; Incident where anything fails after the charge.
+        raises before that request; after the charge Interrupted or SourceChanged where it is stopped, and Incident where anything
+        else fails.
         """
         if digest.startswith(SERIES):
             raise ValueError("this is the name of comparisons with an online model")
@@ -164,26 +178,45 @@ class Kernel:
 
     def _answered(self, seq: int, account: Account, serve: Callable[[], Any], encode: Callable[[Any], str | InParts],
                   leaving: Leave) -> Any:
-        """Serve a charged statement, store its answer when it may leave, and return it. All faults become the same Incident."""
-        answer, fault, late = None, None, 0
+        """Serve a charged statement, store its answer when it may leave, and return it. All faults become the same Incident,
+        except where the statement is stopped (`chain`)."""
+        answer, left = None, Departure()
         body: str | InParts = ""
+        fault: BaseException | None = None
+        failed: str | None = None  # the cause, if it failed by itself
+        stopped: str | None = None  # the cause, if it was stopped
         try:
-            leaving.begin(self._ledger.first_step(account, self.late))
+            leaving.begin(self._ledger.first_step(account, self.late), self._ledger.first_step(account, self.late, crowded=True))
             answer = serve()
             body = encode(answer)
         except BaseException as caught:
-            fault = _told(caught)
+            fault, failed, stopped = _told(caught, is_to_stop())
         try:  # outside the handler: what was read is given back before the wait, not after it
-            late, stopped = leaving.hold()
-            fault = Incident() if stopped else fault
+            left = leaving.hold()
+            if left.stopped is not None:
+                fault, stopped = Interrupted(), left.stopped
+            if self._has_changed():
+                fault, failed, stopped = SourceChanged(), None, SOURCE
             if fault is None:
-                self._ledger.answer(seq, body, late)
+                self._ledger.answer(seq, body, left.late, crowded=left.crowded)
         except BaseException as caught:
-            fault = _told(caught)
+            fault, failed, stopped = _told(caught, False)  # too late to be stopped
         if fault is not None:  # raised here, outside the handlers, so that no cause is attached
-            self._note(seq, late)
+            with contextlib.suppress(BaseException):  # rule 4; if it cannot be recorded, it counts as failed
+                if failed is None and stopped is not None:
+                    self._ledger.stopped(seq, stopped, left.late, crowded=left.crowded)
+                else:
+                    self._ledger.incident(seq, left.late, crowded=left.crowded, cause=failed)
             raise fault
         return answer
+
+    def _has_changed(self) -> bool:
+        """Whether the files of the database are not those that were opened."""
+        try:
+            self._reader.check()
+        except OperationalError as fault:
+            return fault.code == SourceChanged.code
+        return False
 
     def hold(self, name: str, identity: str, columns: Mapping[str, tuple[str, Sequence[Any]]]) -> None:
         """See `reader.Reader`. If the name referred to other rows before, the counts taken from them are forgotten, because
@@ -286,11 +319,6 @@ class Kernel:
         return Context(reader=self._reader, noise=self._noise, printing=Printing(salt=self._ledger.salt), content=self._content,
                        public=self._publics, solvers=self._solvers, split_parts=self._claims.split_parts)
 
-    def _note(self, seq: int, late: int) -> None:
-        """Record that a charged statement failed; if that cannot be recorded, nothing changes for the analyst."""
-        with contextlib.suppress(BaseException):  # rule 4
-            self._ledger.incident(seq, late)
-
 
 def _check_paid(spent: Cost, cost: Cost) -> None:
     """Raises ValueError if the requests cost more than was charged."""
@@ -298,5 +326,13 @@ def _check_paid(spent: Cost, cost: Cost) -> None:
         raise ValueError("a script asks for more than was charged")
 
 
-def _told(fault: BaseException) -> BaseException:
-    return KeyboardInterrupt() if isinstance(fault, KeyboardInterrupt) else Incident()
+def _told(fault: BaseException, is_stopped: bool) -> tuple[BaseException, str | None, str | None]:
+    """What is raised for a fault; why the statement failed, if by itself; and why it was stopped, if it was.
+
+    No interruption fills memory or a disk. So where one of these was full, the statement has failed by itself, although it is to
+    stop by now: giving back what it had takes a while, in which it may have been interrupted.
+    """
+    if isinstance(fault, KeyboardInterrupt):
+        return KeyboardInterrupt(), None, REQUEST
+    cause = cause_of(fault)
+    return (Interrupted(), None, REQUEST) if is_stopped and cause not in (MEMORY, DISK) else (Incident(), cause, None)

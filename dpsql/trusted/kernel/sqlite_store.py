@@ -2,10 +2,9 @@
 
 Writers take turns by `BEGIN IMMEDIATE` with a jittered retry: SQLite's own busy handler starves writers under load.
 
-*Versions.* A file that has no room for `reopened`, `late`, `promise` or `part` events or checkpoints, or lacks an index, is
-converted when one of these is written, in the same transaction: rows, hashes and the head of the chain stay as they are, so the
-file and its anchor are valid before and after.
-"""
+*Versions.* A file that has no room for events of a kind that is not as old as the file, or lacks an index, is converted when
+such an event is written, in the same transaction: rows, hashes and the head of the chain stay unchanged, so the file and its
+anchor are valid before and after. """
 
 from __future__ import annotations
 
@@ -19,15 +18,15 @@ from pathlib import Path
 
 from dpsql.errors import LedgerError
 from dpsql.trusted.declarations.names import normal
-from dpsql.trusted.kernel.chain import Event
+from dpsql.trusted.kernel.chain import KINDS, Event
 from dpsql.trusted.kernel.event_store import COLUMNS, LISTS, PATIENCE, Row, StoreFault
 from dpsql.trusted.kernel.marks import MARKS
 from dpsql.trusted.kernel.running_statements import Running
 
-EVENTS = """
+EVENTS = f"""
 CREATE TABLE events (
     seq INTEGER PRIMARY KEY,
-    kind TEXT NOT NULL CHECK (kind IN ('charge', 'answer', 'incident', 'reopened', 'checkpoint', 'late', 'promise', 'part')),
+    kind TEXT NOT NULL CHECK (kind IN {KINDS}),
     at TEXT NOT NULL, budget TEXT NOT NULL, analyst TEXT NOT NULL, digest TEXT NOT NULL, data TEXT NOT NULL, sql TEXT NOT NULL,
     epsilon INTEGER CHECK (epsilon >= 0), rho INTEGER NOT NULL CHECK (rho >= 0), delta INTEGER NOT NULL CHECK (delta >= 0),
     answers INTEGER, body TEXT, hash TEXT NOT NULL) STRICT;
@@ -36,7 +35,8 @@ CREATE INDEX asked ON events (digest, budget, analyst, data) WHERE kind = 'answe
 INDEXES = {"listed": f"(budget, analyst) WHERE {LISTS}", **{
     f"marked_{name}": f"(budget, analyst, data) WHERE kind = 'answer' AND instr(body, '{mark}') > 0"
     for name, mark in MARKS.items()}, "told": "(budget, analyst, data) WHERE kind = 'answer' AND body IS NULL",
-    "parts": "(digest) WHERE kind = 'part'"}
+    "parts": "(digest) WHERE kind = 'part'",
+    "stopped": "(budget, analyst) WHERE kind = 'stopped'"}
 """Those that a ledger of an earlier version does not have. Without them the same is found, by reading all events."""
 SCHEMA = f"CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT; {EVENTS}"
 NAMES = """WITH RECURSIVE names (name) AS (
@@ -162,7 +162,7 @@ class SqliteStore:
     def make_room(self) -> None:
         with _faults():
             (made,) = self._opened.execute("SELECT sql FROM sqlite_master WHERE type = 'table' AND name = 'events'").fetchone()
-            if "'part'" not in made:
+            if any(f"'{kind}'" not in made for kind in KINDS):
                 self._convert()
             for name, what in INDEXES.items():
                 self._opened.execute(f"CREATE INDEX IF NOT EXISTS {name} ON events {what}")

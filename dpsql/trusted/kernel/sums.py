@@ -5,10 +5,18 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from dpsql.trusted.accounting.cost import Account, Charge
 from dpsql.trusted.kernel.reported import Reported
+
+
+class Late(NamedTuple):
+    """When an outcome left late: on which day, at which step, and whether its statement was crowded."""
+
+    day: str
+    crowded: bool
+    step: int
 
 
 class ChainSums:
@@ -22,7 +30,7 @@ class ChainSums:
         self.forgiven: set[int] = set()
         self.kept: dict[str, int] = {}  # the newest charge of each name with which the kernel keeps something
         self.promised: dict[str, tuple[int, int]] = {}  # by budget: the newest change of its promise, and the newest statement
-        self.late: defaultdict[Account, Counter[int]] = defaultdict(Counter)  # how many outcomes left at each step
+        self.late: defaultdict[Account, Counter[Late]] = defaultdict(Counter)  # how many outcomes left so late
         self.reported = Reported()
 
     @property
@@ -39,12 +47,21 @@ class ChainSums:
         spent = [[*whose, charge.epsilon, charge.rho, charge.delta, [*charge.renyi]] for whose, charge in self.spent.items()]
         return {"spent": sorted(spent, key=str), "pending": as_lists(self.pending), "failed": as_lists(self.failed),
                 "forgiven": sorted(self.forgiven), "kept": dict(sorted(self.kept.items())), "late": sorted(self.late_ones()),
+                "days": self.late_days(),
                 "promised": sorted([budget, *seqs] for budget, seqs in self.promised.items()), **self.reported.as_values()}
 
     def late_ones(self) -> list[list[Any]]:
         """By budget, analyst and step, the number of outcomes that left late."""
-        return [[account.budget, account.analyst, step, number] for account, steps in self.late.items()
-                for step, number in steps.items()]
+        steps = Counter[tuple[str, str, int]]()
+        for account, late in self.late.items():
+            for each, number in late.items():
+                steps[account.budget, account.analyst, each.step] += number
+        return [[*which, number] for which, number in steps.items()]
+
+    def late_days(self) -> list[list[Any]]:
+        """By budget, analyst, day, whether they were crowded, and step, the number of outcomes that left late."""
+        return sorted([account.budget, account.analyst, *each, number] for account, late in self.late.items()
+                      for each, number in late.items())
 
     @classmethod
     def from_values(cls, told: Mapping[str, Any]) -> ChainSums:
@@ -55,8 +72,10 @@ class ChainSums:
             lists |= {Account(budget=budget, analyst=analyst): set(seqs) for budget, analyst, seqs in told[name]}
         made.forgiven, made.kept = set(told["forgiven"]), dict(told["kept"])
         made.promised = {budget: (changed, newest) for budget, changed, newest in told.get("promised", ())}
-        for budget, analyst, step, number in told.get("late", ()):  # earlier versions had none to state, and no promises
-            made.late[Account(budget=budget, analyst=analyst)][step] = number
+        for budget, analyst, *at, number in told["days"]:
+            made.late[Account(budget=budget, analyst=analyst)][Late(*at)] = number
+        if sorted(made.late_ones()) != told["late"]:  # which is all that earlier versions stated
+            raise ValueError("the numbers of late outcomes differ")
         made.reported = Reported.from_values(told)
         return made
 

@@ -58,6 +58,18 @@ public class Ask {
       try (PreparedStatement exact = con.prepareStatement("SELECT COUNT(*) FROM public.people WHERE site = ?")) {
         exact.setBigDecimal(1, new java.math.BigDecimal("3")); if (!exact.executeQuery().next()) throw new RuntimeException("no row"); }
       System.out.println("tables");
+      java.util.List<Connection> pool = new java.util.ArrayList<>();
+      for (int i = 0; i < 10; i++) pool.add(to(given[1], given[2], "true", "disable"));
+      for (Connection each : pool) { ResultSet first = each.createStatement().executeQuery(given[3]); first.next(); same(first.getString(1), "excellent"); }
+      for (Connection each : pool) each.close();
+      System.out.println("pools");
+      con.setAutoCommit(false); made.execute("DECLARE some CURSOR FOR " + given[3]); int n = 0; rows = made.executeQuery("FETCH 3 FROM some"); while (rows.next()) n++;
+      same(n, 3); con.commit(); System.out.println("cursors");
+      try (PreparedStatement list = con.prepareStatement("SELECT COUNT(*) AS n FROM people WHERE health = ANY(?)");
+           PreparedStatement sites = con.prepareStatement("SELECT COUNT(*) AS n FROM people WHERE site IN (?, ?)")) {
+        list.setArray(1, con.createArrayOf("text", new String[] {"good", "fair"})); list.executeQuery().next();
+        sites.setLong(1, 1); sites.setLong(2, 2); sites.executeQuery().next(); }
+      System.out.println("arrays");
     }
   }
 }

@@ -1,4 +1,4 @@
-const { Client } = require('pg'), assert = require('assert'), [scripted, real, password, counted, ends] = process.argv.slice(2);
+const { Client, Pool } = require('pg'), assert = require('assert'), [scripted, real, password, counted, ends] = process.argv.slice(2);
 async function to(port, given, ssl) { const con = new Client({ host: 'localhost', port, user: 'ada', database: 'study', password: given, ssl }); await con.connect(); return con }
 (async () => {
   await assert.rejects(to(scripted, 'wrong'), { code: '28P01' });
@@ -25,5 +25,14 @@ async function to(port, given, ssl) { const con = new Client({ host: 'localhost'
   console.log('ends');
   assert((await con.query("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")).rows.some(row => row.tablename === 'people'));
   console.log('tables');
+  const pool = new Pool({ host: 'localhost', port: real, user: 'ada', database: 'study', password, max: 10 }), held = await Promise.all(Array.from({ length: 10 }, () => pool.connect()));
+  for (const some of [held.slice(0, 4), held.slice(4, 8), held.slice(8)])  // as many at once as the server lets an account
+    for (const answer of await Promise.all(some.map(each => each.query(counted)))) assert.equal(answer.rows[3].health, 'poor');
+  held.forEach(each => each.release()); await pool.end();
+  console.log('pools');
+  await con.query('BEGIN'); await con.query(`DECLARE some CURSOR FOR ${counted}`); assert.equal((await con.query('FETCH 3 FROM some')).rows.length, 3); await con.query('COMMIT');
+  console.log('cursors');
+  await con.query('SELECT COUNT(*) AS n FROM people WHERE health = ANY($1)', [['good', 'fair']]); await con.query('SELECT COUNT(*) AS n FROM people WHERE site IN ($1, $2)', [1, 2]);
+  console.log('arrays');
   await con.end();
 })().catch(fault => { console.error(fault); process.exit(1) });

@@ -28,3 +28,10 @@ same(join("|", map { $_->[2] } grep { $_->[2] eq "people" } @{$con->table_info(u
 grep { $_->[3] eq "health" } @{$con->column_info(undef, "public", "people", "%")->fetchall_arrayref} or die;
 same(join("|", $con->primary_key(undef, "public", "people")), "person_id");
 print "tables\n";
+my @pool = map { to($real, $password, "") } 1 .. 10; same($_->selectcol_arrayref($counted)->[3], "poor") for @pool;
+print "pools\n";
+$con->begin_work; $con->do("DECLARE some CURSOR FOR $counted"); same(scalar(@{$con->selectall_arrayref("FETCH 3 FROM some")}), 3); $con->commit;
+print "cursors\n";
+$con->selectrow_array("SELECT COUNT(*) AS n FROM people WHERE health = ANY(?)", undef, ["good", "fair"]);
+$con->selectrow_array("SELECT COUNT(*) AS n FROM people WHERE site IN (?, ?)", undef, 1, 2);
+print "arrays\n";

@@ -41,3 +41,11 @@ same(copied, rows)
 puts "copied"
 same(con.exec("SELECT tablename FROM pg_tables WHERE schemaname = 'public'").column_values(0).include?("people"), true)
 puts "tables"
+pool = Array.new(10) { to.(real, password) }
+pool.each_slice(4) { |some| some.each { |each| each.send_query(counted) }; some.each { |each| same(each.get_last_result.values, rows) } }
+puts "pools"
+same(con.transaction { con.exec("DECLARE some CURSOR FOR #{counted}"); con.exec("FETCH 3 FROM some").values }, rows.first(3))
+puts "cursors"
+con.exec_params("SELECT COUNT(*) AS n FROM people WHERE health = ANY($1)", [PG::TextEncoder::Array.new.encode(["good", "fair"])])
+con.exec_params("SELECT COUNT(*) AS n FROM people WHERE site IN ($1, $2)", [1, 2])
+puts "arrays"

@@ -15,6 +15,7 @@ from dpsql.answers.listings import described_column, limit_of_rows
 from dpsql.catalog.model import Catalog
 from dpsql.frozen import Frozen
 from dpsql.server.front.catalogue.catalog_lists import listed
+from dpsql.server.front.catalogue.catalog_words import words
 from dpsql.sql.text.border import PUBLIC
 from dpsql.trusted.declarations.tables import Table
 from dpsql.types import Type
@@ -47,6 +48,8 @@ def facts_of(catalog: Catalog, user: str, database: str) -> Facts:
     for each in placed:
         for relation, row in (*_table(each, catalog, database), *_columns(each, database), *_key(each, database)):
             found.setdefault(relation, []).append(row)
+    for relation, row in words():
+        found.setdefault(relation, []).append(row)
     for each in placed:
         for relation, row in _foreign_keys(each, placed, numbers, database):
             found.setdefault(relation, []).append(row)
@@ -176,7 +179,7 @@ def type_words() -> Mapping[int, str]:
 
 def type_oids() -> Mapping[str, int]:
     """The oids of types, by all of their names."""
-    return {**{name: oid for oid, name in _NAMES.items()}, **{words: oid for oid, words in type_words().items()}}
+    return {**{name: oid for oid, name in _NAMES.items()}, **{spelled: oid for oid, spelled in type_words().items()}}
 
 
 def _element(name: str) -> int:

@@ -18,16 +18,17 @@ _CONSTANT: Mapping[str, str] = {
         "pg_get_triggerdef/1 pg_get_triggerdef/2 pg_get_functiondef/1 pg_get_function_result/1 "
         "pg_get_function_arguments/1 pg_get_function_identity_arguments/1 pg_get_partkeydef/1 "
         "pg_get_statisticsobjdef_columns/1 pg_get_serial_sequence/2 pg_describe_object/3 pg_advisory_unlock_all/0 "
-        "shobj_description/2 "),
+        "shobj_description/2 pg_get_function_sqlbody/1 "),
     "false": (
         "pg_function_is_visible/1 pg_operator_is_visible/1 pg_opclass_is_visible/1 pg_opfamily_is_visible/1 "
         "pg_conversion_is_visible/1 pg_statistics_obj_is_visible/1 pg_relation_is_publishable/1 pg_is_in_recovery/0 "
+        "pg_ts_config_is_visible/1 pg_ts_dict_is_visible/1 pg_ts_parser_is_visible/1 pg_ts_template_is_visible/1 "
         "pg_is_other_temp_schema/1 pg_index_column_has_property/3 "),
     "true": (
         "pg_collation_is_visible/1 pg_has_role/2 pg_has_role/3 "),
     "0": (
         "pg_relation_size/1 pg_relation_size/2 pg_table_size/1 pg_total_relation_size/1 pg_indexes_size/1 "
-        "pg_database_size/1 pg_tablespace_size/1 pg_backend_pid/0 pg_my_temp_schema/0 pg_stat_get_numscans/1 "
+        "pg_database_size/1 pg_tablespace_size/1 pg_my_temp_schema/0 pg_stat_get_numscans/1 "
         "txid_current/0 "),
 }
 _PRIVILEGES = (
@@ -54,7 +55,7 @@ MACROS: Mapping[str, list[str]] = macros()
 _NATIVE = """
 generate_subscripts string_to_array array_to_string regexp_matches strpos position list_contains chr ascii row_to_json bool_or
 bool_and every now translate concat array_agg string_agg btrim ltrim rtrim char_length character_length octet_length sign mod
-printf
+printf lower upper length
 """
 NATIVE = frozenset(_NATIVE.split())
 """DuckDB's own."""
@@ -65,7 +66,7 @@ ROWS = frozenset({"generate_series", "generate_subscripts", "unnest"})
 OF_TABLES: Mapping[str, str] = {
     "pg_partition_tree": "relid", "pg_partition_ancestors": "relid", "pg_options_to_table": "option_name",
     "aclexplode": "grantee",
-    "pg_available_extension_versions": "name", "pg_get_keywords": "word", "pg_show_all_settings": "name", "pg_lock_status": "pid",
+    "pg_available_extension_versions": "name", "pg_show_all_settings": "name", "pg_lock_status": "pid",
     "pg_stat_get_activity": "pid"}
 """Functions that stand for tables, which have no row here, with their first column."""
 

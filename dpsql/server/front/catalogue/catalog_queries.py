@@ -10,6 +10,7 @@ import datetime as dt
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
+from itertools import zip_longest
 from typing import Any
 
 import duckdb
@@ -25,9 +26,12 @@ from dpsql.errors import Error, OperationalError, SqlError, Unsupported
 from dpsql.frozen import Frozen
 from dpsql.server.front.catalogue.catalog_facts import Facts, facts_of, type_oids, type_words
 from dpsql.server.front.catalogue.catalog_functions import MACROS
+from dpsql.server.front.catalogue.catalog_parameters import constant
 from dpsql.server.front.catalogue.catalog_relations import KINDS, relations
-from dpsql.server.front.catalogue.catalog_rewriting import SCHEMAS, Asking, relation_named, rewritten
+from dpsql.server.front.catalogue.catalog_rewriting import SCHEMAS, Asking, relation_named, rewritten, type_name
+from dpsql.server.front.catalogue.catalog_words import SETTINGS, settings_rows
 from dpsql.server.front.terms.answers_on_wire import ColumnOnWire
+from dpsql.server.front.terms.lists_on_wire import LIST_OIDS
 from dpsql.sql.text.tokens import MOST_BYTES, MOST_TOKENS
 from dpsql.trusted.cached import cached_property
 from dpsql.trusted.plan.expr.printing import quote
@@ -108,6 +112,7 @@ class CatalogDatabase:
 
     def __init__(self, catalog: Catalog, asking: Asking) -> None:
         self._catalog, self.asking = catalog, asking
+        self._settings: Mapping[str, str] = {}  # those that the database has
 
     @cached_property
     def _connection(self) -> duckdb.DuckDBPyConnection:
@@ -128,13 +133,14 @@ class CatalogDatabase:
         lock_down(made)
         return made
 
-    def ask(self, tree: exp.Query, parameters: Sequence[object] = ()) -> CatalogAnswer:
-        """The answer to a query on the catalogue."""
-        return self._run(self._printed(tree, parameters))
+    def ask(self, tree: exp.Query, parameters: Sequence[object] = (), kinds: Sequence[str] = ()) -> CatalogAnswer:
+        """The answer to a query on the catalogue; `kinds` are those of the parameters, where they are known."""
+        return self._run(self._printed(tree, [constant(value, kind) for value, kind in zip_longest(
+            parameters, kinds[:len(parameters)], fillvalue="")]))
 
-    def describe(self, tree: exp.Query, parameters: Sequence[object]) -> tuple[ColumnOnWire, ...]:
-        """The columns of the answer."""
-        return self.ask(tree, parameters).columns
+    def describe(self, tree: exp.Query, kinds: Sequence[str]) -> tuple[ColumnOnWire, ...]:
+        """The columns of the answer, given the kinds of parameters."""
+        return self.ask(tree, [None] * len(kinds), kinds).columns
 
     def columns_of_rows(self, tree: exp.Query) -> tuple[ColumnOnWire, ...]:
         """The columns of an accepted query over tables of the policy. These tables have no rows here."""
@@ -143,7 +149,7 @@ class CatalogDatabase:
             node.set("db", None)
         return self._run(plain.sql(dialect="duckdb")).columns
 
-    def _printed(self, tree: exp.Query, parameters: Sequence[object]) -> str:
+    def _printed(self, tree: exp.Query, parameters: Sequence[exp.Expr]) -> str:
         try:
             return rewritten(tree, RELATIONS.keys(), self.asking, parameters).sql(dialect="duckdb")
         except Error:
@@ -152,12 +158,13 @@ class CatalogDatabase:
             raise _unanswered() from None
 
     def _run(self, text: str) -> CatalogAnswer:
+        self._take_settings()
         cursor = self._connection.cursor()
         late = threading.Timer(SECONDS, cursor.interrupt)
         late.start()
         try:
             found = _fetched(cursor.execute(text))
-            columns = tuple(ColumnOnWire(name=name, kind=_kind(str(kind))) for name, kind, *_ in cursor.description or ())
+            columns = tuple(_column(name, _kind(str(kind))) for name, kind, *_ in cursor.description or ())
         except duckdb.InterruptException:
             raise OperationalError("this query of the system catalogue takes too long", code="interrupted") from None
         except (duckdb.Error, RecursionError):
@@ -167,9 +174,21 @@ class CatalogDatabase:
             cursor.close()
         return CatalogAnswer(columns=columns, rows=[tuple(map(_value, row)) for row in found])
 
+    def _take_settings(self) -> None:
+        """Have the database know the settings as they are now."""
+        if self._settings != self.asking.settings:
+            self._settings = dict(self.asking.settings)
+            self._connection.execute(f"DELETE FROM {quote(SETTINGS)}")
+            _insert(self._connection, SETTINGS, RELATIONS[SETTINGS], settings_rows(self._settings))
+
     def close(self) -> None:
         if "_connection" in self.__dict__:
             self._connection.close()
+
+
+def _column(name: str, kind: str) -> ColumnOnWire:
+    """A column of an answer. Lists of oids, which drivers read before they know any other list, show in their name alone."""
+    return ColumnOnWire(name=name, kind="OID[]" if kind == "BIGINT[]" and name.endswith("oids") else kind)
 
 
 def _fetched(cursor: duckdb.DuckDBPyConnection) -> list[tuple[Any, ...]]:
@@ -200,11 +219,19 @@ def parameter_kinds(tree: exp.Query, given: Sequence[str | None]) -> tuple[str, 
         if number < 1:
             raise SqlError("parameters are numbered", code="parameter", try_="$1")
         parent = node.parent
-        told = _kind(str(parent.to.sql(dialect="duckdb"))) if isinstance(parent, exp.Cast) else (
+        told = _cast_kind(parent.to) if isinstance(parent, exp.Cast) else (
             "BIGINT" if isinstance(parent, exp.Limit | exp.Offset) else "VARCHAR")
         found.setdefault(number, told.replace("INT2VECTOR", "BIGINT[]"))
     count = max([*found, len(given)], default=0)
-    return tuple((given[i] if i < len(given) else None) or found.get(i + 1, "VARCHAR") for i in range(count))
+    kinds = ((given[i] if i < len(given) else None) or found.get(i + 1, "VARCHAR") for i in range(count))
+    return tuple(kind.replace("NUMERIC", "DECIMAL") for kind in kinds)
+
+
+def _cast_kind(to: exp.Expr) -> str:
+    """The kind of a parameter that is cast."""
+    if type_name(to) == "_oid":
+        return "OID[]"
+    return _kind(str(to.sql(dialect="duckdb")))
 
 
 _WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "INT", "UTINYINT", "USMALLINT", "UINTEGER", "OID")
@@ -215,13 +242,16 @@ def _kind(kind: str) -> str:
     plain = kind.upper().split("(")[0]
     if plain == "SMALLINT[]":
         return "INT2VECTOR"
-    if plain.endswith("[]"):
-        return "BIGINT[]" if _kind(plain.removesuffix("[]")) == "BIGINT" else "VARCHAR[]"
+    if kind.endswith("[]"):
+        inner = f"{_kind(kind.removesuffix('[]'))}[]"
+        return inner if inner in LIST_OIDS else "VARCHAR[]"
     if plain in _WHOLE:
         return "BIGINT"
     if plain in ("HUGEINT", "UBIGINT", "UHUGEINT"):
         return "HUGEINT"
-    if plain in ("DOUBLE", "FLOAT", "REAL", "DECIMAL", "DOUBLE PRECISION", "NUMERIC"):
+    if plain in ("DECIMAL", "NUMERIC"):
+        return "DECIMAL"
+    if plain in ("DOUBLE", "FLOAT", "REAL", "DOUBLE PRECISION"):
         return "DOUBLE"
     if plain.startswith("TIMESTAMP"):
         return "TIMESTAMP"
@@ -230,10 +260,8 @@ def _kind(kind: str) -> str:
 
 def _value(value: object) -> object:
     """A value as its kind is: structures as PostgreSQL writes them."""
-    if isinstance(value, bool | int | float | str | dt.date) or value is None:
+    if isinstance(value, bool | int | float | str | dt.date | Decimal) or value is None:
         return value.replace(tzinfo=None) if isinstance(value, dt.datetime) else value
-    if isinstance(value, Decimal):
-        return float(value)
     if isinstance(value, list):
         return [_value(each) for each in value]
     if isinstance(value, dict):
@@ -249,6 +277,11 @@ def _make(connection: duckdb.DuckDBPyConnection, name: str, columns: Mapping[str
     """Create a table; a column that a row does not name is 0, false, empty or NULL, as its kind is."""
     kinds = {column: KINDS[kind.removesuffix("s")] + "[]" * kind.endswith("s") for column, kind in columns.items()}
     connection.execute(f"CREATE TABLE {quote(name)} ({', '.join(f'{quote(each)} {kind}' for each, kind in kinds.items())})")
+    _insert(connection, name, columns, rows)
+
+
+def _insert(connection: duckdb.DuckDBPyConnection, name: str, columns: Mapping[str, str],
+            rows: Sequence[Mapping[str, Any]]) -> None:
     if rows:
         marks = f"({', '.join('?' * len(columns))})"
         connection.execute(f"INSERT INTO {quote(name)} VALUES {', '.join([marks] * len(rows))}", [

@@ -7,6 +7,7 @@ replaced in it. It may name relations of the catalogue and functions from a list
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any
 
@@ -16,6 +17,9 @@ from dpsql.errors import SqlError, Unsupported
 from dpsql.frozen import Frozen, field
 from dpsql.server.front.catalogue.catalog_facts import CLASSES
 from dpsql.server.front.catalogue.catalog_functions import CASTS, MACROS, NATIVE, OF_TABLES, ROWS
+from dpsql.server.front.catalogue.catalog_parameters import FINAL, decimal
+from dpsql.server.front.catalogue.catalog_words import KEYWORDS
+from dpsql.server.front.terms.figured_names import own_name
 
 SCHEMAS = ("pg_catalog", "information_schema")
 FORBIDDEN = (exp.DDL, exp.DML, exp.Command, exp.Into, exp.Lock, exp.Semicolon)
@@ -31,6 +35,7 @@ KNOWN = (
     exp.CurrentTimestamp, exp.CurrentDate, exp.Initcap, exp.SplitPart, exp.Any, exp.StartsWith, exp.Inline)
 _REGISTERED = {"regclass": ("to_regclass", "relation_name"), "regtype": ("to_regtype", "type_name"),
                "regnamespace": ("to_regnamespace", "namespace_name"), "regrole": ("to_regrole", "role_name")}
+_VECTORS = ("indkey", "indclass", "indcollation", "indoption")  # which count from 0
 _FUNCTIONS = ("typinput", "typoutput", "typreceive", "typsend", "typmodin", "typmodout", "typanalyze", "typsubscript")
 _OPERATORS: Mapping[str, Callable[[exp.Expr, exp.Expr], exp.Expr]] = {
     "~": lambda a, b: _matches(a, b), "!~": lambda a, b: exp.Not(this=_matches(a, b)),
@@ -50,9 +55,10 @@ class Asking(Frozen):
     version: str
     schema: str
     settings: Mapping[str, str] = field(default_factory=dict)
+    process: int = 0
 
 
-def rewritten(tree: exp.Query, known: Set[str], asking: Asking, parameters: Sequence[object]) -> exp.Expr:
+def rewritten(tree: exp.Query, known: Set[str], asking: Asking, parameters: Sequence[exp.Expr]) -> exp.Expr:
     """The tree for DuckDB, over the `known` relations, which are named with their schema. Raises SqlError or Unsupported."""
     tree = tree.copy()
     for name in tree.find_all(exp.Identifier):
@@ -130,7 +136,7 @@ def _name_of(item: exp.Expr) -> str:
         case exp.Dot(expression=inner):
             return _name_of(inner) if isinstance(inner, exp.Expr) else str(inner)
         case exp.Cast(this=inner):
-            return _name_of(inner) if _name_of(inner) != "?column?" else _type_name(item.to).removeprefix("_")
+            return _name_of(inner) if _name_of(inner) != "?column?" else own_name(type_name(item.to).removeprefix("_"))
         case exp.Paren(this=inner) | exp.Subquery(this=exp.Select(expressions=[inner])):
             return inner.alias if isinstance(inner, exp.Alias) else _name_of(inner)
         case exp.Case():
@@ -140,28 +146,21 @@ def _name_of(item: exp.Expr) -> str:
             return str(item.this).lower()
         case exp.CurrentVersion():
             return "version"
+        case exp.CurrentTimestamp():
+            return "now"
         case exp.Func() if not isinstance(item, exp.Predicate | exp.Connector):
             return item.sql_name().lower()
     return "?column?"
 
 
-def _parameter(node: exp.Expr, parameters: Sequence[object]) -> exp.Expr:
+def _parameter(node: exp.Expr, parameters: Sequence[exp.Expr]) -> exp.Expr:
     """A parameter becomes the constant that it stands for."""
     if not isinstance(node, exp.Parameter):
         return node
     number = int(node.name) if node.name.isdigit() else 0
     if not 1 <= number <= len(parameters):
         raise SqlError(f"there is no value for the parameter ${node.name}", code="parameter", try_="a value for each parameter")
-    return constant(parameters[number - 1])
-
-
-def constant(value: object) -> exp.Expr:
-    """A value sent by a client, as a node."""
-    if isinstance(value, list | tuple):
-        return exp.Array(expressions=[constant(each) for each in value])
-    if isinstance(value, dt.date):
-        return exp.Literal.string(value.isoformat())
-    return exp.convert(value if isinstance(value, str | int | float | bool) or value is None else str(value))
+    return parameters[number - 1].copy()
 
 
 def _plain(node: exp.Expr, asking: Asking) -> exp.Expr:
@@ -178,6 +177,8 @@ def _plain(node: exp.Expr, asking: Asking) -> exp.Expr:
             return made(left, right.this if isinstance(right, exp.Collate) else right)
         case exp.Column() if node.args.get("db") is not None:
             return exp.column(node.this, table=node.args["table"])
+        case exp.CurrentTimestamp():
+            return exp.cast(exp.Literal.string(dt.datetime.now(dt.UTC).replace(tzinfo=None).isoformat()), "TIMESTAMP")
         case exp.CurrentUser() | exp.SessionUser():
             return exp.Literal.string(asking.user)
         case exp.CurrentSchema():
@@ -198,6 +199,8 @@ def _about_session(node: exp.Anonymous, asking: Asking) -> exp.Expr:
             "session_user": asking.user, "user": asking.user, "current_role": asking.user, "version": asking.version,
             "current_schema": asking.schema}
     name = str(node.this).lower()
+    if name == "pg_backend_pid":
+        return exp.Literal.number(asking.process)
     if name in told:
         return exp.Literal.string(told[name])
     if name == "current_schemas":
@@ -205,6 +208,8 @@ def _about_session(node: exp.Anonymous, asking: Asking) -> exp.Expr:
     if name == "current_setting" and node.expressions:
         asked = _uncast(node.expressions[0])
         found = asking.settings.get(asked.name.lower()) if isinstance(asked, exp.Literal) else None
+        if found is None and isinstance(asked, exp.Literal) and len(node.expressions) == 1:
+            raise SqlError(f"there is no setting {asked.name}", code="unknown-setting", subject=asked.name, try_="SHOW ALL")
         return exp.cast(exp.Null(), "VARCHAR") if found is None else exp.Literal.string(found)
     if name in ("json_build_object", "jsonb_build_object"):  # of sequences and such, of which there are none
         return exp.Null()
@@ -226,6 +231,9 @@ def _relation(node: exp.Expr, known: Set[str], made: Set[str], asking: Asking) -
     inside = node.this.expression if isinstance(node.this, exp.Dot) else node.this
     if isinstance(inside, exp.Func):
         name = str(inside.this).lower() if isinstance(inside, exp.Anonymous) else ""
+        if f"{SCHEMAS[0]}.{name}" == KEYWORDS:
+            return exp.Table(this=exp.to_identifier(KEYWORDS, quoted=True),
+                             alias=node.args.get("alias") or exp.TableAlias(this=exp.to_identifier(name)))
         if name in OF_TABLES:
             alias = node.args.get("alias") or exp.TableAlias(this=exp.to_identifier(name))
             nothing = [exp.alias_(exp.Null(), each) for each in [each.name for each in alias.columns] or [OF_TABLES[name]]]
@@ -263,6 +271,10 @@ def _function(node: exp.Expr) -> exp.Expr:
     match node:
         case exp.Any(this=exp.Literal() as inner) | exp.Any(this=exp.Paren(this=exp.Literal() as inner)):
             return exp.Any(this=_array(inner.name))
+        case exp.Anonymous(expressions=[exp.Literal() as inner]) if _is_all(node):
+            return exp.Anonymous(this="all", expressions=[_array(inner.name)])
+        case exp.Bracket(this=exp.Column() as vector, expressions=[place]) if vector.name in _VECTORS:
+            node.set("expressions", [exp.Add(this=exp.Paren(this=place), expression=exp.Literal.number(1))])
         case exp.Anonymous() if str(node.this).lower() == "format" and node.expressions:
             return _function(exp.Format(this=node.expressions[0], expressions=node.expressions[1:]))
         case exp.Format():
@@ -275,9 +287,14 @@ def _function(node: exp.Expr) -> exp.Expr:
     return node
 
 
+def _is_all(node: exp.Anonymous) -> bool:
+    """Whether this is the ALL of x <> ALL(list), which sqlglot takes for a function."""
+    return str(node.this).lower() == "all"
+
+
 def _is_double(node: exp.Expr) -> bool:
     inner = node.this if isinstance(node, exp.Paren) else node
-    return (isinstance(inner, exp.Cast) and CASTS.get(_type_name(inner.to)) == "DOUBLE") or (
+    return (isinstance(inner, exp.Cast) and CASTS.get(type_name(inner.to)) == "DOUBLE") or (
         isinstance(inner, exp.Literal) and not inner.name.isdigit())
 
 
@@ -287,7 +304,7 @@ def _array(text: str) -> exp.Expr:
     return exp.Array(expressions=[exp.Literal.string(part.strip().strip('"')) for part in inside.split(",")] if inside else [])
 
 
-def _type_name(kind: exp.Expr) -> str:
+def type_name(kind: exp.Expr) -> str:
     """The name of a type without its schema, an array's as PostgreSQL's catalogue calls it."""
     if isinstance(kind, exp.DataType):
         inner = kind.args.get("kind")
@@ -296,7 +313,7 @@ def _type_name(kind: exp.Expr) -> str:
         if isinstance(inner, str):
             return inner.split(".")[-1].strip('"').lower()
         if kind.this is exp.DType.ARRAY and kind.expressions:
-            return f"_{_type_name(kind.expressions[0])}"
+            return f"_{type_name(kind.expressions[0])}"
     if isinstance(kind, exp.ObjectIdentifier):
         return str(kind.this).lower()
     return kind.sql(dialect="postgres").lower()
@@ -304,17 +321,19 @@ def _type_name(kind: exp.Expr) -> str:
 
 def _cast(node: exp.Expr) -> exp.Expr:
     """Casts to types of PostgreSQL: names of relations and types become their oids, and where they are shown, their names."""
-    if not isinstance(node, exp.Cast):
+    if not isinstance(node, exp.Cast) or node.meta.get(FINAL):
         return node
-    name, inner = _type_name(node.to), node.this
+    name, inner = type_name(node.to), node.this
     if name in _REGISTERED:
         to_oid, to_name = _REGISTERED[name]
         around = node.parent
-        shown = CASTS.get(_type_name(around.to)) == "VARCHAR" if isinstance(around, exp.Cast) else isinstance(
+        shown = CASTS.get(type_name(around.to)) == "VARCHAR" if isinstance(around, exp.Cast) else isinstance(
             around, exp.Alias | exp.Select | exp.Order | exp.Ordered) and not isinstance(inner, exp.Literal)
         return exp.Anonymous(this=to_name if shown else to_oid, expressions=[inner])
     if name in ("regproc", "regprocedure") and isinstance(inner, exp.Literal):
         return exp.Literal.string(inner.name.split(".")[-1])
+    if name.split("(")[0] in ("numeric", "decimal", "_numeric", "_decimal") and (exact := _exact(inner)) is not None:
+        return exact
     kind = CASTS.get(name.split("(")[0].split(" ")[0])
     if kind is None:
         known = isinstance(node.to, exp.DataType) and node.to.this is not exp.DType.USERDEFINED
@@ -322,6 +341,15 @@ def _cast(node: exp.Expr) -> exp.Expr:
     if isinstance(inner, exp.Literal) and inner.is_string and kind.endswith("[]"):
         return exp.cast(_array(inner.name), kind, dialect="duckdb")
     return exp.cast(inner, kind, dialect="duckdb")
+
+
+def _exact(inner: exp.Expr) -> exp.Expr | None:
+    """A constant as a decimal with all of its digits; None for others. A parameter of that kind is one already."""
+    if isinstance(inner, exp.Literal) and re.fullmatch(r"-?\d{1,20}(\.\d{0,15})?", inner.name):
+        return decimal(inner)
+    if isinstance(inner, exp.Cast) and inner.meta.get(FINAL) and inner.to.sql(dialect="duckdb").startswith("DECIMAL("):
+        return inner
+    return None
 
 
 def _comparison(node: exp.Expr) -> exp.Expr:
@@ -334,6 +362,11 @@ def _comparison(node: exp.Expr) -> exp.Expr:
             return none if isinstance(node, exp.EQ) else exp.Not(this=none)
         case exp.EQ(this=left, expression=exp.Any(this=right)) if not isinstance(right, exp.Query | exp.Subquery):
             return exp.func("list_contains", right.this if isinstance(right, exp.Paren) else right, left)
+        case exp.NEQ(this=left, expression=exp.Anonymous(expressions=[right]) as every) if _is_all(every):
+            return exp.Not(this=exp.func("list_contains", right, left))
+        case exp.EQ(this=left, expression=exp.Anonymous(expressions=[right]) as every) if _is_all(every):
+            others = exp.Anonymous(this="array_remove", expressions=[right, left])
+            return exp.EQ(this=exp.Anonymous(this="cardinality", expressions=[others]), expression=exp.Literal.number(0))
         case exp.RegexpLike(this=left, expression=right) if not node.args.get("flag"):
             return _matches(left, right)
         case exp.RegexpILike(this=left, expression=right):

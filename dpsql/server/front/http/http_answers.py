@@ -23,13 +23,14 @@ from dpsql.dbapi import Connection, Cursor
 from dpsql.engine.accounts import accounts_of, left_if_known, releases_of
 from dpsql.engine.stored_models import models
 from dpsql.engine.synthesizing import with_synthetic_tables
-from dpsql.errors import OperationalError
+from dpsql.errors import OperationalError, Unsupported
 from dpsql.extras import extra
 from dpsql.frozen import replace
-from dpsql.server.front.http.http_charts import charts_of
+from dpsql.server.front.http.http_charts import charts_of, orders_of
 from dpsql.server.front.statements.described import described_by_name, names_of
 from dpsql.server.front.statements.leaving_times import leave_after, waits_of, waits_told
-from dpsql.server.front.statements.remote_session import RemoteKernel
+from dpsql.server.front.statements.oversight import columns_of, listing_named, rows_of
+from dpsql.server.front.statements.remote_session import RemoteKernel, RemoteLedger
 from dpsql.server.front.wire.server_limits import ServerLimits
 from dpsql.sql.text.offered_words import KEYWORDS, function_names, listed_texts
 from dpsql.sql.text.parse import parse
@@ -48,7 +49,8 @@ def account_of(connection: Connection, limits: ServerLimits, policy: str) -> dic
     """The user, and the terms of their account. Raises OperationalError if they are no longer a user."""
     session = connection.session
     cast(RemoteKernel, session.kernel).check_now()
-    return {"name": session.analyst, "budget": session.budget.name, "unit": unit_of(session.catalog),
+    return {"name": session.analyst, "role": cast(RemoteLedger, session.ledger).role,
+            "budget": session.budget.name, "unit": unit_of(session.catalog),
             "confidence": float(session.confidence), "policy": policy,
             "price": None if session.price is None else str(session.price), "notes": list(session.notes),
             "limits": {"text_bytes": limits.text_bytes, "statements_a_minute": limits.statements_a_minute,
@@ -113,6 +115,8 @@ def releases(connection: Connection) -> dict[str, Any]:
 
 def shape_of(connection: Connection, sql: str, parameters: Any) -> dict[str, Any]:
     """The columns and parameters of a statement; no charge."""
+    if (listing := listing_named(sql)) is not None:
+        return {"columns": [{"name": column.name, "type": column.kind} for column in columns_of(listing)], "parameters": []}
     statement = parse(sql)
     if parameters:
         columns = connection.describe(sql, parameters)
@@ -138,6 +142,8 @@ def _kind(value: Any) -> str:
 
 def price_of(connection: Connection, sql: str, parameters: Any) -> dict[str, Any]:
     """What a statement would cost, and how accurate its answer would be; no charge."""
+    if listing_named(sql) is not None:
+        raise Unsupported("a listing has no price", code="explain", try_="it; it is free")
     made, due = connection.priced(sql, parameters)
     accounts = [] if due is None else accounts_of(connection.session)
     paying = [_paying(account, due) for account in accounts if due is not None]
@@ -172,7 +178,7 @@ def tree_of(lines: Sequence[str]) -> list[dict[str, Any]]:
 
 def _expected(item: Expected) -> dict[str, Any]:
     words = "depends on the data" if item.error is None else f"standard error {item.error:.6g}"
-    return {"column": item.aggregate, "error": None if item.error is None else _cell(item.error),
+    return {"column": item.column or item.aggregate, "error": None if item.error is None else _cell(item.error),
             "words": f"{words} ({item.named})" if item.named else words}
 
 
@@ -183,6 +189,8 @@ def answered_json(connection: Connection, sql: str, parameters: Any, name: str |
                   charts: bool) -> bytes:
     """Answer a statement, which is charged, as JSON. The answer leaves after `pace` seconds or later, and includes its charts on
     request. Raises OperationalError if it would have more than `most` bytes."""
+    if (listing := listing_named(sql)) is not None:
+        return _listed(listing, connection, name, most)
     leave_after(connection.session, pace)
     cursor = connection.execute(sql, parameters)
     rows, answer = cursor.fetchall(), cursor.answer
@@ -192,10 +200,23 @@ def answered_json(connection: Connection, sql: str, parameters: Any, name: str |
                    for column in answer.columns]
     cells = ([_cell(value) for value in row] for row in rows)
     errors = ([None] * len(columns) for _ in rows) if answer is None else _errors(answer)
-    drawn = charts_of(answer) if charts else {"charts": [], "undrawn": None}
+    drawn = charts_of(answer, orders_of(answer, sql, connection.session.catalog)) if charts else {"charts": [], "undrawn": None}
+    return _in_full({"name": name, "columns": columns, **_about(cursor, sql), **drawn}, cells, errors, most)
+
+
+def _listed(listing: str, connection: Connection, name: str | None, most: int) -> bytes:
+    """A listing for auditors and owners, in the shape of an answer. Raises OperationalError for other roles."""
+    columns = [{"name": each.name, "type": each.kind, "exact": True, "approximate": False} for each in columns_of(listing)]
+    cells = [[_cell(value) for value in row] for row in rows_of(listing, connection)]
+    about = {"name": name, "columns": columns, "cost": "", "stored": False, "left": left_if_known(connection.session),
+             "notes": [], "confidence": None, "charts": [], "undrawn": "only answers of SELECT are drawn"}
+    return _in_full(about, cells, ([None] * len(columns) for _ in cells), most)
+
+
+def _in_full(about: dict[str, Any], cells: Iterable[list[Any]], errors: Iterable[list[Any]], most: int) -> bytes:
+    """An answer as JSON. Raises OperationalError if it would have more than `most` bytes."""
     made = bytearray()
-    head = as_json({"name": name, "columns": columns, **_about(cursor, sql), **drawn})[:-1]
-    for piece in chain((head, b',"rows":['), _in_pieces(cells), (b'],"errors":[',), _in_pieces(errors), (b"]}",)):
+    for piece in chain((as_json(about)[:-1], b',"rows":['), _in_pieces(cells), (b'],"errors":[',), _in_pieces(errors), (b"]}",)):
         made += piece
         if len(made) > most:
             raise OperationalError(f"an answer in JSON can have at most {most} bytes", code="answer-size",

@@ -77,6 +77,12 @@ class ErrorBody(BaseModel):
     error: ToldError
 
 
+class WaysIn(BaseModel):
+    """Whether people can also sign on at an identity provider."""
+
+    signs_on: bool
+
+
 class LoggedIn(BaseModel):
     token: str
     name: str
@@ -105,9 +111,11 @@ class ToldLimits(BaseModel):
 
 
 class OwnAccount(BaseModel):
-    """`unit` is who is protected, in words; `price` what a statement costs that states none, where there is such a price."""
+    """`role` is what it was at the login; `unit` is who is protected, in words; `price` what a statement costs
+    that states none, where there is such a price."""
 
     name: str
+    role: Literal["analyst", "auditor", "owner"]
     budget: str
     unit: str
     confidence: float
@@ -155,7 +163,7 @@ class ChargedStatement(BaseModel):
     at: str
     sql: str
     cost: str
-    outcome: Literal["answered", "failed", "running"]
+    outcome: Literal["answered", "failed", "stopped", "running"]
 
 
 class ToldBudget(BaseModel):
@@ -181,7 +189,8 @@ class ToldShape(BaseModel):
 
 
 class ExpectedError(BaseModel):
-    """The expected standard error of an aggregate; null if it depends on the data, as `words` say."""
+    """The expected standard error of a column, or of an aggregate that no column shows alone; null if it depends on the data,
+    as `words` say."""
 
     column: str
     error: float | None
@@ -242,15 +251,16 @@ class CellError(BaseModel):
 
 
 class ToldChart(BaseModel):
-    """A column of numbers as pictures in SVG, for wide and for narrow places. `number` tells columns of the same name apart, and
-    `notes` say what the marks mean and what is not drawn. Colours are variables of CSS: --text, --dim, --line, --bar, --mark, and
-    of groups --c0 to --c9."""
+    """A column of numbers as pictures in SVG, for broad, wide and narrow places. `number` tells columns of the same name
+    apart, and `notes` say what the marks mean and what is not drawn. Colours are variables of CSS: --text, --dim, --line,
+    --bar, --mark, and of groups --c0 to --c9."""
 
     number: int
     column: str
     form: Literal["bars", "lines", "dot"]
     caption: str
     notes: list[str]
+    broad: str
     wide: str
     narrow: str
 

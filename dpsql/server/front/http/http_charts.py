@@ -7,25 +7,51 @@ picture have, and by `MOST_LETTERS`.
 from __future__ import annotations
 
 from itertools import zip_longest
-from typing import Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 from dpsql.answers.answer import Answer
-from dpsql.answers.chart_svg import NARROW, WIDE, chart_svg, form_of
-from dpsql.answers.charted import Chart, pictured
+from dpsql.answers.chart_svg import BROAD, NARROW, WIDE, chart_svg, form_of
+from dpsql.answers.charted import Chart, Orders, pictured
+from dpsql.catalog.model import Catalog
 from dpsql.errors import ProgrammingError
+from dpsql.sql.text.parse import parse
+from dpsql.sql.text.statement import Query
+from dpsql.types import Type
+
+if TYPE_CHECKING:
+    from dpsql.trusted.plan.expr.nodes import Value
 
 MOST_LETTERS = 2**21  # of the charts of an answer: with more, no other column is drawn
 
 
-def charts_of(answer: Answer | None) -> dict[str, Any]:
+def orders_of(answer: Answer | None, sql: str, catalog: Catalog) -> Orders:
+    """For keys whose values the owner declares, the order in which they are declared: `poor, fair, good` says more than the order
+    of letters. A statement that orders its rows is left as it is, and so is a key for which two declarations disagree."""
+    if answer is None or not isinstance(statement := parse(sql), Query) or statement.tree.args.get("order") is not None:
+        return {}
+    declared = [(name.lower(), column.domain.listed or column.domain.values) for table in catalog.tables.values()
+                for name, column in table.columns.items() if column.domain is not None]
+    found: dict[int, tuple[Value, ...]] = {}
+    for at, column in enumerate(answer.columns):
+        values = {row[at] for row in answer.rows} - {None} if column.exact and column.type is Type.VARCHAR else set()
+        fitting = [(name, own) for name, own in declared if values and values <= {*own}]
+        named = [own for name, own in fitting if name == column.name.lower()]
+        orders = {tuple(value for value in own if value in values) for own in named or [own for _, own in fitting]}
+        if len(orders) == 1:
+            found[at] = orders.pop()
+    return found
+
+
+def charts_of(answer: Answer | None, orders: Orders = MappingProxyType({})) -> dict[str, Any]:
     """The fields `charts` and `undrawn`: the pictures of an answer, and why some are missing (None if none are)."""
     if answer is None:
         return {"charts": [], "undrawn": "only answers of SELECT are drawn"}
     try:
-        found = pictured(answer)
+        found = pictured(answer, orders=orders)
     except ProgrammingError as fault:
         return {"charts": [], "undrawn": f"{fault.reason}; try {fault.try_}"}
-    also = _as_bars(answer) if found[0].lines else []
+    also = _as_bars(answer, orders) if found[0].lines else []
     made: list[dict[str, Any]] = []
     letters = 0
     for number, charts in enumerate(zip_longest(found, also)):
@@ -33,18 +59,20 @@ def charts_of(answer: Answer | None) -> dict[str, Any]:
             return {"charts": made, "undrawn": "more columns would make the answer too large; try fewer of them"}
         drawn = [_drawn(number, chart) for chart in charts if chart is not None]
         made += reversed(drawn) if found[0].few else drawn
-        letters += sum(len(text) for each in drawn for text in (each["caption"], each["wide"], each["narrow"], *each["notes"]))
+        letters += sum(len(text) for each in drawn
+                       for text in (each["caption"], each["broad"], each["wide"], each["narrow"], *each["notes"]))
     return {"charts": made, "undrawn": None}
 
 
-def _as_bars(answer: Answer) -> list[Chart]:
+def _as_bars(answer: Answer, orders: Orders) -> list[Chart]:
     """What is drawn as lines once more as bars, where these are not too many."""
     try:
-        return pictured(answer, bars=True)
+        return pictured(answer, bars=True, orders=orders)
     except ProgrammingError:
         return []
 
 
 def _drawn(number: int, chart: Chart) -> dict[str, Any]:
     return {"number": number, "column": chart.name, "form": form_of(chart), "caption": chart.caption,
-            "notes": [*chart.sentences], "wide": chart_svg(chart, WIDE), "narrow": chart_svg(chart, NARROW)}
+            "notes": [*chart.sentences], "broad": chart_svg(chart, BROAD), "wide": chart_svg(chart, WIDE),
+            "narrow": chart_svg(chart, NARROW)}

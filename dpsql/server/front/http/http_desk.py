@@ -14,20 +14,21 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol, TypeVar
 
 from dpsql.dbapi import Connection
-from dpsql.errors import Error, Incident, Interrupted, OperationalError
+from dpsql.errors import Error, OperationalError
 from dpsql.server.front.http.http_errors import HttpRefusal, limited, not_logged_in, refused, told_over_http
 from dpsql.server.front.http.http_sessions import HttpSession, HttpSessions
 from dpsql.server.front.statements.doors import Say
+from dpsql.server.front.statements.leaving_times import stopped_for
 from dpsql.server.front.terms.answers_on_wire import RefusedOnWire
 from dpsql.server.front.wire.login_delays import FailedLogins, network
 from dpsql.server.front.wire.server_limits import AccountUse, ServerLimits
 from dpsql.server.front.wire.steady_answers import at_a_multiple
 from dpsql.server.link.login_messages import PLAIN, FirstProof, NotProven, library
+from dpsql.server.link.vault_calls import LEFT, REQUEST, SERVER
 from dpsql.trusted.declarations import names
 
 LOG = logging.getLogger("dpsql.server")
 ENDING = ("user", "closed")  # codes of errors after which a session is of no use
-MOST_WAITING = 8  # requests of a session that wait for their turn
 SWEEP = 5.0  # seconds between two looks for sessions that are over
 
 Made = TypeVar("Made")
@@ -39,17 +40,23 @@ class ConnectionDoor(Protocol):
     def connect(self, name: str, database: str, first: FirstProof, say: Say) -> Connection:
         """The connection of a user who has proven to know the password. Raises NotProven and errors.Error."""
 
+    def begin_sign_on(self) -> tuple[str, str]:
+        """The address at which a person signs on elsewhere, and the state that comes back with them. Raises errors.Error."""
+
+    def sign_on(self, code: str, state: str) -> Connection:
+        """The connection of a person who has signed on. Raises NotProven and errors.Error."""
+
 
 class HttpDesk:
     """The sessions of analysts, and what they may use."""
 
     def __init__(self, *, door: ConnectionDoor, limits: ServerLimits, use: AccountUse, failed: FailedLogins,
-                 policy: str) -> None:
-        """`policy` is what the policy is called."""
-        self.limits, self.use, self.policy = limits, use, policy
+                 policy: str, signs_on: bool = False) -> None:
+        """`policy` is what the policy is called. `signs_on` says whether people sign on elsewhere."""
+        self.limits, self.use, self.policy, self.signs_on = limits, use, policy, signs_on
         self.sessions = HttpSessions(limits)
-        self._door, self._failed = door, failed
-        self._pool = ThreadPoolExecutor(max_workers=limits.threads, thread_name_prefix="http")
+        self._door, self._failed, self._at_once = door, failed, AccountUse(limits)  # of logins by HTTP alone
+        self._pool = ThreadPoolExecutor(max_workers=limits.connections, thread_name_prefix="http")  # each may wait for a turn
         self._at_door = ThreadPoolExecutor(max_workers=limits.connections, thread_name_prefix="http-login")  # proofs wait
 
     async def run(self, work: Callable[[], Made]) -> Made:
@@ -61,8 +68,23 @@ class HttpDesk:
 
     async def log_in(self, name: str, password: str, address: str) -> tuple[str, HttpSession]:
         """A new session and its token. Raises HttpRefusal, with the same message for an unknown name and a wrong password."""
-        with _limits(), self.use.unproven(network(address)):
-            connection = await self._connected(names.normal(name), password, address)
+        with _limits(), self._at_once.unproven(network(address)):
+            connection = await self._connected(address, lambda: connected(self._door, names.normal(name), password))
+        return await self._begun(connection)
+
+    async def begin_sign_on(self, address: str) -> tuple[str, str]:
+        """The address at which a person signs on elsewhere, and the state that comes back with them. Raises HttpRefusal."""
+        with _limits(), self._at_once.unproven(network(address)):
+            return await self._at_the_door(self._door.begin_sign_on)
+
+    async def sign_on(self, code: str, state: str, address: str) -> tuple[str, HttpSession]:
+        """A new session of a person who has signed on, and its token. Raises HttpRefusal."""
+        with _limits(), self._at_once.unproven(network(address)):
+            connection = await self._connected(address, lambda: self._door.sign_on(code, state))
+        return await self._begun(connection)
+
+    async def _begun(self, connection: Connection) -> tuple[str, HttpSession]:
+        """A session on a connection, and its token. Raises HttpRefusal."""
         counted, kept = contextlib.ExitStack(), False
         try:
             with _limits():
@@ -79,14 +101,18 @@ class HttpDesk:
         assert found is not None
         return token, found
 
-    async def _connected(self, name: str, password: str, address: str) -> Connection:
-        loop = asyncio.get_running_loop()
+    async def _connected(self, address: str, proven: Callable[[], Connection]) -> Connection:
         try:
             async with self._failed.attempt(address):
-                return await loop.run_in_executor(self._at_door, lambda: connected(self._door, name, password))
+                return await self._at_the_door(proven)
         except NotProven:
             LOG.warning("a login from %s failed", address)
             raise refused(401, "login", "the name or the password is wrong", kind="OperationalError", sqlstate="28P01") from None
+
+    async def _at_the_door(self, work: Callable[[], Made]) -> Made:
+        """What work tells that may wait for the vault. Raises HttpRefusal and NotProven."""
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._at_door, work)
         except Error as fault:
             raise told_over_http(fault, "") from None
 
@@ -115,13 +141,14 @@ class HttpDesk:
     # -- statements
 
     async def ask(self, session: HttpSession, text: str, work: Callable[[Connection], Made],
-                  gone: Callable[[], Awaitable[None]] | None = None) -> Made:
-        """Do work on the connection of a session when its turn comes, and return the result. `gone` returns when the client has
-        left; a running statement is then interrupted. Raises HttpRefusal; errors refer to a statement with this text."""
+                  gone: Callable[[], Awaitable[None]] | None = None, *, size: int = 0) -> Made:
+        """Do work on the connection of a session when its turn comes, and return the result. The request is of so many bytes.
+        `gone` returns when the client has left; a running statement is then interrupted. Raises HttpRefusal; errors refer to a
+        statement with this text."""
         if len(text.encode()) > self.limits.text_bytes:
             raise refused(413, "too-large", f"a statement can have at most {self.limits.text_bytes} bytes", sqlstate="54000")
-        async with self._turn(session):
-            with _limits(), self.use.running(session.name, time.monotonic()):
+        with _limits(), self.use.asking(session.name, size or len(text), time.monotonic()):
+            async with self._turn(session):
                 return await self._worked(session, text, work, gone)
 
     @contextlib.asynccontextmanager
@@ -129,8 +156,6 @@ class HttpDesk:
         """A context in which nothing else runs on the connection. Raises HttpRefusal if others take too long."""
         busy = refused(409, "busy", "another statement of this session is running", try_="POST /api/cancel, or another session",
                        kind="OperationalError", sqlstate="55006")
-        if session.waiting >= MOST_WAITING:
-            raise busy
         session.waiting += 1
         try:
             async with asyncio.timeout(self.limits.turn_seconds):
@@ -158,10 +183,10 @@ class HttpDesk:
             if watching is not None:
                 await asyncio.wait({running, watching}, return_when=asyncio.FIRST_COMPLETED)
                 if not running.done():
-                    self.cancel(session)
+                    self.cancel(session, LEFT)
             return await asyncio.shield(running)
         except asyncio.CancelledError:  # the server stops, and cannot wait any longer
-            self.cancel(session)
+            self.cancel(session, SERVER)
             raise
         except Error as caught:
             fault = caught
@@ -170,16 +195,17 @@ class HttpDesk:
                 watching.cancel()
         if fault.code in ENDING:
             raise await self._ended(session, fault)
-        raise told_over_http(Interrupted() if isinstance(fault, Incident) and session.cancelled else fault, text)
+        raise told_over_http(fault, text)
 
     async def _ended(self, session: HttpSession, fault: Error) -> HttpRefusal:
         await asyncio.shield(self.end(session))
         return not_logged_in(fault.code, fault.reason)
 
-    def cancel(self, session: HttpSession) -> bool:
-        """Interrupt the running statement; returns whether there is one."""
+    def cancel(self, session: HttpSession, cause: str = REQUEST) -> bool:
+        """Interrupt the running statement, for a cause that the owner is told; returns whether there is one."""
         if session.working:
             session.cancelled = True
+            stopped_for(session.connection.session, cause)
             asyncio.get_running_loop().run_in_executor(None, _quietly, session.connection.interrupting())
         return session.working
 

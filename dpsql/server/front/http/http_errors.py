@@ -12,8 +12,8 @@ from dpsql.server.front.terms.answers_on_wire import RefusedOnWire
 from dpsql.server.front.terms.sqlstates import state_of
 
 BY_CODE: Mapping[str, int] = {
-    "account-closed": 403, "account-busy": 503, "busy": 503, "naming": 409, "user": 401, "closed": 401, "interrupted": 409,
-    "extra": 406, "answer-size": 406}
+    "account-closed": 403, "account-busy": 503, "busy": 503, "naming": 409, "user": 401, "closed": 401, "role": 403,
+    "interrupted": 409, "data-changed": 503, "extra": 406, "answer-size": 406}
 BY_CLASS: tuple[tuple[type[Error], int], ...] = (
     (errors.BudgetExhausted, 402), (errors.InternalError, 500), (errors.PolicyError, 503), (errors.OperationalError, 503),
     (errors.IntegrityError, 503), (errors.Error, 400))

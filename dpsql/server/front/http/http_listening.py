@@ -12,13 +12,16 @@ from typing import Any
 
 import h11
 import uvicorn
+from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from dpsql.server.front.http.console_files import console_files
 from dpsql.server.front.http.http_desk import HttpDesk
 from dpsql.server.front.http.http_errors import refused
 from dpsql.server.front.http.http_guard import CLOSING, HEAD_BYTES, Guard, protecting
+from dpsql.server.front.http.http_lines import StrictLines
 from dpsql.server.front.http.http_routes import application
+from dpsql.server.front.http.http_strangers import HttpStranger, HttpStrangers
 from dpsql.server.front.terms.answers_on_wire import RefusedOnWire
 from dpsql.server.front.wire.listening import TlsFiles, accepted, tls_terms
 from dpsql.server.front.wire.login_delays import network
@@ -31,9 +34,10 @@ HANDSHAKE_SECONDS = 10.0
 class HttpServer:
     """HTTP over listening sockets. `names` are those under which it is reached, beside its address."""
 
-    def __init__(self, desk: HttpDesk, *, tls: TlsFiles | None, names: frozenset[str] = frozenset()) -> None:
+    def __init__(self, desk: HttpDesk, *, tls: TlsFiles | None, names: frozenset[str] = frozenset(),
+                 agents: ASGIApp | None = None) -> None:
         self._desk, self.accepting = desk, asyncio.Event()
-        app = Guard(application(desk, console_files()), desk, names=names)
+        app = Guard(application(desk, console_files(), agents), desk, names=names)
         self._server = AcceptingServer(desk, uvicorn.Config(
             app, http=H11Protocol, ws="none", lifespan="off", interface="asgi3", log_config=None, access_log=False,
             proxy_headers=False, server_header=False, h11_max_incomplete_event_size=HEAD_BYTES, timeout_keep_alive=KEPT_SECONDS,
@@ -65,6 +69,7 @@ class AcceptingServer(uvicorn.Server):
         """`accepting` is set when it accepts."""
         super().__init__(config)
         self._desk, self._tls, self._are_accepted = desk, tls, accepting
+        self._strangers = HttpStrangers(desk.limits)
         self._accepting: set[asyncio.Task[None]] = set()
         self._beginning: set[asyncio.Task[None]] = set()
 
@@ -88,14 +93,16 @@ class AcceptingServer(uvicorn.Server):
             task.add_done_callback(self._beginning.discard)
 
     async def _begin(self, sock: socket.socket, address: str) -> None:
-        """Have a connection served, if there are few of all, and few of its address that have sent no request, or none of a
-        session, yet."""
-        with contextlib.ExitStack() as silent, contextlib.ExitStack() as strange:
+        """Have a connection served. If there are too many, or too many of its address that have sent no request, or none of a
+        session, the oldest of these is shed."""
+        beginning = asyncio.current_task()
+        assert beginning is not None
+        stranger = HttpStranger(network=network(address), beginning=beginning)
+        forget = self._strangers.forgetting(stranger)
+        with contextlib.ExitStack() as held:
+            held.callback(forget)
             try:
-                silent.enter_context(self._desk.use.unproven(network(address)))
-                strange.enter_context(self._desk.use.stranger(network(address)))
-                if len(self.server_state.connections) + len(self._beginning) > self._desk.limits.connections:
-                    raise RefusedOnWire("too many connections", sqlstate="53300")
+                self._strangers.admit(stranger, len(self.server_state.connections) + len(self._beginning) - 1)
                 seconds = None if self._tls is None else HANDSHAKE_SECONDS
                 _, protocol = await asyncio.get_running_loop().connect_accepted_socket(
                     self._protocol, sock, ssl=self._tls, ssl_handshake_timeout=seconds)
@@ -105,7 +112,9 @@ class AcceptingServer(uvicorn.Server):
                 sock.close()
                 raise
             else:
-                protocol.is_counted_until(silent.pop_all().close, strange.pop_all().close)
+                stranger.connection = protocol
+                held.pop_all()
+                protocol.is_counted_until(stranger.has_asked, forget)
 
     def _protocol(self) -> TimedProtocol:
         return TimedProtocol(self._desk.limits, config=self.config, server_state=self.server_state, app_state=self.lifespan.state)
@@ -116,6 +125,7 @@ class TimedProtocol(H11Protocol):
 
     def __init__(self, limits: ServerLimits, **given: Any) -> None:
         super().__init__(**given)
+        self.conn._receive_buffer = StrictLines()
         self._limits = limits
         self._request, self._answer = Timer(self), Timer(self)
         self._has_asked: Callable[[], None] = lambda: None
@@ -163,6 +173,16 @@ class TimedProtocol(H11Protocol):
         for event in (head, h11.Data(data=refusal.as_bytes()), h11.EndOfMessage()):
             self.transport.write(self.conn.send(event))
         self.transport.close()
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether a whole request is being answered to a client that reads. See `http_strangers`."""
+        busy = self.cycle is not None and not self.cycle.response_complete
+        return busy and self.conn.their_state in (h11.DONE, h11.MUST_CLOSE) and not self.flow.write_paused
+
+    def shed(self) -> None:
+        """End the connection at once."""
+        self.transport.abort()
 
     def pause_writing(self) -> None:
         super().pause_writing()

@@ -3,65 +3,54 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
 from fastapi import APIRouter, Depends, FastAPI, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.security import APIKeyCookie, HTTPBearer
 from starlette.exceptions import HTTPException
+from starlette.routing import Route
+from starlette.types import ASGIApp
 
 from dpsql import __version__, guides
-from dpsql.dbapi import Connection
 from dpsql.server.front.http import http_answers as answers
 from dpsql.server.front.http import http_bodies as bodies
 from dpsql.server.front.http.console_files import ConsoleFile
 from dpsql.server.front.http.guide_pages import guide_page, guide_pictures
 from dpsql.server.front.http.http_desk import HttpDesk
-from dpsql.server.front.http.http_errors import HttpRefusal, fault_of_server, not_logged_in, refused
+from dpsql.server.front.http.http_errors import HttpRefusal, fault_of_server, refused
 from dpsql.server.front.http.http_guard import cookie_of
 from dpsql.server.front.http.http_sessions import HttpSession
+from dpsql.server.front.http.oversight_routes import overseeing
+from dpsql.server.front.http.request_parts import ERRORS, address_of_client, desk_of, kept, session_of_request, told
+from dpsql.server.front.http.sign_on_routes import signing_on
 
 ARROW = "application/vnd.apache.arrow.stream"
 ABOUT = """Differentially private answers to SQL. Log in at /api/login, and send the token as `Authorization: Bearer TOKEN`.
 Browsers have it in a cookie; then requests other than GET need the header `X-Dpsql: 1`. A session runs one statement at a time.
 What is described or priced is not charged; a query is charged when it is first answered, and free whenever it is repeated.
 Whole numbers beyond 2**53 are texts, and so are NaN and Infinity; dates are ISO 8601."""
-ERRORS: Any = {"4XX": {"model": bodies.ErrorBody, "description": "A mistake of the client, a budget that cannot pay (402), or no "
-                       "session (401)"},
-               "5XX": {"model": bodies.ErrorBody, "description": "A limit of the server (503), or a fault of it"}}
 OF_ARROW: Any = {200: {"content": {ARROW: {"schema": {"type": "string", "format": "binary"}}},
                        "description": "The answer. With Accept for Arrow it is a stream of rows, and what JSON tells beside them "
                        "is in the metadata `dpsql` of the schema."}}
 OF_GUIDE: Any = {200: {"content": {"text/markdown": {"schema": {"type": "string"}}}}}
-_BEARER = HTTPBearer(auto_error=False, description="The token of a login")
-_COOKIE = APIKeyCookie(name="dpsql-8433", auto_error=False, description="The same token, as browsers send it: 8433 stands for "
-                       "the port of the server, and with TLS the name begins with __Host-")
 
 api = APIRouter(prefix="/api", responses=ERRORS)
 
 
-def desk_of(request: Request) -> HttpDesk:
-    desk: HttpDesk = request.app.state.desk
-    return desk
-
-
-def session_of_request(request: Request, bearer: Any = Depends(_BEARER), cookie: Any = Depends(_COOKIE)) -> HttpSession:
-    """The session that the guard found. Raises HttpRefusal."""
-    session: HttpSession | None = request.state.session
-    if session is None:
-        raise not_logged_in()
-    return session
+@api.get("/login", response_model=bodies.WaysIn)
+async def ways_in(request: Request) -> Response:
+    """How people can log in: besides by a password, at /sign-on, in a browser, if they sign on elsewhere."""
+    return _json({"signs_on": desk_of(request).signs_on})
 
 
 @api.post("/login", response_model=bodies.LoggedIn)
 async def login(given: bodies.Credentials, request: Request) -> Response:
     """Begin a session. The password is not kept."""
-    address = request.client.host if request.client is not None else ""
-    token, session = await desk_of(request).log_in(given.name, given.password, address)
+    token, session = await desk_of(request).log_in(given.name, given.password, address_of_client(request))
     response = _json({"token": token, "name": session.name, "budget": session.connection.session.budget.name})
-    response.set_cookie(cookie_of(request.scope), token, **_kept(request))
+    response.set_cookie(cookie_of(request.scope), token, **kept(request))
     return response
 
 
@@ -70,7 +59,7 @@ async def logout(request: Request, session: HttpSession = Depends(session_of_req
     """End the session; a statement that runs is interrupted."""
     await desk_of(request).end(session)
     response = _json({})
-    response.delete_cookie(cookie_of(request.scope), **_kept(request))
+    response.delete_cookie(cookie_of(request.scope), **kept(request))
     return response
 
 
@@ -78,25 +67,25 @@ async def logout(request: Request, session: HttpSession = Depends(session_of_req
 async def account(request: Request, session: HttpSession = Depends(session_of_request)) -> Response:
     """The user, the data, and the terms of the account."""
     desk = desk_of(request)
-    return await _told(request, session, lambda connection: answers.account_of(connection, desk.limits, desk.policy))
+    return await told(request, session, lambda connection: answers.account_of(connection, desk.limits, desk.policy))
 
 
 @api.get("/tables", response_model=bodies.ToldTables)
 async def tables(request: Request, session: HttpSession = Depends(session_of_request)) -> Response:
     """The tables that statements may name, as the owner declared them."""
-    return await _told(request, session, answers.tables_of)
+    return await told(request, session, answers.tables_of)
 
 
 @api.get("/budget", response_model=bodies.ToldBudget)
 async def budget(request: Request, session: HttpSession = Depends(session_of_request)) -> Response:
     """What was spent, what is left, and on which statements of the analyst it was spent."""
-    return await _told(request, session, answers.budget_of_analyst)
+    return await told(request, session, answers.budget_of_analyst)
 
 
 @api.get("/releases", response_model=bodies.ToldReleases)
 async def releases(request: Request, session: HttpSession = Depends(session_of_request)) -> Response:
     """Stored answers and synthetic tables of the analyst."""
-    return await _told(request, session, answers.releases)
+    return await told(request, session, answers.releases)
 
 
 @api.post("/describe", response_model=bodies.ToldShape)
@@ -104,14 +93,14 @@ async def describe(asked: bodies.AskedStatement, request: Request,
                    session: HttpSession = Depends(session_of_request)) -> Response:
     """The columns and parameters of a statement; no charge. Types of parameters without values are inferred."""
     values = _parameters(asked)
-    return await _told(request, session, lambda connection: answers.shape_of(connection, asked.sql, values), asked.sql)
+    return await told(request, session, lambda connection: answers.shape_of(connection, asked.sql, values), asked.sql)
 
 
 @api.post("/price", response_model=bodies.ToldPrice)
 async def price(asked: bodies.AskedStatement, request: Request, session: HttpSession = Depends(session_of_request)) -> Response:
     """What a statement would cost, and how accurate its answer would be; no charge."""
     values = _parameters(asked)
-    return await _told(request, session, lambda connection: answers.price_of(connection, asked.sql, values), asked.sql)
+    return await told(request, session, lambda connection: answers.price_of(connection, asked.sql, values), asked.sql)
 
 
 @api.post("/query", response_model=bodies.ToldAnswer, responses=OF_ARROW)
@@ -156,17 +145,6 @@ async def guide(name: str) -> Response:
     return Response(guides.page(name), media_type="text/markdown")
 
 
-async def _told(request: Request, session: HttpSession, work: Callable[[Connection], dict[str, Any]], sql: str = "") -> Response:
-    return Response(await desk_of(request).ask(session, sql, lambda connection: answers.as_json(work(connection))),
-                    media_type="application/json")
-
-
-def _kept(request: Request) -> Any:
-    """How a browser keeps the cookie: for TLS alone where its page came by TLS, which may end at a proxy."""
-    secure = request.url.scheme == "https" or request.headers.get("origin", "").lower().startswith("https://")
-    return {"path": "/", "httponly": True, "samesite": "strict", "secure": secure}
-
-
 def _json(body: Mapping[str, Any]) -> Response:
     return Response(answers.as_json(body), media_type="application/json")
 
@@ -186,12 +164,17 @@ def _value(name: str, given: Any) -> Any:
                       sqlstate="22000", try_='{"type": "DATE", "value": "2020-01-31"}') from None
 
 
-def application(desk: HttpDesk, console: Mapping[str, ConsoleFile]) -> FastAPI:
-    """The routes, without the guard. FastAPI's own pages are disabled, as they load files from other hosts."""
+def application(desk: HttpDesk, console: Mapping[str, ConsoleFile], agents: ASGIApp | None = None) -> FastAPI:
+    """The routes, without the guard; `agents` serves agents, if the owner wants that. FastAPI's own pages are disabled, as they
+    load files from other hosts."""
     app = FastAPI(title="dpsql", version=__version__, description=ABOUT, docs_url=None, redoc_url=None,
                   redirect_slashes=False)
     app.state.desk = desk
     app.include_router(api)
+    app.include_router(overseeing)
+    app.include_router(signing_on)
+    if agents is not None:
+        app.router.routes.append(Route("/mcp", agents, methods=["POST"]))  # GET would hold a connection, for nothing
 
     @app.get("/", include_in_schema=False)
     async def index() -> Response:
@@ -217,16 +200,16 @@ def application(desk: HttpDesk, console: Mapping[str, ConsoleFile]) -> FastAPI:
         return _file(name, guide_pictures())
 
     @app.exception_handler(HttpRefusal)
-    async def told(request: Request, refusal: HttpRefusal) -> Response:
+    async def refusing(request: Request, refusal: HttpRefusal) -> Response:
         return Response(refusal.as_bytes(), status_code=refusal.status, headers=refusal.headers, media_type="application/json")
 
     @app.exception_handler(RequestValidationError)
     async def malformed(request: Request, fault: RequestValidationError) -> Response:
-        return await told(request, refused(400, "request", _malformed(fault), try_="GET /openapi.json"))
+        return await refusing(request, refused(400, "request", _malformed(fault), try_="GET /openapi.json"))
 
     @app.exception_handler(Exception)
     async def failed(request: Request, fault: Exception) -> Response:
-        return await told(request, fault_of_server())
+        return await refusing(request, fault_of_server())
 
     @app.exception_handler(HTTPException)
     async def other(request: Request, fault: HTTPException) -> Response:
@@ -235,7 +218,7 @@ def application(desk: HttpDesk, console: Mapping[str, ConsoleFile]) -> FastAPI:
                           "the request is not accepted", try_=allowed)
         refusal = _not_found() if fault.status_code == 404 else refusal
         refusal.headers |= fault.headers or {}
-        return await told(request, refusal)
+        return await refusing(request, refusal)
 
     return app
 

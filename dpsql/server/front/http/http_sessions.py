@@ -15,7 +15,7 @@ from dpsql.server.front.wire.server_limits import ServerLimits
 TOKEN = 32  # bytes: 256 bits, which nobody guesses
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
+@dataclass(slots=True, kw_only=True, eq=False, weakref_slot=True)
 class HttpSession:
     """One analyst's session: a connection, on which one statement runs at a time. Times are in seconds of a monotonic clock.
 

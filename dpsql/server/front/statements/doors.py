@@ -6,6 +6,7 @@ The front passes on what the client and the one who checks the password say to e
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
@@ -16,7 +17,7 @@ from dpsql.server.front.statements.seat import ConnectionSeat
 from dpsql.server.front.statements.shown_answers import ShownToAccounts
 from dpsql.server.front.terms.answers_on_wire import Seat
 from dpsql.server.front.terms.sqlstates import refusal_on_wire
-from dpsql.server.link.login_messages import MALFORMED, WRONG, FirstProof, NotProven
+from dpsql.server.link.login_messages import MALFORMED, UNPROVEN, WRONG, FirstProof, NotProven
 
 Say = Callable[[bytes], bytes]
 """Tells the client the challenge, and returns its answer; then the last message, to which there is none."""
@@ -60,4 +61,20 @@ class VaultDoor:
             channel.close()
             if isinstance(fault, Error) and fault.code in (WRONG, MALFORMED):
                 raise NotProven(malformed=fault.code == MALFORMED) from None
+            raise
+
+    def begin_sign_on(self) -> tuple[str, str]:
+        """The address at which a person signs on, and the state that comes back with them. Raises errors.Error."""
+        with contextlib.closing(self._new_channel()) as channel:
+            return channel.begin_sign_on()
+
+    def sign_on(self, code: str, state: str) -> Connection:
+        """The connection of a person who has signed on. Raises NotProven and errors.Error."""
+        channel = self._new_channel()
+        try:
+            return Connection(open_remote_session(channel, channel.sign_on(code, state)))
+        except BaseException as fault:
+            channel.close()
+            if isinstance(fault, Error) and fault.code == UNPROVEN:
+                raise NotProven from None
             raise

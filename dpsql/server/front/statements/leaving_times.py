@@ -21,6 +21,20 @@ def leave_after(session: Session, seconds: float) -> None:
         kernel.pace = seconds
 
 
+def stopped_for(session: Session, cause: str) -> None:
+    """State the cause for which the statement of the session is interrupted from now on."""
+    kernel: object = session.kernel
+    if isinstance(kernel, RemoteKernel):
+        kernel.cause = cause
+
+
+def give_up_turn(session: Session) -> None:
+    """Stop the statement of the session if it waits for its turn."""
+    kernel: object = session.kernel
+    if isinstance(kernel, RemoteKernel):
+        kernel.give_up_turn()
+
+
 def waits_of(session: Session) -> Iterator[str]:
     """A notice if the account's answers are delayed because many of them were late."""
     ledger: object = session.ledger

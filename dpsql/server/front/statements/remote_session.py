@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import json
 import socket
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import Any, cast
@@ -17,36 +18,57 @@ from dpsql.backends.scratch import DuckScratch
 from dpsql.catalog.schema import carried_as
 from dpsql.engine.session import Session
 from dpsql.errors import Error
-from dpsql.ledgers.ledger_reports import Entry, KeptAnswer, ReportingLedger, SharedAnswer
+from dpsql.ledgers.ledger_reports import Entry, Failure, KeptAnswer, ReportingLedger, SharedAnswer
 from dpsql.server.link.plain_values import MessageWriter, encoded
+from dpsql.server.link.told_to_overseers import (
+    AddedUser,
+    CheckOutcome,
+    LateOutcomes,
+    ListedStatements,
+    UserState,
+    VaultState,
+)
 from dpsql.server.link.vault_calls import (
     ACCOUNTS,
+    ADD_USER,
     ANSWERED,
     ANSWERS,
     CALLS,
     CHECK,
+    CHECKS,
+    CLOSE_USER,
     COMPARE,
     ENTER,
     ENTRIES,
     EVERYTHING,
     FAILED,
+    FAILURES,
     FANOUT,
     HOLD,
     HOLDING,
     IS_TOLD,
+    LATE,
     LEAVE,
+    LEFT,
+    LISTED,
     OF_ANOTHER,
     OF_OTHERS,
     PART,
     PRICES,
     PUBLIC_ROWS,
     REFRESH,
+    REOPEN_USER,
+    REQUEST,
     RUN,
     SPENT,
+    SPENT_BEFORE,
+    STATE,
     STORED,
     TELL,
     TELL_OF,
     TEXTS,
+    TOLD_ENTRIES,
+    USERS,
     AccountState,
     Fault,
     Frames,
@@ -69,25 +91,29 @@ from dpsql.trusted.kernel.chain import InParts
 from dpsql.trusted.kernel.run import AnsweredBefore, Kernel
 from dpsql.trusted.measurements.online_comparisons import ComparisonResult, Comparisons
 from dpsql.trusted.plan.node import Node
+from dpsql.trusted.stopping import is_to_stop
 
 STEP_FAILED = ("failed",)  # a step of a script that raised
+STEP_STOPPED = ("stopped",)  # one of a script that was interrupted here, as the vault will be told
 NOTHING_GIVEN = encoded((), {})
 
 
 class VaultChannel:
     """The front's end of a channel: one call at a time. `interrupt` alone may come from another thread meanwhile."""
 
-    def __init__(self, vault: socket.socket, interrupt: Callable[[int], None] = lambda number: None) -> None:
-        """`interrupt` has the statement of a number stop, if the channel runs it."""
+    def __init__(self, vault: socket.socket,
+                 interrupt: Callable[[int, str, bool], None] = lambda number, cause, if_free: None) -> None:
+        """`interrupt` has the statement of a number stop for a cause, if the channel runs it, or only if it is not charged."""
         self._vault, self._frames, self._interrupt = vault, Frames(vault), interrupt
         self.asked = 0  # how often something was asked
         self._number = 0  # of the statement that was sent last, as the vault counts them too
         self.version = ""  # of the content, as the vault told it last
         self._tables: Mapping[str, Table] = {}
 
-    def interrupt(self) -> None:
-        """Interrupt the statement that was sent last, if it is running, without waiting for its end."""
-        self._interrupt(self._number)
+    def interrupt(self, cause: str = REQUEST, *, if_free: bool = False) -> None:
+        """Interrupt the statement that was sent last, if it is running, without waiting for its end; with `if_free`, only if it
+        is not charged yet."""
+        self._interrupt(self._number, cause, if_free)
 
     def log_in(self, user: str, database: str, answer: Callable[[bytes], bytes]) -> ToldAccount:
         """Bind the channel to the account of a user; `answer` returns the client's answer to a message of the password check.
@@ -95,6 +121,23 @@ class VaultChannel:
         reply = self._asked("login", (user, database))
         while isinstance(reply, LoginMessage):
             reply = self._asked("say", answer(reply.message))
+        return self._opened(reply)
+
+    def begin_sign_on(self) -> tuple[str, str]:
+        """The address at which a person signs on, and the state that comes back with them; the channel is of no use then. Raises
+        errors.Error."""
+        reply = self._asked("sign_on", ())
+        if not isinstance(reply, LoginMessage):
+            self._outcome(reply)
+            raise gone()
+        address, state = json.loads(reply.message)
+        return address, state
+
+    def sign_on(self, code: str, state: str) -> ToldAccount:
+        """Bind the channel to the account of a person who has signed on. Raises errors.Error."""
+        return self._opened(self._asked("signed_on", (code, state)))
+
+    def _opened(self, reply: Made | ReleasedStep | LoginMessage | Fault) -> ToldAccount:
         opening: ToldAccount = self._outcome(reply)
         self._tables = opening.catalog.tables
         self.take(opening.version)
@@ -188,6 +231,7 @@ class RemoteKernel:
     or later."""
 
     pace = 0.0
+    cause = REQUEST  # for which the statement is interrupted
 
     def __init__(self, channel: VaultChannel, told: Callable[[Spent], object]) -> None:
         """`told` is called with what is spent when a statement is over."""
@@ -209,7 +253,11 @@ class RemoteKernel:
         self._channel.take(await self._channel.ask_meanwhile(CHECK))
 
     def interrupt(self) -> None:
-        self._channel.interrupt()
+        self._channel.interrupt(self.cause)
+
+    def give_up_turn(self) -> None:
+        """Stop a statement that is not charged yet."""
+        self._channel.interrupt(LEFT, if_free=True)
 
     def close(self) -> None:
         self._channel.close()
@@ -276,7 +324,7 @@ def _stepped(step: Callable[[], Any], encode: Callable[[Any], str | InParts], *,
     except Exception as fault:
         if isinstance(fault, Error) and not begun:
             raise
-        return STEP_FAILED, None
+        return STEP_STOPPED if is_to_stop() else STEP_FAILED, None
     except BaseException as fault:
         if not begun:
             raise
@@ -286,8 +334,9 @@ def _stepped(step: Callable[[], Any], encode: Callable[[Any], str | InParts], *,
 class RemoteLedger:
     """See `kernel.ledger.Ledger`: what an analyst may know of it. All of it is of the channel's account, whichever is named."""
 
-    def __init__(self, channel: VaultChannel) -> None:
-        self._channel = channel
+    def __init__(self, channel: VaultChannel, role: str) -> None:
+        """`role` is that of the user at the login; the vault looks it up at each call."""
+        self._channel, self.role = channel, role
         self._spent: tuple[int, Spent] | None = None  # as of which question
         self._fresh = False  # it was told by the statement that has just ended
 
@@ -335,6 +384,9 @@ class RemoteLedger:
         """Entries without their answers: the body only says that there is one."""
         return self._channel.ask(ENTRIES)
 
+    def told_entries(self, account: Account, most: int) -> list[Entry]:
+        return self._channel.ask(TOLD_ENTRIES, most)
+
     def spent(self, budget: str, analyst: str | None = None) -> Charge:
         told = self._told()
         return told.all if analyst is None else told.own
@@ -344,6 +396,9 @@ class RemoteLedger:
 
     def last(self, account: Account) -> Charge | None:
         return self._told().last
+
+    def spent_before(self, account: Account, day: str) -> Charge:
+        return self._channel.ask(SPENT_BEFORE, day)
 
     @property
     def waits(self) -> float:
@@ -384,6 +439,33 @@ class RemoteLedger:
         """The accounts of this budget. Raises as `everything` does."""
         return self._channel.ask(ACCOUNTS)
 
+    def listed(self, analyst: str, text: str, outcome: str, since: str, until: str, before: int, most: int) -> ListedStatements:
+        """A page of `everything`; see `vault.overseeing.listed`. This and the following raise as `everything` does."""
+        return self._channel.ask(LISTED, analyst, text, outcome, since, until, before, most)
+
+    def failures(self, budget: str = "") -> list[Failure]:
+        return self._channel.ask(FAILURES)
+
+    def late_outcomes(self) -> list[LateOutcomes]:
+        return self._channel.ask(LATE)
+
+    def users(self) -> tuple[UserState, ...]:
+        return self._channel.ask(USERS)
+
+    def vault_state(self) -> VaultState:
+        return self._channel.ask(STATE)
+
+    def checks(self) -> tuple[CheckOutcome, ...]:
+        return self._channel.ask(CHECKS)
+
+    def add_user(self, name: str) -> AddedUser:
+        """Add an analyst of this budget. Raises OperationalError for all but owners, as the next one does, and OptionError."""
+        return self._channel.ask(ADD_USER, name)
+
+    def set_closed(self, name: str, *, closed: bool) -> None:
+        """Close an account, or reopen it."""
+        self._channel.ask(CLOSE_USER if closed else REOPEN_USER, name)
+
     @contextlib.contextmanager
     def naming(self, account: Account, name: str) -> Iterator[None]:
         self._channel.ask(ENTER, name)
@@ -395,7 +477,7 @@ class RemoteLedger:
 
 def open_remote_session(channel: VaultChannel, opening: ToldAccount) -> Session:
     """The session of an account in the vault, in the form that `engine` uses."""
-    ledger = RemoteLedger(channel)
+    ledger = RemoteLedger(channel, opening.role)
     return Session(catalog=opening.catalog, budget=opening.budget, analyst=opening.analyst,
                    kernel=cast(Kernel, RemoteKernel(channel, ledger.told_at_end)), ledger=cast(ReportingLedger, ledger),
                    scratch=DuckScratch(), price=opening.price, confidence=opening.confidence, policy=opening.policy,

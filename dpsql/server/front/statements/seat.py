@@ -19,8 +19,8 @@ from dpsql.catalog.model import Catalog
 from dpsql.dbapi import Connection, Cursor
 from dpsql.engine.accounts import left_if_known
 from dpsql.engine.answering import session_for, tables_named
-from dpsql.errors import Error, Incident, InternalError
-from dpsql.frozen import Frozen
+from dpsql.errors import Error, InternalError, Interrupted
+from dpsql.frozen import Frozen, replace
 from dpsql.server.front.catalogue.catalog_queries import CatalogDatabase, parameter_kinds, read_question
 from dpsql.server.front.catalogue.catalog_rewriting import Asking
 from dpsql.server.front.statements import oversight
@@ -28,12 +28,14 @@ from dpsql.server.front.statements.copy_statements import CopyStatement, read_co
 from dpsql.server.front.statements.copying import copied_outcome, described_copy
 from dpsql.server.front.statements.database_names import without_database
 from dpsql.server.front.statements.described import columns_of, count_of, describe_with, kind_of
-from dpsql.server.front.statements.leaving_times import leave_after, waits_told
+from dpsql.server.front.statements.leaving_times import give_up_turn, leave_after, stopped_for, waits_told
 from dpsql.server.front.statements.shown_answers import ENTRY, ShownAnswer, ShownToAccounts, current, key_of
 from dpsql.server.front.statements.statements_about_connection import SETTING_WORDS, AboutConnection, Settings, read_setting
 from dpsql.server.front.statements.transaction_status import first_word
 from dpsql.server.front.terms.answers_on_wire import ColumnOnWire, Described, Notice, OutcomeOnWire, RefusedOnWire
+from dpsql.server.front.terms.figured_names import names_on_wire
 from dpsql.server.front.terms.sqlstates import cancelled, refusal_on_wire
+from dpsql.server.link.vault_calls import REQUEST, TIMEOUT
 from dpsql.sql.text import border
 from dpsql.sql.text.parse import parse
 from dpsql.sql.text.split import split
@@ -57,14 +59,36 @@ class ConnectionSeat:
         """`shown` is what seats share of what was shown; None if nothing is kept."""
         self._connection, self._user, self._database = connection, user, database
         self._shown = shown
-        self._settings = Settings(version=VERSION, startup=startup)
+        self._settings = Settings(version=VERSION, startup=startup, user=user)
         self._busy, self._was_cancelled = threading.Lock(), threading.Event()
+        self._given: Sequence[str] = ()  # the kinds of the parameters of the statement that is answered
+        self._process = 0
         self._was_late = False  # the statement took longer than statement_timeout
         self._catalogue: tuple[object, CatalogDatabase] | None = None
 
     @property
     def parameter_status(self) -> Mapping[str, str]:
         return self._settings.reported
+
+    def take_process(self, process: int) -> None:
+        """Take the process number that clients are told for this connection."""
+        self._process = process
+
+    @property
+    def settings_kept(self) -> Mapping[str, str]:
+        """What SET has changed so far, which `put_back` restores."""
+        return self._settings.kept
+
+    def put_back(self, kept: Mapping[str, str]) -> None:
+        """Restore the settings to what they were."""
+        if kept != self._settings.kept:
+            self._settings.put_back(kept)
+            self._connection.set_terms(**self._settings.terms)
+
+    def end_of_local_settings(self) -> None:
+        """Restore what SET LOCAL changed, at the end of a transaction."""
+        if self._settings.end_of_local():
+            self._connection.set_terms(**self._settings.terms)
 
     def split(self, text: str) -> list[str]:
         """The statements of a simple query."""
@@ -88,18 +112,26 @@ class ConnectionSeat:
     def describe(self, text: str, given: Sequence[str | None]) -> Described:
         """A statement's parameters and columns, without any charge."""
         with self._told(text) as text:
+            self._given = ()
             return self._described(text, given)
 
-    def execute(self, text: str, parameters: Sequence[object]) -> OutcomeOnWire:
-        """Answer one statement."""
+    def execute(self, text: str, parameters: Sequence[object], kinds: Sequence[str] = ()) -> OutcomeOnWire:
+        """Answer one statement; `kinds` are those of its parameters as they were described, by which NULLs have a type."""
         with self._told(text) as text:
+            self._given = kinds
             return self._executed(text, parameters)
 
-    def cancel(self) -> None:
-        """Interrupt the running statement, if there is one."""
+    def cancel(self, cause: str = REQUEST) -> None:
+        """Interrupt the running statement, if there is one, for a cause that the owner is told."""
         if self._busy.locked():
             self._was_cancelled.set()
+            stopped_for(self._connection.session, cause)
             threading.Thread(target=self._connection.interrupting(), daemon=True).start()  # it waits until the statement is over
+
+    def give_up_turn(self) -> None:
+        """Interrupt the running statement if it waits for its turn, as its client has left."""
+        if self._busy.locked():
+            give_up_turn(self._connection.session)
 
     def close(self) -> None:
         """Release the resources of the connection."""
@@ -149,14 +181,14 @@ class ConnectionSeat:
 
     def _answer_setting(self, about: AboutConnection, text: str, parameters: Sequence[object]) -> OutcomeOnWire:
         about.apply(self._settings, self._connection)
-        return _rows(about.tag, about.columns, about.rows)
+        return replace(_rows(about.tag, about.columns, about.rows), local=about.local)
 
     def _describe_question(self, tree: exp.Query, text: str, given: Sequence[str | None]) -> Described:
         kinds = parameter_kinds(tree, given)
-        return Described(parameters=kinds, columns=self._asked().describe(tree, [None] * len(kinds)))
+        return Described(parameters=kinds, columns=self._asked().describe(tree, kinds))
 
     def _answer_question(self, tree: exp.Query, text: str, parameters: Sequence[object]) -> OutcomeOnWire:
-        found = self._asked().ask(tree, parameters)
+        found = self._asked().ask(tree, parameters, self._given)
         return _rows(f"SELECT {len(found.rows)}", found.columns, found.rows)
 
     def _describe_nothing(self, read: bool, text: str, given: Sequence[str | None]) -> Described:
@@ -169,6 +201,7 @@ class ConnectionSeat:
         if is_probe(statement) and not count_of(statement):
             return Described(parameters=(), columns=self._columns_of_probe(statement, text, ()))
         described, session = describe_with(statement, text, given, self._connection), self._connection.session
+        described = replace(described, columns=_as_named(described.columns or (), statement, text))
         if self._shown is not None and names_policy_alone(statement, session.catalog):
             self._shown.columns.keep(key_of(session, text, given), described, ENTRY + 4 * len(text))
         return described
@@ -184,6 +217,7 @@ class ConnectionSeat:
         columns = tuple(ColumnOnWire(name=name, kind=kind) for name, kind, *_ in cursor.description or ())
         if cursor.answer is not None:
             columns = tuple(ColumnOnWire(name=column.name, kind=kind_of(column)) for column in cursor.answer.columns)
+        columns = _as_named(columns, statement, text)
         wide = [at for at, column in enumerate(columns) if column.kind == "BIGINT"]
         rows, held = _in_64_bits(cursor.fetchall(), wide)
         about = [*_notes(cursor), *(f"values of {columns[at].name} beyond 64 bits are shown as the largest or smallest 64-bit "
@@ -216,7 +250,7 @@ class ConnectionSeat:
         if tree is None or tree.find(exp.Table) is not None:
             return tree
         try:
-            self._asked().describe(tree, [None] * len(parameter_kinds(tree, ())))
+            self._asked().describe(tree, parameter_kinds(tree, self._given))
         except Error:
             return None
         return tree
@@ -228,20 +262,25 @@ class ConnectionSeat:
         if self._catalogue is None or self._catalogue[0] != catalog.tables.keys():
             if self._catalogue is not None:
                 self._catalogue[1].close()
-            asking = Asking(user=self._user, database=self._database, schema=border.PUBLIC,
-                            version=f"PostgreSQL {VERSION} (dpsql)", settings=self._settings.values)
-            self._catalogue = catalog.tables.keys(), CatalogDatabase(catalog, asking)
-        return self._catalogue[1]
+            self._catalogue = catalog.tables.keys(), CatalogDatabase(catalog, self._asking())
+        found = self._catalogue[1]
+        found.asking = self._asking()
+        return found
+
+    def _asking(self) -> Asking:
+        """Who asks, with the settings as they are now."""
+        return Asking(user=self._user, database=self._database, schema=border.PUBLIC, version=f"PostgreSQL {VERSION} (dpsql)",
+                      settings=self._settings.values, process=self._process)
 
     def _columns_of_probe(self, statement: Query, text: str, parameters: Sequence[object]) -> tuple[ColumnOnWire, ...]:
         """The columns of a query that has no row: those of its answer; of rows of a private table, what the policy declares."""
         try:
-            return columns_of(text, parameters, self._connection)
+            return _as_named(columns_of(text, parameters, self._connection), statement, text)
         except Error as fault:
             if statement.parameters or fault.code not in OF_ROWS:
                 raise
             border.check(statement.tree, text)
-            return self._asked().columns_of_rows(statement.tree)
+            return _as_named(self._asked().columns_of_rows(statement.tree), statement, text)
 
     @contextlib.contextmanager
     def _told(self, text: str, *, timed: bool = True) -> Iterator[str]:
@@ -250,6 +289,7 @@ class ConnectionSeat:
         with self._busy:
             self._was_cancelled.clear()
             self._was_late = False
+            stopped_for(self._connection.session, REQUEST)
             with self._in_terms(text) as text, self._in_time() if timed else contextlib.nullcontext():
                 yield text
 
@@ -272,8 +312,8 @@ class ConnectionSeat:
 
     @contextlib.contextmanager
     def _in_time(self) -> Iterator[None]:
-        """A context in which a statement is interrupted when it takes longer than statement_timeout, as by `cancel`: after its
-        charge it fails and counts as such, as how long it takes may depend on private rows. The next one is never meant."""
+        """A context in which a statement is interrupted when it takes longer than statement_timeout, as by `cancel`. The next
+        one is never meant."""
         if not (seconds := self._settings.timeout):
             yield
             return
@@ -283,6 +323,7 @@ class ConnectionSeat:
             if over.wait(seconds):
                 return
             self._was_late = True
+            stopped_for(self._connection.session, TIMEOUT)
             while not over.wait(_AGAIN):
                 self._connection.interrupt()
 
@@ -296,7 +337,7 @@ class ConnectionSeat:
 
     def _refusal(self, fault: Error, text: str) -> RefusedOnWire:
         was_stopped = self._was_late or self._was_cancelled.is_set()
-        if was_stopped and isinstance(fault, Incident):
+        if was_stopped and isinstance(fault, Interrupted):
             return cancelled(late=self._was_late, charged=self._last_charge())
         if was_stopped and fault.code in STOPPED:
             return cancelled(late=self._was_late)
@@ -400,6 +441,14 @@ def _in_64_bits(rows: list[tuple[Any, ...]], columns: Sequence[int]) -> tuple[li
         return rows, []
     return [tuple(min(max(value, LEAST), MOST) if at in held and value is not None else value for at, value in enumerate(row))
             for row in rows], held
+
+
+def _as_named(columns: Sequence[ColumnOnWire], statement: Statement, text: str) -> tuple[ColumnOnWire, ...]:
+    """The columns of a query's answer under the names that PostgreSQL gives them."""
+    if not isinstance(statement, Query):
+        return tuple(columns)
+    names = names_on_wire(statement.tree, text, [column.name for column in columns])
+    return tuple(replace(column, name=name) for column, name in zip(columns, names, strict=True))
 
 
 def _rows(tag: str, columns: tuple[ColumnOnWire, ...] | None, rows: Sequence[tuple[object, ...]],

@@ -24,11 +24,11 @@ from dpsql.sql.text.border import PUBLIC
 TERMS = ("epsilon", "delta", "rho", "confidence")
 OWN = (*TERMS, "pace")
 MOST_SET = 200  # settings that a connection keeps
-SETTING_WORDS = ("SET", "RESET", "SHOW", "DISCARD", "CLOSE", "UNLISTEN", "LISTEN", "NOTIFY", "LOCK", "PREPARE", "EXECUTE",
-                 "DECLARE", "FETCH")
+SETTING_WORDS = ("SET", "RESET", "SHOW", "DISCARD", "UNLISTEN", "LISTEN", "NOTIFY", "LOCK", "PREPARE", "EXECUTE")
 LISTINGS = ("BUDGET", "RELEASES", "TABLES")  # what SHOW means in dpsql
-REPORTED = ("server_version", "server_encoding", "client_encoding", "DateStyle", "TimeZone", "IntervalStyle", "integer_datetimes",
-            "standard_conforming_strings", "application_name", "is_superuser")
+REPORTED = ("application_name", "client_encoding", "DateStyle", "default_transaction_read_only", "in_hot_standby",
+            "integer_datetimes", "IntervalStyle", "is_superuser", "server_encoding", "server_version", "session_authorization",
+            "standard_conforming_strings", "TimeZone")  # as PostgreSQL 15 does
 FIXED: Mapping[str, tuple[str, ...]] = {
     # settings whose value decides how values are written, with the values that are this way
     "client_encoding": ("utf8", "utf-8", "unicode"), "standard_conforming_strings": ("on", "true", "yes", "1"),
@@ -39,7 +39,7 @@ DEFAULTS: Mapping[str, str] = {
     "server_encoding": "UTF8", "client_encoding": "UTF8", "DateStyle": "ISO, MDY", "TimeZone": "UTC",
     "IntervalStyle": "postgres", "integer_datetimes": "on", "standard_conforming_strings": "on", "application_name": "",
     "is_superuser": "off", "transaction_isolation": "serializable", "default_transaction_isolation": "serializable",
-    "transaction_read_only": "on", "default_transaction_read_only": "on", "transaction_deferrable": "off",
+    "transaction_read_only": "off", "default_transaction_read_only": "off", "transaction_deferrable": "off",
     "extra_float_digits": "1", "bytea_output": "hex", "client_min_messages": "notice", "statement_timeout": "0",
     "lock_timeout": "0", "max_identifier_length": "63", "idle_in_transaction_session_timeout": "0", "row_security": "off",
     "synchronize_seqscans": "on", "max_index_keys": "32", "server_version_num": "150000", "lc_collate": "C", "lc_ctype": "C",
@@ -55,13 +55,15 @@ DEFAULTS: Mapping[str, str] = {
 class Settings:
     """The settings of a connection: those of the server, and what the client sets."""
 
-    def __init__(self, *, version: str, startup: Mapping[str, str]) -> None:
+    def __init__(self, *, version: str, startup: Mapping[str, str], user: str = "default") -> None:
         """`startup` are those that the client states when it connects. Raises OptionError."""
-        self._first = {name.lower(): value for name, value in (*DEFAULTS.items(), ("server_version", version))}
+        self._first = {name.lower(): value for name, value in (
+            *DEFAULTS.items(), ("server_version", version), ("session_authorization", user))}
         given = {**_options(startup.get("options", "")), **startup}
         known = {name.lower(): value for name, value in given.items() if name.lower() in self._first}
         self._first |= {name: value for name, value in known.items() if name not in FIXED and not name.startswith("server_")}
         self._set: dict[str, str] = {}
+        self._before_local: dict[str, str | None] = {}
         if "statement_timeout" in known:
             self.set("statement_timeout", known["statement_timeout"])
 
@@ -73,7 +75,33 @@ class Settings:
     @property
     def reported(self) -> Mapping[str, str]:
         """The settings that are reported to clients immediately."""
-        return {name: self.values[name.lower()] for name in REPORTED}
+        values = self.values
+        return {name: values[name.lower()] for name in REPORTED}
+
+    @property
+    def kept(self) -> Mapping[str, str]:
+        """What the client set so far, which `put_back` restores."""
+        return dict(self._set)
+
+    def put_back(self, kept: Mapping[str, str]) -> None:
+        """Restore what the client had set."""
+        self._set, self._before_local = dict(kept), {}
+
+    def set_local(self, name: str, value: str | None) -> None:
+        """Change a setting until `end_of_local`. Raises as `set` does."""
+        before = self._set.get(name)
+        self.set(name, value)
+        self._before_local.setdefault(name, before)
+
+    def end_of_local(self) -> bool:
+        """Restore what was changed for a transaction alone; whether anything was."""
+        ended, self._before_local = self._before_local, {}
+        for name, value in ended.items():
+            if value is None:
+                self._set.pop(name, None)
+            else:
+                self._set[name] = value
+        return bool(ended)
 
     def set(self, name: str, value: str | None) -> None:
         """Change a setting; None restores the earlier value. Raises OptionError for a value that would have no useful effect."""
@@ -141,12 +169,14 @@ def _number(text: str) -> object:
 
 
 class AboutConnection(Frozen):
-    """A statement about the connection: its tag, what it shows, and what it changes."""
+    """A statement about the connection: its tag, what it shows, and what it changes, which for one that is `local` ends with the
+    transaction."""
 
     tag: str
     columns: tuple[ColumnOnWire, ...] | None = None
     rows: tuple[tuple[object, ...], ...] = ()
     change: Callable[[Settings], None] = lambda settings: None
+    local: bool = False
 
     def apply(self, settings: Settings, connection: Connection) -> None:
         """Change the settings, and the terms of the connection accordingly. Raises OptionError; then nothing is changed."""
@@ -174,12 +204,10 @@ def read_setting(text: str, settings: Settings) -> AboutConnection | None:
         case "SHOW" if len(words) == 1 or words[1].upper() not in LISTINGS:
             return _show(words[1:], settings)
         case "DISCARD":
-            return AboutConnection(tag=f"DISCARD {words[1].upper()}" if len(words) > 1 else "DISCARD", change=Settings.reset)
-        case "CLOSE":
-            return AboutConnection(tag="CLOSE CURSOR ALL" if words[1:] and words[1].upper() == "ALL" else "CLOSE CURSOR")
+            return _discard(words[1:])
         case "UNLISTEN":
             return AboutConnection(tag="UNLISTEN")
-        case "LISTEN" | "NOTIFY" | "LOCK" | "PREPARE" | "EXECUTE" | "DECLARE" | "FETCH" | "CURSOR":
+        case "LISTEN" | "NOTIFY" | "LOCK" | "PREPARE" | "EXECUTE":
             raise Unsupported(f"{first} is not answered here", code="not-a-query", try_="SELECT, without it")
     return None
 
@@ -196,10 +224,11 @@ def _words(text: str) -> list[str]:
 
 
 def _set(words: Sequence[str]) -> AboutConnection:
-    words = words[1:] if words and words[0].upper() in ("SESSION", "LOCAL") else words
+    local = bool(words) and words[0].upper() == "LOCAL"
+    words = words[1:] if local or (words and words[0].upper() == "SESSION") else words
     upper = [word.upper() for word in words]
-    if upper[:1] == ["TRANSACTION"] or upper[:2] == ["CHARACTERISTICS", "AS"] or upper[:1] == ["CONSTRAINTS"]:
-        return AboutConnection(tag="SET")
+    if upper[:1] in (["TRANSACTION"], ["CONSTRAINTS"]) or upper[:2] == ["CHARACTERISTICS", "AS"]:
+        return AboutConnection(tag="SET CONSTRAINTS" if upper[0] == "CONSTRAINTS" else "SET", local=upper[0] == "TRANSACTION")
     if upper[:2] == ["TIME", "ZONE"]:
         words = ["timezone", "=", *words[2:]]
     if upper[:1] == ["NAMES"]:
@@ -208,7 +237,9 @@ def _set(words: Sequence[str]) -> AboutConnection:
     if at < 1 or at + 1 >= len(words):
         raise SqlError("SET takes a name and a value", code="syntax", try_="SET epsilon = 0.5")
     name, value = "".join(words[:at]).lower(), _joined(words[at + 1:])
-    return AboutConnection(tag="SET", change=lambda settings: settings.set(name, None if value.upper() == "DEFAULT" else value))
+    given = None if value.upper() == "DEFAULT" else value
+    return AboutConnection(tag="SET", local=local, change=lambda settings: (
+        settings.set_local(name, given) if local else settings.set(name, given)))
 
 
 def _joined(words: Sequence[str]) -> str:
@@ -227,7 +258,16 @@ _PHRASES = {"transaction isolation level": "transaction_isolation", "time zone":
             "session authorization": "session_authorization"}
 
 
+def _discard(words: Sequence[str]) -> AboutConnection:
+    what = " ".join(words).upper().replace("TEMPORARY", "TEMP")
+    if what not in ("ALL", "PLANS", "SEQUENCES", "TEMP"):
+        raise SqlError("DISCARD takes a word", code="syntax", try_="DISCARD ALL")
+    return AboutConnection(tag=f"DISCARD {what}", change=Settings.reset if what == "ALL" else lambda settings: None)
+
+
 def _show(words: Sequence[str], settings: Settings) -> AboutConnection:
+    if not words:
+        raise SqlError("SHOW takes a name", code="syntax", try_="SHOW ALL")
     name = " ".join(words).lower().replace(" . ", ".")
     if name == "all":
         columns = tuple(ColumnOnWire(name=each, kind="VARCHAR") for each in ("name", "setting", "description"))

@@ -12,7 +12,7 @@ from dpsql.frozen import Frozen
 
 
 class ColumnOnWire(Frozen):
-    """A column of an answer. Kinds: BIGINT, HUGEINT, DOUBLE, BOOLEAN, VARCHAR, DATE, TIMESTAMP."""
+    """A column of an answer. Kinds: BIGINT, HUGEINT, DOUBLE, BOOLEAN, VARCHAR, DATE, TIMESTAMP, and DECIMAL without tables."""
 
     name: str
     kind: str
@@ -32,6 +32,8 @@ class Notice(Frozen):
     detail: str = ""
     hint: str = ""
     severity: str = "NOTICE"
+    sqlstate: str = ""
+    """That of the severity, if it is empty."""
 
 
 class OutcomeOnWire(Frozen):
@@ -43,6 +45,8 @@ class OutcomeOnWire(Frozen):
     rows: Iterator[tuple[object, ...]]
     notices: tuple[Notice, ...]
     copied: Iterator[bytes] | None = None
+    local: bool = False
+    """It only means something in a transaction."""
 
 
 Outcome = OutcomeOnWire  # the short name, which a class of VALIDATE has elsewhere
@@ -60,14 +64,27 @@ class RefusedOnWire(Exception):
 
 class Seat(Protocol):
     """One analyst's connection. Its methods run in threads, one at a time, and coroutines on the thread of the event loop, when
-    none runs; `cancel` alone comes from another thread meanwhile, and returns at once.
+    none runs; `cancel` and `give_up_turn` alone come from another thread meanwhile, and return at once.
 
     All of them raise RefusedOnWire.
     """
 
     @property
     def parameter_status(self) -> Mapping[str, str]:
-        """server_version, client_encoding, DateStyle, TimeZone, integer_datetimes, standard_conforming_strings."""
+        """The settings that clients are told, when they log in and when one changes: server_version, TimeZone ..."""
+
+    def take_process(self, process: int) -> None:
+        """Take the process number that the client is told."""
+
+    @property
+    def settings_kept(self) -> Mapping[str, str]:
+        """What SET has changed so far, which `put_back` restores."""
+
+    def put_back(self, kept: Mapping[str, str]) -> None:
+        """Restore the settings to what they were."""
+
+    def end_of_local_settings(self) -> None:
+        """Restore what SET LOCAL changed, at the end of a transaction."""
 
     def split(self, text: str) -> list[str]:
         """The statements of a simple query."""
@@ -83,11 +100,14 @@ class Seat(Protocol):
         """The outcome that `execute` would give, if it was shown recently and costs nothing; None if the statement must be
         executed."""
 
-    def execute(self, text: str, parameters: Sequence[object]) -> OutcomeOnWire:
+    def execute(self, text: str, parameters: Sequence[object], kinds: Sequence[str] = ()) -> OutcomeOnWire:
         """Answer one statement; the parameters are Python values of the described kinds, or None."""
 
-    def cancel(self) -> None:
-        """Interrupt the running statement, if there is one."""
+    def cancel(self, cause: str) -> None:
+        """Interrupt the running statement, if there is one, for a cause that the owner is told."""
+
+    def give_up_turn(self) -> None:
+        """Interrupt the running statement if it waits for its turn, as its client has left."""
 
     def close(self) -> None:
         """Release the resources of the connection."""

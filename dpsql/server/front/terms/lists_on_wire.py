@@ -1,4 +1,4 @@
-"""Lists as PostgreSQL writes its arrays: the catalogue has them, as the columns of a key. Kinds are VARCHAR[] and BIGINT[], and
+"""Lists as PostgreSQL writes its arrays: the catalogue has them, as the columns of a key. Kinds are those of values with [], and
 INT2VECTOR, an array of small numbers that counts from 0 and is another text.
 
 Clients send lists as well, as the parameter of = ANY($1). `in_text` and `in_binary` take such a list apart; each element is then
@@ -10,8 +10,12 @@ import re
 import struct
 from collections.abc import Callable, Mapping, Sequence
 
-LIST_OIDS: Mapping[str, int] = {"VARCHAR[]": 1009, "BIGINT[]": 1016, "INT2VECTOR": 22}
-_OF_ELEMENTS: Mapping[str, int] = {"VARCHAR[]": 25, "BIGINT[]": 20, "INT2VECTOR": 21}
+LIST_OIDS: Mapping[str, int] = {"VARCHAR[]": 1009, "BIGINT[]": 1016, "INT2VECTOR": 22, "DOUBLE[]": 1022, "DECIMAL[]": 1231,
+                                "BOOLEAN[]": 1000, "OID[]": 1028, "DATE[]": 1182, "TIMESTAMP[]": 1115}
+_OF_ELEMENTS: Mapping[str, int] = {"VARCHAR[]": 25, "BIGINT[]": 20, "INT2VECTOR": 21, "DOUBLE[]": 701, "DECIMAL[]": 1700,
+                                   "BOOLEAN[]": 16, "OID[]": 26, "DATE[]": 1082, "TIMESTAMP[]": 1114}
+ELEMENTS: Mapping[str, str] = {kind: kind.removesuffix("[]").replace("INT2VECTOR", "BIGINT") for kind in LIST_OIDS}
+"""The kinds of the elements, by those of lists."""
 _NULL = -1  # the length of an element that is NULL
 
 MOST_ELEMENTS = 10_000  # of a list that a client writes: no statement holds as many constants
@@ -19,13 +23,12 @@ _TOKEN = re.compile(r"""\s*+(?:("(?:[^"\\]++|\\.)*+")\s*+|((?:[^"\\{},]++|\\.)++
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 
 
-def list_text(kind: str) -> Callable[[Sequence[object]], str]:
-    """The function that writes a list as text: {a,"b c",NULL}, or for an INT2VECTOR: 1 2."""
-    return _array_text if kind != "INT2VECTOR" else lambda values: " ".join(map(str, values))
+def list_text(kind: str, element: Callable[[object], str]) -> Callable[[Sequence[object]], str]:
+    """The function that writes a list as text: {a,"b c",NULL}, or for an INT2VECTOR: 1 2; `element` writes a value."""
+    def written(values: Sequence[object]) -> str:
+        return "{" + ",".join("NULL" if value is None else _element(element(value)) for value in values) + "}"
 
-
-def _array_text(values: Sequence[object]) -> str:
-    return "{" + ",".join("NULL" if value is None else _element(str(value)) for value in values) + "}"
+    return written if kind != "INT2VECTOR" else lambda values: " ".join(map(str, values))
 
 
 def _element(text: str) -> str:
@@ -33,24 +36,22 @@ def _element(text: str) -> str:
     return text if plain else '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-def list_binary(kind: str) -> Callable[[Sequence[object]], bytes]:
+def list_binary(kind: str, element: Callable[[object], bytes]) -> Callable[[Sequence[object]], bytes]:
     """The function that writes a list in binary: one dimension, whether there are NULLs, the type of elements, their number, and
-    the index of the first; then the elements, each after its length in bytes. An empty list has no dimension."""
+    the index of the first; then the elements, each after its length in bytes, as `element` writes it. An empty list has no
+    dimension."""
     def written(values: Sequence[object]) -> bytes:
         nulls = int(any(value is None for value in values))
         if not values:
             return struct.pack("!iiI", 0, nulls, _OF_ELEMENTS[kind])
         elements = b"".join(struct.pack("!i", _NULL) if value is None else struct.pack("!i", len(found)) + found
-                            for value in values for found in [_bytes(value, kind)])
+                            for value in values for found in [b"" if value is None else _bytes(value, kind, element)])
         return struct.pack("!iiIii", 1, nulls, _OF_ELEMENTS[kind], len(values), kind != "INT2VECTOR") + elements
     return written
 
 
-def _bytes(value: object, kind: str) -> bytes:
-    if value is None:
-        return b""
-    form = {"BIGINT[]": "!q", "INT2VECTOR": "!h"}.get(kind)
-    return struct.pack(form, value) if form is not None else str(value).encode("utf-8", "replace")
+def _bytes(value: object, kind: str, element: Callable[[object], bytes]) -> bytes:
+    return struct.pack("!h", value) if kind == "INT2VECTOR" else element(value)
 
 
 class LongList(ValueError):

@@ -6,6 +6,7 @@ a limit, and drivers make an OperationalError of its class, which is what it is 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from dpsql import errors
@@ -33,10 +34,23 @@ def refusal_on_wire(fault: Error, text: str) -> RefusedOnWire:
     """The error of a statement with this text."""
     here = fault.span is not None and fault.text in ("", text)
     source = "" if fault.source == "SQL" or not fault.source else f"in {fault.source}"
-    state = state_of(fault)
+    state = "42601" if _is_no_statement(fault, text) else state_of(fault)
     return RefusedOnWire(fault.reason, sqlstate=state, severity="FATAL" if state == "28000" else "ERROR", detail=source,
                          hint=f"try {fault.try_}" if fault.try_ else "",
                          position=fault.span.start + 1 if here and fault.span is not None and text else None)
+
+
+_WORDS = frozenset(re.findall(
+    r"\w+", "ABORT ALTER ANALYZE BEGIN CALL CHECKPOINT CLOSE CLUSTER COMMENT COMMIT COPY CREATE DEALLOCATE DECLARE DELETE "
+    "DISCARD DO DROP END EXECUTE EXPLAIN FETCH GRANT IMPORT INSERT LISTEN LOAD LOCK MERGE MOVE NOTIFY PREPARE REASSIGN REFRESH "
+    "REINDEX RELEASE RESET REVOKE ROLLBACK SAVEPOINT SECURITY SELECT SET SHOW START TABLE TRUNCATE UNLISTEN UPDATE VACUUM "
+    "VALUES WITH"))
+"""With which a statement of PostgreSQL begins; any other word is a syntax error there."""
+
+
+def _is_no_statement(fault: Error, text: str) -> bool:
+    first = re.match(r"[\s(]*(\w+)", text)
+    return fault.code == "not-a-query" and first is not None and first[1].upper() not in _WORDS
 
 
 def state_of(fault: Error) -> str:
@@ -50,5 +64,5 @@ def cancelled(*, late: bool = False, charged: str | None = None) -> RefusedOnWir
     if charged is None:
         return RefusedOnWire(f"canceling statement due to {why}", sqlstate="57014", detail="Nothing was charged.")
     return RefusedOnWire(f"canceling statement due to {why}", sqlstate="57014",
-                         detail=f"The statement was charged before ({charged}), and the charge is kept; it counts as a "
-                         "failed statement.", hint="SHOW BUDGET shows what is left")
+                         detail=f"The statement was charged before ({charged}), and the charge is kept.",
+                         hint="SHOW BUDGET shows what is left")

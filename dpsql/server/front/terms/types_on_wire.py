@@ -10,26 +10,40 @@ import datetime as dt
 import math
 import re
 import struct
+import uuid
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any
 
 from dpsql.server.front.terms.answers_on_wire import RefusedOnWire
-from dpsql.server.front.terms.lists_on_wire import LIST_OIDS, MOST_ELEMENTS, LongList, in_binary, in_text, list_binary, list_text
+from dpsql.server.front.terms.lists_on_wire import (
+    ELEMENTS,
+    LIST_OIDS,
+    MOST_ELEMENTS,
+    LongList,
+    in_binary,
+    in_text,
+    list_binary,
+    list_text,
+)
+from dpsql.types import read_boolean
 
 TEXT, BINARY = 0, 1
-OIDS = {"BIGINT": 20, "HUGEINT": 1700, "DOUBLE": 701, "BOOLEAN": 16, "VARCHAR": 25, "DATE": 1082, "TIMESTAMP": 1114,
-        **LIST_OIDS, "DOUBLE[]": 1022, "NUMERIC[]": 1231, "BOOLEAN[]": 1000, "DATE[]": 1182, "TIMESTAMP[]": 1115}
+OIDS = {"BIGINT": 20, "OID": 26, "HUGEINT": 1700, "DECIMAL": 1700, "DOUBLE": 701, "BOOLEAN": 16, "VARCHAR": 25, "DATE": 1082,
+        "TIMESTAMP": 1114, **LIST_OIDS, "NUMERIC[]": 1231}
 SIZES = {"BIGINT": 8, "DOUBLE": 8, "BOOLEAN": 1, "DATE": 4, "TIMESTAMP": 8}  # bytes; others are of variable length
 
-_INT2, _INT4, _INT8, _FLOAT4, _FLOAT8, _NUMERIC, _UNKNOWN = 21, 23, 20, 700, 701, 1700, 705
+_INT2, _INT4, _INT8, _FLOAT4, _FLOAT8, _NUMERIC, _UNKNOWN, _MOMENT, _UUID = 21, 23, 20, 700, 701, 1700, 705, 1184, 2950
 _TEXTS = (25, 1043, 1042, 19)  # text, varchar, bpchar, name
 GIVEN: dict[int, str | None] = {0: None, _UNKNOWN: None, _INT2: "BIGINT", _INT4: "BIGINT", _INT8: "BIGINT", _FLOAT4: "DOUBLE",
                                 _FLOAT8: "DOUBLE", _NUMERIC: "NUMERIC", 16: "BOOLEAN", 1082: "DATE", 1114: "TIMESTAMP",
+                                _MOMENT: "TIMESTAMP", _UUID: "VARCHAR", 26: "BIGINT",
                                 **dict.fromkeys(_TEXTS, "VARCHAR")}
-"""The kinds that clients' types of parameters state. NUMERIC is one of parameters alone: a whole number or a double."""
+"""The kinds that clients' types of parameters state. NUMERIC is one of parameters alone: a whole number or a double. A moment
+with a time zone is one of UTC, which is the time zone of all answers."""
 _ELEMENTS: dict[int, int] = {1005: _INT2, 1007: _INT4, 1016: _INT8, 1021: _FLOAT4, 1022: _FLOAT8, 1231: _NUMERIC, 1000: 16,
-                             1182: 1082, 1115: 1114, **dict(zip((1009, 1015, 1014, 1003), _TEXTS, strict=True))}
+                             1182: 1082, 1115: 1114, 1185: _MOMENT, 2951: _UUID, 1028: 26,
+                             **dict(zip((1009, 1015, 1014, 1003), _TEXTS, strict=True))}
 """The types of elements by those of arrays, which are the values of parameters alone."""
 GIVEN.update({array: f"{GIVEN[element]}[]" for array, element in _ELEMENTS.items()})
 
@@ -42,6 +56,8 @@ _FIRST_DAY, _LAST_DAY = -2_451_545, 2_145_031_948  # days since 2000 of PostgreS
 _FIRST_MOMENT, _LAST_MOMENT = -211_813_488_000_000_000, 9_223_371_331_200_000_000 - 1
 _LONGEST_NUMBER = 400  # characters; a double in full has fewer than 330 before its point
 _HUGE = 2**127  # HUGEINT lies below
+_RANGES = {"HUGEINT": (-_HUGE, _HUGE), "BIGINT": (-(2**63) - 1, 2**63), "OID": (-1, 2**32)}  # the ends are outside
+MOST_DIGITS = 38  # of a decimal, before its point and after it
 
 
 class _Malformed(Exception):
@@ -56,7 +72,7 @@ def kinds_given(oids: list[int]) -> list[str | None]:
     for place, oid in enumerate(oids, start=1):
         if oid not in GIVEN:
             raise RefusedOnWire(f"parameter ${place} is of a type that is not accepted (its number is {oid})", sqlstate="0A000",
-                                hint="numbers, booleans, texts, dates, timestamps without a time zone, and arrays of these")
+                                hint="numbers, booleans, texts, dates, timestamps, uuids, and arrays of these")
     return [GIVEN[oid] for oid in oids]
 
 
@@ -77,6 +93,8 @@ def read(value: bytes | None, form: int, oid: int, kind: str, place: int) -> obj
             found = _OF_BINARY[written_as](value)
         return _in_kind(found, kind, place)
     except (_Malformed, struct.error, UnicodeDecodeError):
+        if form == BINARY and len(value) < _LENGTHS.get(written_as, 0):
+            raise RefusedOnWire(f"parameter ${place} is too short for its type", sqlstate="08P01") from None
         raise _malformed(form, place) from None
 
 
@@ -107,11 +125,18 @@ def _malformed(form: int, place: int) -> RefusedOnWire:
 def _in_kind(value: Any, kind: str, place: int) -> object:
     """A value that was read, as its kind has it: whole numbers from decimals, doubles from numbers."""
     match kind:
-        case "BIGINT" | "HUGEINT":
+        case "BIGINT" | "HUGEINT" | "OID":
             whole = _whole(value)
-            if whole is not None and (abs(whole) < _HUGE if kind == "HUGEINT" else -(2**63) <= whole < 2**63):
+            least, most = _RANGES[kind]
+            if whole is not None and least < whole < most:
                 return whole
             raise RefusedOnWire(f"parameter ${place} is no whole number in the range of {kind.lower()}", sqlstate="22003")
+        case "DECIMAL" if isinstance(value, int | float | Decimal) and not isinstance(value, bool):
+            number = Decimal(value)
+            if not number.is_finite() or number.adjusted() >= MOST_DIGITS or int(number.as_tuple().exponent) < -MOST_DIGITS:
+                raise RefusedOnWire(f"parameter ${place} is not finite, or has more than {MOST_DIGITS} digits", sqlstate="22003",
+                                    hint="send a double")
+            return number
         case "NUMERIC" if (whole := _whole(value)) is not None and -(2**63) <= whole < 2**63:
             return whole
         case "DOUBLE" | "NUMERIC" if isinstance(value, int | float | Decimal) and not isinstance(value, bool):
@@ -189,15 +214,14 @@ def _decimal_of_text(text: str) -> Decimal | float:
 
 
 def _bool_of_text(text: str) -> bool:
-    told = text.lower()
-    if told and ("true".startswith(told) or "yes".startswith(told) or told in ("on", "1")):
-        return True
-    if told and ("false".startswith(told) or "no".startswith(told) or told in ("of", "off", "0")):
-        return False
-    raise _Malformed
+    found = read_boolean(text)
+    if found is None:
+        raise _Malformed
+    return found
 
 
 _ZONE = r"( ?[+-][0-9]{2}(:?[0-9]{2}){0,2}| ?Z)?"  # PostgreSQL ignores it where a type has no zone; drivers write it
+_SHIFT = re.compile(r":[0-9]{2}(?:\.[0-9]+)? ?(Z|([+-])([0-9]{2}):?([0-9]{2})?:?([0-9]{2})?)( BC)?$")
 _DATE = re.compile(rf"([0-9]{{4,7}})-([0-9]{{1,2}})-([0-9]{{1,2}}){_ZONE}( BC)?")
 _TIME = re.compile(rf"([0-9]{{4,7}})-([0-9]{{1,2}})-([0-9]{{1,2}})"
                    rf"([ T]([0-9]{{1,2}}):([0-9]{{2}})(:([0-9]{{2}})(\.[0-9]{{1,6}})?)?)?{_ZONE}( BC)?")
@@ -224,6 +248,36 @@ def _time_of_text(text: str) -> dt.datetime | str:
         raise _Malformed
     parts = int((found[9] or ".0")[1:].ljust(6, "0"))
     return _time_of_microseconds(days * _DAY + ((hours * 60 + minutes) * 60 + seconds) * 1_000_000 + parts)
+
+
+_LENGTHS = {_INT2: 2, _INT4: 4, _INT8: 8, _FLOAT4: 4, _FLOAT8: 8, 16: 1, 1082: 4, 1114: 8, _MOMENT: 8, _UUID: 16, 26: 4}
+
+
+def _moment_of_text(text: str) -> dt.datetime | str:
+    """A moment in UTC, which a text without a zone is in already."""
+    found = _SHIFT.search(text)
+    moment = _time_of_text(text)
+    if found is None or found[1] in (None, "Z") or isinstance(moment, str):
+        return moment
+    sign, *parts = found[2], *(int(part or 0) for part in found.groups()[2:])
+    shift = dt.timedelta(hours=parts[0], minutes=parts[1], seconds=parts[2])
+    try:
+        return moment - shift if sign == "+" else moment + shift
+    except OverflowError:
+        raise _Malformed from None
+
+
+def _uuid_of_text(text: str) -> str:
+    try:
+        return str(uuid.UUID(text))
+    except ValueError:
+        raise _Malformed from None
+
+
+def _uuid_of_binary(value: bytes) -> str:
+    if len(value) != 16:
+        raise _Malformed
+    return str(uuid.UUID(bytes=value))
 
 
 def _exactly(form: struct.Struct) -> Callable[[bytes], Any]:
@@ -253,19 +307,24 @@ def _numeric_of_binary(value: bytes) -> Decimal | float:
     digits = struct.unpack_from(f"!{count}H", value, 8)
     if any(digit > 9999 for digit in digits):
         raise _Malformed
-    whole = "".join(f"{digit:04d}" for digit in digits) or "0"
-    return Decimal(f"{'-' if sign else ''}{whole}E{4 * (weight - count + 1)}")  # exactly: arithmetic would round to 28 digits
+    whole, exponent = "".join(f"{digit:04d}" for digit in digits) or "0", 4 * (weight - count + 1)
+    while exponent < -scale and whole.endswith("0") and len(whole) > 1:  # zeros of the last group, which are not shown
+        whole, exponent = whole[:-1], exponent + 1
+    return Decimal(f"{'-' if sign else ''}{whole}E{exponent}")  # exactly: arithmetic would round to 28 digits
 
 
 _OF_TEXT: dict[int, Callable[[str], object]] = {
     _INT2: _int_of_text, _INT4: _int_of_text, _INT8: _int_of_text, _FLOAT4: _float_of_text, _FLOAT8: _float_of_text,
     _NUMERIC: _decimal_of_text, 16: _bool_of_text, 1082: _date_of_text, 1114: _time_of_text,
+    _MOMENT: _moment_of_text, _UUID: _uuid_of_text, 26: _int_of_text,
 }
 _OF_BINARY: dict[int, Callable[[bytes], object]] = {
     _INT2: _exactly(struct.Struct("!h")), _INT4: _exactly(struct.Struct("!i")), _INT8: _exactly(struct.Struct("!q")),
     _FLOAT4: _exactly(struct.Struct("!f")), _FLOAT8: _exactly(struct.Struct("!d")), _NUMERIC: _numeric_of_binary,
     16: _bool_of_binary, 1082: lambda value: _date_of_days(struct.unpack("!i", value)[0]),
-    1114: lambda value: _time_of_microseconds(struct.unpack("!q", value)[0]), **dict.fromkeys(_TEXTS, _text_of_binary),
+    1114: lambda value: _time_of_microseconds(struct.unpack("!q", value)[0]), 26: _exactly(struct.Struct("!I")),
+    _MOMENT: lambda value: _time_of_microseconds(struct.unpack("!q", value)[0]), _UUID: _uuid_of_binary,
+    **dict.fromkeys(_TEXTS, _text_of_binary),
 }
 
 
@@ -400,17 +459,31 @@ def _moment_of(text: str) -> int:
     return _days_of(" ".join([day, *era])) * _DAY + within
 
 
+def _hugeint_binary(value: Any) -> bytes:
+    return _numeric_binary(Decimal(_whole_text(value)))
+
+
+def _decimal_text(value: Any) -> str:
+    number = Decimal(value)
+    return format(number, "f") if number.is_finite() else _float_text(float(number))
+
+
 def _numeric_binary(value: Any) -> bytes:
-    whole = int(_whole_text(value))
-    digits: list[int] = []
-    left = abs(whole)
-    while left:
-        left, digit = divmod(left, 10_000)
-        digits.insert(0, digit)
-    weight = max(len(digits) - 1, 0)
+    """Digits of base 10,000, without zeros at their end."""
+    number = Decimal(value)
+    if not number.is_finite():
+        return struct.pack("!HhHH", 0, 0, 0xC000 if number.is_nan() else 0xD000 if number > 0 else 0xF000, 0)
+    whole, _, part = format(number.copy_abs(), "f").partition(".")
+    text = whole.rjust(-(-len(whole) // 4) * 4, "0") + part.ljust(-(-len(part) // 4) * 4, "0")
+    digits = [int(text[at:at + 4]) for at in range(0, len(text), 4)]
+    weight = -(-len(whole) // 4) - 1
+    while digits and digits[0] == 0:
+        digits.pop(0)
+        weight -= 1
     while digits and digits[-1] == 0:
         digits.pop()
-    return struct.pack(f"!HhHH{len(digits)}H", len(digits), weight, 0x4000 if whole < 0 else 0, 0, *digits)
+    sign = 0x4000 if number < 0 else 0
+    return struct.pack(f"!HhHH{len(digits)}H", len(digits), weight if digits else 0, sign, len(part), *digits)
 
 
 def _int8_binary(value: Any) -> bytes:
@@ -422,12 +495,14 @@ def _int8_binary(value: Any) -> bytes:
 
 _TO_TEXT: dict[str, Callable[[Any], str]] = {
     "BIGINT": _whole_text, "HUGEINT": _whole_text, "DOUBLE": _float_text, "BOOLEAN": _bool_text, "VARCHAR": str,
-    "DATE": _date_text, "TIMESTAMP": _time_text,
-    **{kind: list_text(kind) for kind in LIST_OIDS},
+    "DATE": _date_text, "TIMESTAMP": _time_text, "DECIMAL": _decimal_text, "OID": _whole_text,
 }
+_TO_TEXT.update({kind: list_text(kind, _TO_TEXT[ELEMENTS[kind]]) for kind in LIST_OIDS})
 _TO_BINARY: dict[str, Callable[[Any], bytes]] = {
-    "BIGINT": _int8_binary, "HUGEINT": _numeric_binary, "DOUBLE": lambda value: struct.pack("!d", float(value)),
+    "BIGINT": _int8_binary, "HUGEINT": _hugeint_binary, "DECIMAL": _numeric_binary,
+    "DOUBLE": lambda value: struct.pack("!d", float(value)),
     "BOOLEAN": lambda value: b"\1" if _bool_text(value) == "t" else b"\0",
     "VARCHAR": lambda value: str(value).encode("utf-8", "replace"), "DATE": _date_binary, "TIMESTAMP": _time_binary,
-    **{kind: list_binary(kind) for kind in LIST_OIDS},
+    "OID": lambda value: struct.pack("!I", value),
 }
+_TO_BINARY.update({kind: list_binary(kind, _TO_BINARY[ELEMENTS[kind]]) for kind in LIST_OIDS})

@@ -1,4 +1,4 @@
-"""The prepared statements and portals of one connection, by name, within limits on their number and size."""
+"""The prepared statements, portals and cursors of one connection, by name, within limits on their number and size."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from dpsql.frozen import Frozen
 from dpsql.server.front.terms.answers_on_wire import ColumnOnWire, Described, Outcome, RefusedOnWire
+from dpsql.server.front.wire.cursors import CursorOnWire
 from dpsql.server.front.wire.server_limits import ServerLimits
 
 
@@ -28,7 +29,8 @@ class PreparedOnWire(Frozen):
 class PortalOnWire:
     """A statement with its parameters, and its outcome as far as it was taken: None before it is executed.
 
-    Only the connection's own task changes it. `size` is in bytes; `suspended` is closed when no rows wait any more.
+    Only the connection's own task changes it. `size` is in bytes; `suspended` is closed when no rows wait any more. `taken` is
+    the number of rows that were sent; `done` says that it cannot be executed again, as it returns no rows.
     """
 
     statement: PreparedOnWire
@@ -36,7 +38,14 @@ class PortalOnWire:
     formats: tuple[int, ...]
     size: int
     outcome: Outcome | None = None
+    taken: int = 0
+    done: bool = False
     suspended: contextlib.ExitStack = dataclasses.field(default_factory=contextlib.ExitStack)
+
+    @property
+    def columns(self) -> tuple[ColumnOnWire, ...] | None:
+        """Those of its statement."""
+        return self.statement.described.columns
 
 
 class HeldStatements:
@@ -46,6 +55,8 @@ class HeldStatements:
         self._limits = limits
         self._statements: dict[str, PreparedOnWire] = {}
         self._portals: dict[str, PortalOnWire] = {}
+        self._cursors: dict[str, CursorOnWire] = {}
+        self._uncommitted: set[str] = set()  # cursors that were declared in this transaction
 
     def hold_statement(self, name: str, statement: PreparedOnWire) -> None:
         """Keep a prepared statement. Raises RefusedOnWire if the name is taken, or if there are too many."""
@@ -57,11 +68,36 @@ class HeldStatements:
 
     def hold_portal(self, name: str, portal: PortalOnWire) -> None:
         """Keep a portal. Raises RefusedOnWire as `hold_statement` does."""
-        if name and name in self._portals:
-            raise RefusedOnWire(f"portal \"{name}\" already exists", sqlstate="42P03")
+        if (name and name in self._portals) or name in self._cursors:
+            raise RefusedOnWire(f"cursor \"{name}\" already exists", sqlstate="42P03")
         self.drop_portal(name)
         self._check(len(self._portals), portal.size)
         self._portals[name] = portal
+
+    def check_cursor(self, name: str) -> None:
+        """Raises RefusedOnWire if no cursor can have this name now."""
+        if name in self._cursors or name in self._portals:
+            raise RefusedOnWire(f"cursor \"{name}\" already exists", sqlstate="42P03")
+        self._check(len(self._portals) + len(self._cursors), 0)
+
+    def hold_cursor(self, cursor: CursorOnWire) -> None:
+        """Keep a cursor, whose name was checked; it takes the place of a portal that is moved by its name."""
+        name = cursor.declared.name
+        self.drop_portal(name)
+        self._cursors[name] = cursor
+        self._uncommitted.add(name)
+
+    def cursor(self, name: str) -> CursorOnWire:
+        """Raises RefusedOnWire if there is none of this name."""
+        if name not in self._cursors:
+            raise RefusedOnWire(f"cursor \"{name}\" does not exist", sqlstate="34000")
+        return self._cursors[name]
+
+    def has_cursor(self, name: str) -> bool:
+        return name in self._cursors
+
+    def has_portal(self, name: str) -> bool:
+        return name in self._portals
 
     def statement(self, name: str) -> PreparedOnWire:
         if name not in self._statements:
@@ -77,16 +113,51 @@ class HeldStatements:
         self._statements.pop(name, None)
 
     def drop_all_statements(self) -> None:
-        self._statements.clear()
+        """All that have a name, as in PostgreSQL."""
+        self._statements = {name: statement for name, statement in self._statements.items() if not name}
+
+    def open_names(self) -> frozenset[str]:
+        """The names of the cursors and portals that are open."""
+        return frozenset((*self._cursors, *self._portals))
+
+    def drop_opened_after(self, names: frozenset[str]) -> None:
+        """Drop the cursors and portals but those of these names."""
+        for name in self.open_names() - names:
+            self.drop_portal(name)
+            self.drop_cursor(name)
+            self._uncommitted.discard(name)
 
     def drop_portal(self, name: str) -> None:
         if name in self._portals:
             self._portals.pop(name).suspended.close()
 
+    def drop_cursor(self, name: str) -> None:
+        if name in self._cursors:
+            self._cursors.pop(name).counted.close()
+
+    def drop_all_cursors(self) -> None:
+        for name in [*self._cursors]:
+            self.drop_cursor(name)
+
     def end_of_transaction(self) -> None:
-        """Drop all portals, which end with the transaction."""
+        """Drop all portals and cursors but those that are held, as they end with the transaction."""
         for name in [*self._portals]:
             self.drop_portal(name)
+        for name in [name for name, cursor in self._cursors.items() if not cursor.declared.is_held]:
+            self.drop_cursor(name)
+        self._uncommitted.clear()
+
+    def undo_transaction(self) -> None:
+        """Drop the cursors that were declared in the transaction, also those that would be held after it."""
+        for name in self._uncommitted:
+            self.drop_cursor(name)
+        self._uncommitted.clear()
+
+    def drop_all(self) -> None:
+        """Drop everything."""
+        self.drop_all_statements()
+        self.drop_all_cursors()
+        self.end_of_transaction()
 
     def _check(self, number: int, size: int) -> None:
         held = sum(statement.size for statement in self._statements.values()) + sum(
@@ -98,8 +169,10 @@ class HeldStatements:
 
 def formats_of(stated: Sequence[int], number: int) -> tuple[int, ...]:
     """One format for each of a number of values, given none, one for all, or one for each. Raises RefusedOnWire."""
-    if any(form not in (0, 1) for form in stated) or len(stated) not in (0, 1, number):
-        raise RefusedOnWire("the number of value formats is wrong, or a format is unknown", sqlstate="08P01")
+    if len(stated) not in (0, 1, number):
+        raise RefusedOnWire(f"there are {len(stated)} formats for {number} values", sqlstate="08P01")
+    if any(form not in (0, 1) for form in stated):
+        raise RefusedOnWire("a format is neither 0, for text, nor 1, for binary", sqlstate="22023")
     return tuple(stated) if len(stated) == number else (*stated, 0)[:1] * number
 
 

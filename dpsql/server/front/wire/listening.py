@@ -10,25 +10,26 @@ import os
 import secrets
 import socket
 import ssl
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
-
-from pygwire import BackendConnection
 
 from dpsql.errors import OperationalError
 from dpsql.frozen import Frozen
 from dpsql.server.front.statements.doors import Door
 from dpsql.server.front.terms.answers_on_wire import RefusedOnWire
 from dpsql.server.front.wire.login_delays import FailedLogins, network
-from dpsql.server.front.wire.packets import Gone, error_of
+from dpsql.server.front.wire.packets import Gone, Packets, error_of
 from dpsql.server.front.wire.server_limits import AccountUse, ServerLimits
 from dpsql.server.front.wire.startup import Cancelling, Startup, started
+from dpsql.server.front.wire.strangers import Stranger, Strangers
 from dpsql.server.front.wire.wire import Client
 from dpsql.server.link.login_messages import can_bind
+from dpsql.server.link.vault_calls import SERVER
 
 LOG = logging.getLogger("dpsql.server")
+_TURNED_AWAY_SECONDS = 3.0
 _WAITING = 128  # connections that the system holds until they are accepted
 
 Made = TypeVar("Made")
@@ -95,11 +96,13 @@ class ListeningServer:
         self.use, self.failed = AccountUse(limits), FailedLogins()
         self.accepting = asyncio.Event()
         self._tls = tls.context if tls is not None else None
-        self._pool = ThreadPoolExecutor(max_workers=limits.threads, thread_name_prefix="seat")
+        self._pool = ThreadPoolExecutor(max_workers=limits.connections, thread_name_prefix="seat")  # as each may wait for a turn
         self._at_door = ThreadPoolExecutor(max_workers=limits.connections, thread_name_prefix="login")  # they wait for clients
         self._clients: dict[int, Client] = {}
         self._connections: set[asyncio.Task[None]] = set()
+        self._admitted: set[asyncio.Task[None]] = set()  # without those that are only told why they are refused
         self._unproven: set[asyncio.Task[None]] = set()
+        self._strangers = Strangers(limits.unproven_of_address)
 
     async def run(self, work: Callable[[], Made]) -> Made:
         """The result of work that another thread does."""
@@ -125,26 +128,24 @@ class ListeningServer:
 
     async def _accept(self, listening: socket.socket) -> None:
         async for sock, address in accepted(listening):
-            number = len(self._connections)
-            if number >= 2 * self.limits.connections:  # too many even to be told so
+            is_full = len(self._admitted) >= self.limits.connections and not self._strangers.shed_one()
+            if is_full and len(self._connections) >= 2 * self.limits.connections:  # too many even to be told so
                 sock.close()
                 continue
-            serving = self._connection(sock, address) if number < self.limits.connections else _turned_away(
-                sock, RefusedOnWire("sorry, too many clients already", sqlstate="53300", severity="FATAL",
-                                    hint=f"connect again later; the server takes {self.limits.connections} connections"))
-            task = asyncio.create_task(serving)
+            task = asyncio.create_task(self._turned_away(sock) if is_full else self._connection(sock, address))
             self._connections.add(task)
             task.add_done_callback(self._connections.discard)
+            if not is_full:
+                self._admitted.add(task)
+                task.add_done_callback(self._admitted.discard)
 
     async def _connection(self, sock: socket.socket, address: str) -> None:
         with contextlib.ExitStack() as unproven:
-            unproven.enter_context(self._logging_in())
+            stranger = self._logging_in(network(address), unproven)
             try:
-                unproven.enter_context(self.use.unproven(network(address)))
                 async with asyncio.timeout(self.limits.authentication_seconds):
                     what = await started(sock, self._tls, self.limits)
-            except RefusedOnWire as refusal:
-                await _turned_away(sock, refusal)
+                stranger.speaks(lambda: self._give_way(what.packets))
             except (Gone, TimeoutError):
                 sock.close()
             except asyncio.CancelledError:
@@ -156,16 +157,39 @@ class ListeningServer:
             else:
                 await self._client(what, address, unproven.close)
 
-    @contextlib.contextmanager
-    def _logging_in(self) -> Iterator[None]:
-        """A context for the task of a connection whose password is not proven yet."""
+    def _logging_in(self, network: str, unproven: contextlib.ExitStack) -> Stranger:
+        """The connection of this task, which is a stranger until `unproven` is closed."""
         task = asyncio.current_task()
         assert task is not None
+        stranger = Stranger(task.cancel)
         self._unproven.add(task)
+        unproven.callback(self._unproven.discard, task)
+        unproven.enter_context(self._strangers.counted(network, stranger))
+        return stranger
+
+    @staticmethod
+    def _give_way(packets: Packets) -> None:
+        packets.end_with(RefusedOnWire("too many connections are logging in", sqlstate="53300", severity="FATAL",
+                                       hint="connect again; this one took long to log in"))
+
+    async def _turned_away(self, sock: socket.socket) -> None:
+        """Say why there is no connection, when the client has said what it wants: requests to encrypt are answered first, so that
+        libpq shows the words. Statements can be cancelled all the same."""
         try:
-            yield
-        finally:
-            self._unproven.discard(task)
+            async with asyncio.timeout(_TURNED_AWAY_SECONDS):
+                what = await started(sock, None, self.limits)
+                if isinstance(what, Cancelling):
+                    self._cancel(what)
+                else:
+                    what.packets.send(error_of(RefusedOnWire(
+                        "sorry, too many clients already", sqlstate="53300", severity="FATAL",
+                        hint=f"connect again later; the server takes {self.limits.connections} connections")))
+                await what.packets.close()
+        except (Gone, TimeoutError):
+            sock.close()
+        except asyncio.CancelledError:
+            sock.close()
+            raise
 
     async def _client(self, what: Startup | Cancelling, address: str, proven: Callable[[], None]) -> None:
         if isinstance(what, Cancelling):
@@ -196,7 +220,7 @@ class ListeningServer:
         if self._connections:
             await asyncio.wait(self._connections, timeout=self.limits.stop_seconds)
         for client in self._clients.values():
-            client.cancel()
+            client.cancel(SERVER)
         for task in self._connections:
             task.cancel()
         if self._connections:
@@ -216,16 +240,7 @@ async def accepted(listening: socket.socket) -> AsyncIterator[tuple[socket.socke
             continue
         sock.setblocking(False)
         yield sock, address[0]
-
-
-async def _turned_away(sock: socket.socket, refusal: RefusedOnWire) -> None:
-    """Say why, without waiting for a whole message of the client: what it sent first is read, as its loss would be ours."""
-    loop = asyncio.get_running_loop()
-    with contextlib.suppress(OSError, TimeoutError):
-        async with asyncio.timeout(1.0):
-            await loop.sock_recv(sock, 1024)
-            await loop.sock_sendall(sock, BackendConnection().send(error_of(refusal)))
-    sock.close()
+        await asyncio.sleep(0)  # those that are waiting come without a pause: each has to be known before the next one comes
 
 
 def listen_on(host: str, port: int) -> list[socket.socket]:

@@ -1,7 +1,9 @@
 """Messages of the protocol on one stream, in bounded memory both ways.
 
 The frame of a message is read here, so that its length is checked before its bytes are waited for; what it says is decoded by
-pygwire, which also knows which messages may come now. What is sent is gathered, and waits where the client does not read.
+pygwire, which also knows which messages may come until the client has logged in. From then on a client may send any message at
+any time, as PostgreSQL's documentation says: a simple query, for instance, while an extended one has not ended with Sync, which
+pygwire's own connection refuses. What is sent is gathered, and waits where the client does not read.
 """
 
 from __future__ import annotations
@@ -12,13 +14,16 @@ import functools
 from collections.abc import Callable, Iterable, Iterator
 
 from pygwire import BackendConnection, ConnectionPhase
+from pygwire.codec import FrontendMessageDecoder
 from pygwire.messages import ErrorResponse, NoticeResponse, PGMessage
 
+from dpsql.frozen import Frozen
 from dpsql.server.front.terms.answers_on_wire import Notice, RefusedOnWire
 
 GATHERED = 32_768  # bytes that are sent at once
 UNSENT = 262_144  # bytes beyond which the client is waited for
 ENCODED = 256  # of each kind of messages that answers share, which are encoded once
+_LATER, _OF_COPYING = (b"Q", b"P", b"B", b"D", b"E", b"C", b"S", b"H", b"F", b"X"), (b"d", b"c", b"f")
 _SQLSTATES = {"NOTICE": "00000", "INFO": "00000", "LOG": "00000", "DEBUG": "00000", "WARNING": "01000"}
 
 
@@ -52,18 +57,47 @@ class WatchedReader(asyncio.StreamReader):
         self.at_end()
 
 
+class Undecoded(Frozen):
+    """A message of a client that is logged in, of a known kind, whose body is malformed."""
+
+    kind: bytes
+
+    @property
+    def is_in_batch(self) -> bool:
+        """Whether PostgreSQL skips what follows it, until the next Sync."""
+        return self.kind in b"PBDECH"
+
+
 class Packets:
     """One stream after the start of TLS, if there is any."""
 
     def __init__(self, reader: WatchedReader, writer: asyncio.StreamWriter, connection: BackendConnection,
                  send_seconds: float) -> None:
         self._reader, self._writer, self._connection, self._send_seconds = reader, writer, connection, send_seconds
+        self._later: FrontendMessageDecoder | None = None
         self._out = bytearray()
         writer.transport.set_write_buffer_limits(high=UNSENT)
 
-    async def receive(self, most: int) -> PGMessage:
-        """The next message, of at most `most` bytes. Raises Gone, and RefusedOnWire (FATAL) for an invalid message."""
-        return decoded(self._connection, await self.receive_packet(most))
+    async def receive(self, most: int) -> PGMessage | Undecoded:
+        """The next message, of at most `most` bytes; after login, Undecoded for one whose body is malformed. Raises Gone, and
+        RefusedOnWire (FATAL) for what is no message."""
+        packet = await self.receive_packet(most)
+        while self._later is not None and packet[:1] in _OF_COPYING:
+            packet = await self.receive_packet(most)  # nothing is copied in, and PostgreSQL ignores these then
+        if self._later is None:
+            return decoded(self._connection, packet)
+        if packet[:1] not in _LATER:
+            raise violated()
+        try:
+            return decoded(self._later, packet)
+        except RefusedOnWire:
+            self.logged_in()  # another decoder, as this one holds what it could not read
+            return Undecoded(kind=packet[:1])
+
+    def logged_in(self) -> None:
+        """From now on, take all messages at any time."""
+        self._later = FrontendMessageDecoder()
+        self._later.phase = ConnectionPhase.READY
 
     async def receive_packet(self, most: int) -> bytes:
         """The bytes of the next message. Raises as `receive` does."""
@@ -91,7 +125,7 @@ class Packets:
 
     def send(self, *messages: PGMessage) -> None:
         for message in messages:
-            self._out += self._connection.send(message)
+            self._out += self._connection.send(message) if self._later is None else message.to_wire()
 
     def send_encoded(self, messages: bytes) -> None:
         """Send messages that are encoded already, and are allowed in all phases of a query: rows and their description, notices
@@ -114,6 +148,12 @@ class Packets:
             self.abort()
             raise Gone from None
 
+    def end_with(self, refusal: RefusedOnWire) -> None:
+        """Close the stream with these words, without waiting for anything."""
+        with contextlib.suppress(Exception):  # a stranger may be in any state
+            self._writer.write(self._connection.send(error_of(refusal)))
+        self._writer.close()
+
     def abort(self) -> None:
         self._writer.transport.abort()
 
@@ -132,17 +172,21 @@ class Packets:
             self.abort()
 
 
-def decoded(connection: BackendConnection, packet: bytes) -> PGMessage:
+def decoded(by: BackendConnection | FrontendMessageDecoder, packet: bytes) -> PGMessage:
     """The message of one whole packet. Raises RefusedOnWire (FATAL) if it is invalid, or not allowed now."""
     try:
-        message, = connection.receive(packet)
+        if isinstance(by, FrontendMessageDecoder):
+            by.feed(packet)
+            message, = by
+        else:
+            message, = by.receive(packet)
     except Exception:  # whatever is wrong with bytes of a stranger, it ends their connection and nothing else
         raise violated() from None
     return message
 
 
-def violated() -> RefusedOnWire:
-    return RefusedOnWire("this is not a message of the protocol, or it is not allowed here", sqlstate="08P01", severity="FATAL")
+def violated(severity: str = "FATAL") -> RefusedOnWire:
+    return RefusedOnWire("this is not a message of the protocol, or it is not allowed here", sqlstate="08P01", severity=severity)
 
 
 def error_of(refusal: RefusedOnWire) -> ErrorResponse:
@@ -159,8 +203,9 @@ def encoded_notices(notices: tuple[Notice, ...]) -> bytes:
 
 
 def notices_of(notices: Iterable[Notice]) -> list[NoticeResponse]:
-    return [NoticeResponse(fields={"S": notice.severity, "V": notice.severity, "C": _SQLSTATES.get(notice.severity, "00000"),
-                                   "M": clean(notice.text), **_optional(notice.detail, notice.hint)}) for notice in notices]
+    return [NoticeResponse(fields={
+        "S": notice.severity, "V": notice.severity, "C": notice.sqlstate or _SQLSTATES.get(notice.severity, "00000"),
+        "M": clean(notice.text), **_optional(notice.detail, notice.hint)}) for notice in notices]
 
 
 def _optional(detail: str, hint: str) -> dict[str, str]:

@@ -25,16 +25,17 @@ class ServerLimits(Frozen):
     unproven_bytes: int = 16_384  # of one message before the password is proven
     message_bytes: int = 1_048_576
     text_bytes: int = 262_144  # of the text of one statement, or of one script
-    statements_of_account: int = 4  # at once
+    statements_of_account: int = 4  # that are charged and run at once; others wait, free ones do not (`account_turns`)
+    turn_seconds: float = 30.0  # how long they wait; over HTTP, also for the one before of the same session
+    waiting_of_account: int = 100  # statements that wait or run
+    waiting_bytes: int = 67_108_864  # of the texts and values of these statements
     statements_a_minute: int = 1_200  # of one account; preparing counts as well
     prepared: int = 500  # statements, and as many portals, of a connection
     held_bytes: int = 4_194_304  # of the texts of these statements and the parameters of these portals
     suspended_bytes: int = 67_108_864  # about, of the rows that wait in portals of an account, of which some were fetched
     json_bytes: int = 33_554_432  # over HTTP: of an answer in JSON
-    threads: int = 32
     pace_seconds: float = 0.0  # all answers leave at multiples of this (`steady_answers`); 0 for at once
     request_seconds: float = 20.0  # over HTTP: what a client takes to send the head of a request, or its body
-    turn_seconds: float = 5.0  # over HTTP: how long a request waits for the one before it of the same session
     session_idle_seconds: float = 1800.0  # over HTTP
     session_seconds: float = 12 * 3600.0  # over HTTP, in all
 
@@ -46,21 +47,21 @@ class AccountUse:
         self._limits = limits
         self._connected: Counter[str] = Counter()
         self._unproven: Counter[str] = Counter()
-        self._strangers: Counter[str] = Counter()
-        self._running: Counter[str] = Counter()
+        self._asked: Counter[str] = Counter()
+        self._bytes: Counter[str] = Counter()
         self._suspended: Counter[str] = Counter()
         self._begun: dict[str, deque[float]] = {}
+
+    @property
+    def number_running(self) -> int:
+        """How many statements of all accounts have no outcome yet."""
+        return self._asked.total()
 
     def unproven(self, address: str) -> contextlib.AbstractContextManager[None]:
         """A context for a connection from an address, until its password is proven. Raises RefusedOnWire."""
         return _counted(self._unproven, address, self._limits.unproven_of_address, RefusedOnWire(
             "too many connections of this address are logging in", sqlstate="53300", severity="FATAL",
             hint="connect again in a moment, when others have logged in"))
-
-    def stranger(self, address: str) -> contextlib.AbstractContextManager[None]:
-        """A context for an HTTP connection from an address, until it has presented a session. Raises RefusedOnWire."""
-        return _counted(self._strangers, address, self._limits.strangers_of_address, RefusedOnWire(
-            "too many connections of this address have no session", sqlstate="53300", severity="FATAL"))
 
     def connected(self, account: str) -> contextlib.AbstractContextManager[None]:
         """A context for a connection of an account. Raises RefusedOnWire."""
@@ -74,20 +75,21 @@ class AccountUse:
             "too many rows of this account wait to be fetched", sqlstate="53400", hint="fetch all of them at once, or close "
             "other portals; the answer is kept, and asking for it again costs nothing"), size)
 
-    def running(self, account: str, now: float) -> contextlib.AbstractContextManager[None]:
-        """A context for a statement of an account. Raises RefusedOnWire."""
+    @contextlib.contextmanager
+    def asking(self, account: str, size: int, now: float) -> Iterator[None]:
+        """A context for a statement of an account, of so many bytes, which waits or runs. Raises RefusedOnWire."""
         begun = self._begun.setdefault(account, deque())
         while begun and now - begun[0] >= 60:
             begun.popleft()
         if len(begun) >= self._limits.statements_a_minute:
             raise RefusedOnWire(f"an account has {self._limits.statements_a_minute} statements a minute", sqlstate="53400",
                                 hint="ask again in a minute; nothing was charged")
-        most = self._limits.statements_of_account
-        admitted = _counted(self._running, account, most, RefusedOnWire(
-            f"an account has {most} statements at once", sqlstate="53400", hint="ask again when one of them is answered; "
-            "nothing was charged"))
         begun.append(now)
-        return admitted
+        refusal = RefusedOnWire("too many statements of this account are waiting", sqlstate="53400",
+                                hint="ask again when some of them are answered; nothing was charged")
+        with (_counted(self._asked, account, self._limits.waiting_of_account, refusal),
+              _counted(self._bytes, account, self._limits.waiting_bytes, refusal, size)):
+            yield
 
 
 @contextlib.contextmanager

@@ -7,6 +7,7 @@ was sent in the clear can be taken for something that came encrypted.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 import ssl
 from collections.abc import Mapping
@@ -28,6 +29,7 @@ from dpsql.server.front.wire.packets import Gone, Packets, WatchedReader, clean,
 from dpsql.server.front.wire.server_limits import ServerLimits
 
 MAJOR, NEWEST = 3, 0x0003_0002  # the protocol 3.2
+_CANCELS = 1234  # of requests, among them that to cancel
 _HANDSHAKE_SECONDS = 10.0
 
 
@@ -53,8 +55,8 @@ async def started(sock: socket.socket, tls: ssl.SSLContext | None, limits: Serve
     closes the socket."""
     connection, encrypted, head, seen = BackendConnection(), False, b"", set[bytes]()
     while not encrypted and _is_request(head := await _first_bytes(sock)):
-        if head in seen:  # each is made once
-            raise Gone
+        if head in seen:  # each is made once; then it is the version of a protocol
+            await _refused_version(sock, head)
         seen.add(head)
         encrypted = await _answered(sock, connection, head, tls)
     packets = await _stream(sock, tls if encrypted else None, connection, b"" if encrypted else head, limits)
@@ -91,6 +93,18 @@ async def _answered(sock: socket.socket, connection: BackendConnection, packet: 
     return accepted
 
 
+async def _refused_version(sock: socket.socket, head: bytes) -> None:
+    """Say that a version of the protocol is not served. Raises Gone."""
+    with contextlib.suppress(OSError):
+        await asyncio.get_running_loop().sock_sendall(sock, error_of(_version(int.from_bytes(head[4:8], "big"))).to_wire())
+    raise Gone
+
+
+def _version(asked: int) -> RefusedOnWire:
+    return RefusedOnWire(f"unsupported frontend protocol {asked >> 16}.{asked & 0xFFFF}: the server supports 3.0 and 3.2",
+                         sqlstate="0A000", severity="FATAL")
+
+
 async def _first_bytes(sock: socket.socket) -> bytes:
     """Eight bytes: the length and the code of a first packet. Raises Gone."""
     loop, head = asyncio.get_running_loop(), b""
@@ -125,6 +139,8 @@ async def _startup(packets: Packets, connection: BackendConnection, limits: Serv
     """What the first packet after all requests to encrypt says. Raises Gone, and RefusedOnWire."""
     packet = await packets.receive_packet(limits.unproven_bytes)
     asked = int.from_bytes(packet[4:8], "big")
+    if asked >> 16 not in (MAJOR, _CANCELS):
+        raise _version(asked)
     known = min(asked, NEWEST)
     if asked >> 16 == MAJOR and known != NEWEST:
         known = MAJOR << 16  # 3.1 is no version

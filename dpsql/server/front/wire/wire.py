@@ -8,31 +8,24 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 import logging
-import operator
 import secrets
-import time
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
-from typing import Protocol, TypeVar
+from collections.abc import Callable, Sequence
 
 from pygwire import ConnectionPhase, TransactionStatus
 from pygwire.messages import (
     AuthenticationOk,
-    AuthenticationSASL,
-    AuthenticationSASLContinue,
-    AuthenticationSASLFinal,
     BackendKeyData,
     Bind,
     BindComplete,
     Close,
     CloseComplete,
-    CommandComplete,
-    DataRow,
+    CopyData,
+    CopyDone,
+    CopyFail,
     Describe,
     EmptyQueryResponse,
     Execute,
-    FieldDescription,
     Flush,
     FunctionCall,
     NoData,
@@ -44,55 +37,38 @@ from pygwire.messages import (
     PortalSuspended,
     Query,
     ReadyForQuery,
-    RowDescription,
-    SASLInitialResponse,
-    SASLResponse,
     Sync,
     Terminate,
 )
 
-from dpsql.catalog import name_faults
-from dpsql.frozen import Frozen
-from dpsql.server.front.statements.doors import Door
-from dpsql.server.front.statements.shown_answers import CELL
-from dpsql.server.front.statements.transaction_status import FAILED, IDLE, OPEN, deallocated, refuse_if_failed, step, word_of
+from dpsql.server.front.statements.transaction_status import (
+    IDLE,
+    first_word,
+    refuse_if_failed,
+    transaction_statement,
+    word_of,
+)
 from dpsql.server.front.terms import types_on_wire
-from dpsql.server.front.terms.answers_on_wire import ColumnOnWire, Described, Outcome, RefusedOnWire, Seat
+from dpsql.server.front.terms.answers_on_wire import ColumnOnWire, Described, Notice, Outcome, RefusedOnWire, Seat
+from dpsql.server.front.wire import cursors
+from dpsql.server.front.wire.cursor_answers import CursorAnswers, further, parameters_of
+from dpsql.server.front.wire.cursors import CursorOnWire, cannot_run
+from dpsql.server.front.wire.encoded_rows import encoded_description, encoded_tag
 from dpsql.server.front.wire.held_statements import HeldStatements, PortalOnWire, PreparedOnWire, formats_of, same_columns
-from dpsql.server.front.wire.login_delays import FailedLogins
-from dpsql.server.front.wire.packets import ENCODED, Gone, clean, encoded_notices, error_of, notices_of, violated
-from dpsql.server.front.wire.server_limits import AccountUse, ServerLimits
+from dpsql.server.front.wire.logging_in import Login
+from dpsql.server.front.wire.packets import Gone, Undecoded, clean, encoded_notices, error_of, notices_of, violated
+from dpsql.server.front.wire.server_faults import fault_of_server
+from dpsql.server.front.wire.serving_terms import Serving
 from dpsql.server.front.wire.startup import Startup
-from dpsql.server.front.wire.steady_answers import at_a_multiple
-from dpsql.server.link.login_messages import FirstProof, NotProven, mechanisms
-from dpsql.trusted.declarations import names
+from dpsql.server.front.wire.statement_work import Parameters, StatementWork
+from dpsql.server.front.wire.transactions import TransactionOfConnection
+from dpsql.server.link.vault_calls import REQUEST
 
 LOG = logging.getLogger("dpsql.server")
-_BATCH_ROWS, _BATCH_BYTES = 1000, 65_536  # of rows that are encoded before they are sent
-_FEW = 100  # rows that are encoded at once, as another thread would take longer to begin
 _AT_ONCE = 100  # statements of one message that are answered before others have their turn
-_SHORT = 2_000  # characters of a text that is split at once, as another thread would take longer to begin
 _EMPTY = Described(parameters=(), columns=None)
-
-Made = TypeVar("Made")
-
-
-class Serving(Protocol):
-    """What a server is to one of its clients."""
-
-    limits: ServerLimits
-    use: AccountUse
-    failed: FailedLogins
-    door: Door
-    certificate: str | None
-    """In PEM, where clients can bind their proof to it."""
-    needs_tls: bool
-
-    async def run(self, work: Callable[[], Made]) -> Made:
-        """The result of work that another thread does."""
-
-    async def run_login(self, work: Callable[[], Made]) -> Made:
-        """The same for a login, which waits for its client."""
+_MOST = 2**31
+_ALL_ROWS = 2**63
 
 
 class Client:
@@ -100,26 +76,27 @@ class Client:
 
     def __init__(self, startup: Startup, address: str, serving: Serving, proven: Callable[[], None]) -> None:
         """`proven` is called when the client has logged in."""
-        self._startup, self._address, self._serving, self._at_login = startup, address, serving, proven
+        self._serving, self._at_login = serving, proven
         self._packets = startup.packets
         self._limits = serving.limits
         self.process = secrets.randbelow(2**31 - 1) + 1
         self.key = secrets.token_bytes(32 if startup.minor >= 2 else 4)  # 3.0 has 4, so the process is random too
+        self._login = Login(startup, address, serving)
         self._held = HeldStatements(serving.limits)
-        self._status = IDLE
         self._skipping = False  # after an error, until the next Sync
+        self._between = True  # no message of a batch was taken since the last Sync or query
         self._seat: Seat | None = None
-        self._name = ""  # of the account, when the client has logged in
-        self._challenged = self._working = self._idle = self._stopping = False
+        self._idle = self._stopping = False
+        self._told: dict[str, str] = {}  # the settings that the client knows
         self._task = asyncio.current_task()
 
     # -- from other tasks
 
-    def cancel(self) -> None:
+    def cancel(self, cause: str = REQUEST) -> None:
         """Interrupt the running statement, if there is one. The statement may end by itself first; the next one is never
         affected."""
-        if self._working and self._seat is not None:
-            _quietly(self._seat.cancel)
+        if self._seat is not None:
+            self._work.cancel(cause)
 
     def stop(self) -> None:
         """Tell the client that the server is stopping: now, or when its statement is answered."""
@@ -134,9 +111,10 @@ class Client:
         try:
             with contextlib.ExitStack() as counted:
                 async with asyncio.timeout(self._limits.authentication_seconds):
-                    self._seat = await self._seated()
+                    self._seat, name = await self._login.seated()
                 self._at_login()
-                counted.enter_context(self._serving.use.connected(self._name))
+                self._begin(self._seat, name)
+                counted.enter_context(self._serving.use.connected(name))
                 await self._welcome(self._seat)
                 await self._answer_all()
         except RefusedOnWire as refusal:
@@ -147,7 +125,7 @@ class Client:
             pass
         except Exception:  # a fault of ours, which ends one connection; its text may depend on the data
             LOG.error("a connection was ended by a fault of the server")
-            self._say_last(_fault("FATAL"))
+            self._say_last(fault_of_server("FATAL"))
         finally:
             self._held.end_of_transaction()
             if self._seat is not None:
@@ -163,65 +141,26 @@ class Client:
 
     # -- logging in
 
-    async def _seated(self) -> Seat:
-        """The seat of a client that has proved to know the password. Raises RefusedOnWire, with the same words and messages for
-        an unknown name and a wrong password."""
-        given = self._startup.parameters
-        if self._serving.needs_tls and not self._startup.encrypted:
-            raise RefusedOnWire("connections are encrypted here", sqlstate="28000", severity="FATAL", hint="sslmode=require")
-        if not given.get("user"):
-            raise RefusedOnWire("the startup message names no user", sqlstate="28000", severity="FATAL")
-        if len(given["user"]) > name_faults.LONGEST_GIVEN:  # the normal form of a stranger's text may take long, and much memory
-            raise RefusedOnWire(f"names have {name_faults.LONGEST} characters at most", sqlstate="28000", severity="FATAL")
-        if given.get("replication", "false").lower() not in ("", "0", "false", "off", "no"):
-            raise RefusedOnWire("replication is not served", sqlstate="0A000", severity="FATAL")
-        name, database = names.normal(given["user"]), given.get("database") or given["user"]
-        try:
-            async with self._serving.failed.attempt(self._address):
-                first, loop = await self._first_proof(), asyncio.get_running_loop()
-                seat = await self._serving.run_login(lambda: _entered(lambda: self._serving.door.enter(
-                    name, database, given, first,
-                    lambda told: asyncio.run_coroutine_threadsafe(self._said(told), loop).result())))
-        except NotProven as fault:
-            LOG.warning("a login from %s failed", self._address)
-            if fault.malformed:
-                raise violated() from None
-            raise RefusedOnWire(f"password authentication failed for user \"{given['user'][:63]}\"", sqlstate="28P01",
-                                severity="FATAL") from None
-        self._name = name
-        return seat
-
-    async def _first_proof(self) -> FirstProof:
-        """The client's first message. Raises NotProven."""
-        certificate = self._serving.certificate if self._startup.encrypted else None
-        self._packets.send(AuthenticationSASL(mechanisms=list(mechanisms(certificate))))
-        await self._packets.flush()
-        first = await self._packets.receive(self._limits.unproven_bytes)
-        if not isinstance(first, SASLInitialResponse):
-            raise Gone
-        return FirstProof(mechanism=first.mechanism, message=first.data, bound=certificate is not None)
-
-    async def _said(self, told: bytes) -> bytes:
-        """The client's answer to the challenge; empty for the last message, which proves that the server knows the password."""
-        if self._challenged:
-            self._packets.send(AuthenticationSASLFinal(data=told))
-            return b""
-        self._challenged = True
-        self._packets.send(AuthenticationSASLContinue(data=told))
-        await self._packets.flush()
-        final = await self._packets.receive(self._limits.unproven_bytes)
-        if not isinstance(final, SASLResponse):
-            raise Gone
-        data: bytes = final.data
-        return data
+    def _begin(self, seat: Seat, name: str) -> None:
+        seat.take_process(self.process)
+        self._work = StatementWork(self._serving, self._packets, seat, name)
+        self._transaction = TransactionOfConnection(self._held, seat)
+        self._cursors = CursorAnswers(self._held, self._work, self._transaction)
 
     async def _welcome(self, seat: Seat) -> None:
         self._packets.send(AuthenticationOk())
-        for name, value in seat.parameter_status.items():
-            self._packets.send(ParameterStatus(name=clean(name), value=clean(value)))
+        self._tell_settings(seat)
         self._packets.send(BackendKeyData(process_id=self.process, secret_key=self.key))
         self._ready()
+        self._packets.logged_in()
         await self._packets.flush()
+
+    def _tell_settings(self, seat: Seat) -> None:
+        """Tell the settings that the client does not know yet."""
+        for name, value in seat.parameter_status.items():
+            if self._told.get(name) != value:
+                self._told[name] = value
+                self._packets.send(ParameterStatus(name=clean(name), value=clean(value)))
 
     # -- messages
 
@@ -230,20 +169,23 @@ class Client:
         while not isinstance(message := await self._next(), Terminate):
             try:
                 if not self._skipping or isinstance(message, Sync):
+                    if self._between:
+                        self._transaction.begins_implicitly()
+                    self._between = isinstance(message, Sync | Query)
                     await self._answer(message)
             except RefusedOnWire as refusal:
                 if refusal.severity in ("FATAL", "PANIC"):
                     raise
                 self._packets.send(error_of(refusal))
-                self._status = FAILED if self._status == OPEN else self._status
-                if isinstance(message, Query | FunctionCall):
+                self._transaction.failed()
+                if isinstance(message, Query | FunctionCall) or (isinstance(message, Undecoded) and not message.is_in_batch):
                     await self._finish()
                 else:
                     self._skipping = True
                     await self._packets.flush()  # for clients that wait for an answer before their Sync
             await self._packets.flush(whole=False)
 
-    async def _next(self) -> PGMessage:
+    async def _next(self) -> PGMessage | Undecoded:
         if self._stopping:
             raise _stopped()
         self._idle = True
@@ -260,7 +202,7 @@ class Client:
         finally:
             self._idle = False
 
-    async def _answer(self, message: PGMessage) -> None:
+    async def _answer(self, message: PGMessage | Undecoded) -> None:
         match message:
             case Query():
                 await self._query(message.query_string)
@@ -279,18 +221,23 @@ class Client:
                 await self._finish()
             case Flush():
                 await self._packets.flush()
+            case CopyData() | CopyDone() | CopyFail():
+                pass  # nothing is copied in; a client may not know it yet, and PostgreSQL ignores these as well
+            case Undecoded():
+                raise violated(severity="ERROR")
             case FunctionCall():
                 raise RefusedOnWire("calls of functions by number are not served", sqlstate="0A000")
             case _:
                 raise violated()
 
     def _ready(self) -> None:
-        self._packets.send(ReadyForQuery(status=TransactionStatus(self._status)))
+        self._packets.send(ReadyForQuery(status=TransactionStatus(self._transaction.status)))
 
     async def _finish(self) -> None:
         """The end of a query or of a batch of messages."""
-        if self._status == IDLE:
-            self._held.end_of_transaction()
+        self._between = True
+        self._transaction.end_of_batch()
+        self._tell_settings(self._work.seat)
         self._ready()
         await self._packets.flush()
 
@@ -299,8 +246,8 @@ class Client:
     async def _query(self, text: str) -> None:
         self._held.drop_statement("")
         self._held.drop_portal("")
-        self._check_size(text)
-        statements, at = await self._split(text), 0
+        self._work.check_size(text)
+        statements, at = await self._work.split(text), 0
         if not statements:
             self._packets.send(EmptyQueryResponse())
         for number, statement in enumerate(statements, 1):
@@ -308,7 +255,7 @@ class Client:
                 await asyncio.sleep(0)  # other clients have their turn, also where nothing here is waited for
             at = max(text.find(statement, at), at)
             try:
-                await self._query_one(statement)
+                await self._query_one(statement, alone=len(statements) == 1)
             except RefusedOnWire as refusal:
                 if refusal.position is not None and text.startswith(statement, at):
                     refusal.position += at  # clients know the whole text only
@@ -316,35 +263,57 @@ class Client:
             at += len(statement)
         await self._finish()
 
-    async def _split(self, text: str) -> list[str]:
-        seat = self._used_seat()
-        if len(text) > _SHORT:
-            async with self._steadily():
-                return await self._in_thread(lambda: seat.split(text))
-        with _told():
-            return seat.split(text)
-
-    async def _query_one(self, text: str) -> None:
+    async def _query_one(self, text: str, *, alone: bool) -> None:
         word = word_of(text)
         if word is not None:
             self._answer_itself(word, text)
             return
-        refuse_if_failed(word, self._status)
-        with self._admitted():
-            outcome, rows = await self._outcome(text, (), None)
+        refuse_if_failed(word, self._transaction.status)
+        if first_word(text) in cursors.WORDS:
+            await self._query_cursor(text, alone=alone)
+            return
+        with self._work.admitted(len(text)):
+            outcome, rows = await self._work.outcome(text, Parameters(), lambda outcome: (0,) * len(outcome.columns or ()))
+            formats = (0,) * len(outcome.columns or ())
             if outcome.columns is not None:
-                self._packets.send_encoded(_encoded_description(outcome.columns, (0,) * len(outcome.columns)))
-            while await self._send(rows):
-                rows = await self._rows(outcome, (0,) * len(outcome.columns or ()), _BATCH_ROWS)
-        self._packets.send_encoded(_encoded_tag(outcome.tag))
+                self._packets.send_encoded(encoded_description(outcome.columns, formats))
+            await self._work.send_rows(outcome, formats, first=rows)
+        self._complete(outcome, alone=alone)
+
+    async def _query_cursor(self, text: str, *, alone: bool) -> None:
+        """Answer a statement about a cursor in the simple protocol."""
+        found = await self._cursors.moved(text)
+        if found is None:
+            self._packets.send_encoded(encoded_tag(await self._cursors.change(text, Parameters(), alone=alone)))
+            return
+        outcome, formats = found
+        if outcome.columns is not None:
+            self._packets.send_encoded(encoded_description(outcome.columns, formats))
+            await self._work.send_rows(outcome, formats)
+        self._packets.send_encoded(encoded_tag(outcome.tag))
+
+    def _complete(self, outcome: Outcome, *, alone: bool, sent: int | None = None) -> None:
+        """The end of a statement; `sent` is the number of rows of the portion that ends it."""
+        tag = outcome.tag
+        if tag == "DISCARD ALL":
+            if not alone or self._transaction.status != IDLE:
+                raise RefusedOnWire("DISCARD ALL cannot run inside a transaction block", sqlstate="25001")
+            self._held.drop_all()
+        if outcome.local and self._transaction.status == IDLE:
+            self._packets.send_encoded(encoded_notices(_OF_TRANSACTION_ALONE))
+        if sent is not None and outcome.columns is not None and tag.rpartition(" ")[2].isdigit():
+            tag = f"{tag.rpartition(' ')[0]} {sent}"
+        self._packets.send_encoded(encoded_tag(tag))
 
     def _answer_itself(self, word: str, text: str) -> None:
-        """Answer a statement about the connection alone."""
-        done = step(word, self._status)
+        """Answer a statement about transactions or prepared statements."""
+        said = transaction_statement(word, text)
         if word == "DEALLOCATE":
-            self._deallocate(deallocated(text))
-        self._status = done.status
-        self._packets.send(*notices_of(done.notices), CommandComplete(tag=done.tag))
+            refuse_if_failed(word, self._transaction.status)
+            self._deallocate(said.name)
+        tag, notices = self._transaction.take(said)
+        self._packets.send(*notices_of(notices))
+        self._packets.send_encoded(encoded_tag(tag))
 
     def _deallocate(self, name: str | None) -> None:
         if name is None:
@@ -357,46 +326,54 @@ class Client:
 
     async def _parse(self, message: Parse) -> None:
         text, word = message.query, word_of(message.query)
-        self._check_size(text)
+        self._work.check_size(text)
         if not message.statement:
             self._held.drop_statement("")
-        refuse_if_failed(word, self._status)
+        if word is not None:
+            transaction_statement(word, text)
         described = _EMPTY
         if word is None:  # an empty word stands for an empty statement from here on
             given = types_on_wire.kinds_given(message.param_types)
-            with self._admitted():
-                found = await self._prepared(text, given)
-            text, described = found or ("", _EMPTY)
-            word = None if found else ""
+            statement = await self._only_statement(text)
+            if statement is not None:
+                refuse_if_failed(word, self._transaction.status)
+                with self._work.admitted(len(text)):
+                    described = await self._described(statement, given)
+            text = statement or ""
+            word = None if statement is not None else ""
+        else:
+            refuse_if_failed(word, self._transaction.status)
         oids = [*message.param_types, *[0] * len(described.parameters)][:len(described.parameters)]
         known = tuple(oid if oid not in (0, 705) else types_on_wire.OIDS[kind]
                       for oid, kind in zip(oids, described.parameters, strict=True))
         self._held.hold_statement(message.statement, PreparedOnWire(text=text, word=word, described=described, oids=known))
         self._packets.send(ParseComplete())
 
-    async def _prepared(self, text: str, given: Sequence[str | None]) -> tuple[str, Described] | None:
-        """The one statement of a text, and what it takes and gives; None if the text is empty. Raises RefusedOnWire."""
-        statements, seat = await self._split(text), self._used_seat()
+    async def _only_statement(self, text: str) -> str | None:
+        """The one statement of a text; None if the text is empty. Raises RefusedOnWire."""
+        statements = await self._work.split(text)
         if len(statements) > 1:
             raise RefusedOnWire("cannot insert multiple commands into a prepared statement", sqlstate="42601")
-        if not statements:
-            return None
-        statement, = statements
-        async with self._steadily():
-            with _told():
-                described = await seat.described_lately(statement, given)
-            if described is None:
-                described = await self._in_thread(lambda: seat.describe(statement, given))
-        return statement, described
+        return statements[0] if statements else None
+
+    async def _described(self, statement: str, given: Sequence[str | None]) -> Described:
+        """What a statement takes and gives. Raises RefusedOnWire."""
+        if first_word(statement) in cursors.WORDS:
+            return await self._cursors.described(statement, given, self._described_query)
+        return await self._work.describe(statement, given)
+
+    async def _described_query(self, text: str, given: Sequence[str | None]) -> Described | None:
+        statement = await self._only_statement(text)
+        return None if statement is None else await self._work.describe(statement, given)
 
     def _bind(self, message: Bind) -> None:
         statement = self._held.statement(message.statement)
-        refuse_if_failed(statement.word, self._status)
         values, described = message.param_values, statement.described
+        forms = formats_of(message.param_formats, len(values))
         if len(values) != len(described.parameters):
             raise RefusedOnWire(f"the statement has {len(described.parameters)} parameters, and {len(values)} values came",
                                 sqlstate="08P01")
-        forms = formats_of(message.param_formats, len(values))
+        refuse_if_failed(statement.word, self._transaction.status)
         parameters = tuple(types_on_wire.read(*given, place) for place, given in enumerate(
             zip(values, forms, statement.oids, described.parameters, strict=True), start=1))
         size = sum(len(value or b"") + 16 for value in values)
@@ -406,61 +383,104 @@ class Client:
         self._packets.send(BindComplete())
 
     def _describe(self, message: Describe) -> None:
+        columns: tuple[ColumnOnWire, ...] | None
         match message.kind:
             case "S":
                 statement = self._held.statement(message.name)
                 columns = statement.described.columns
                 formats: Sequence[int] = (0,) * len(columns or ())
+                self._refuse_rows_if_failed(columns)
                 self._packets.send(ParameterDescription(type_oids=list(statement.oids)))
             case "P":
-                portal = self._held.portal(message.name)
-                columns, formats = portal.statement.described.columns, portal.formats
+                portal = self._cursor(message.name) or self._held.portal(message.name)
+                columns, formats = portal.columns, portal.formats
+                self._refuse_rows_if_failed(columns)
             case _:
-                raise violated()
+                raise violated(severity="ERROR")
         if columns is None:
             self._packets.send(NoData())
         else:
-            self._packets.send_encoded(_encoded_description(columns, tuple(formats)))
+            self._packets.send_encoded(encoded_description(columns, tuple(formats)))
+
+    def _refuse_rows_if_failed(self, columns: Sequence[ColumnOnWire] | None) -> None:
+        """Raises RefusedOnWire for what returns rows in a failed transaction."""
+        if columns is not None:
+            refuse_if_failed(None, self._transaction.status)
+
+    def _cursor(self, name: str) -> CursorOnWire | None:
+        return self._held.cursor(name) if self._held.has_cursor(name) else None
 
     async def _execute(self, message: Execute) -> None:
+        most = message.max_rows if 0 < message.max_rows < _MOST else None
+        cursor = self._cursor(message.portal)
+        if cursor is not None:
+            refuse_if_failed(None, self._transaction.status)
+            await self._execute_cursor(cursor, most)
+            return
         portal = self._held.portal(message.portal)
         statement = portal.statement
-        refuse_if_failed(statement.word, self._status)
-        if statement.word is not None:
-            if statement.word:
-                self._answer_itself(statement.word, statement.text)
-            else:
-                self._packets.send(EmptyQueryResponse())
+        if statement.word == "":
+            self._packets.send(EmptyQueryResponse())
             return
-        most = message.max_rows if 0 < message.max_rows < 2**31 else None
-        with self._admitted(again=portal.outcome is not None):
-            suspended = await self._take(portal, most)
+        refuse_if_failed(statement.word, self._transaction.status)
+        if portal.done:
+            raise cannot_run(message.portal)
+        portal.done = portal.columns is None
+        if statement.word is not None:
+            self._answer_itself(statement.word, statement.text)
+            return
+        if first_word(statement.text) in cursors.WORDS and portal.outcome is None:
+            found = await self._cursors.moved(statement.text)
+            if found is None:
+                tag = await self._cursors.change(statement.text, parameters_of(portal), alone=True)
+                self._packets.send_encoded(encoded_tag(tag))
+                return
+            portal.outcome = found[0]
+            self._check_columns(portal, portal.outcome)
+        with self._work.admitted(len(statement.text) + portal.size, again=portal.outcome is not None):
+            sent, suspended = await self._take(portal, most)
         assert portal.outcome is not None
         if suspended:
             self._packets.send(PortalSuspended())
         else:
-            self._packets.send_encoded(_encoded_tag(portal.outcome.tag))
+            self._complete(portal.outcome, alone=True, sent=sent)
 
-    async def _take(self, portal: PortalOnWire, most: int | None) -> bool:
-        """Send the next rows of a portal; whether there were as many as asked for, so that more may follow."""
-        if portal.outcome is None:
-            outcome, rows = await self._outcome(portal.statement.text, portal.parameters, portal, most)
-            if most is not None and not rows.last:
-                self._suspend(portal, rows.waiting(outcome))
+    async def _execute_cursor(self, cursor: CursorOnWire, most: int | None) -> None:
+        """Send the next rows of a cursor."""
+        outcome = cursor.moved(further(_ALL_ROWS if most is None else most))
+        sent, _ = await self._work.send_rows(outcome, cursor.formats)
+        if sent == most:
+            self._packets.send(PortalSuspended())
         else:
-            outcome, rows = portal.outcome, await self._rows(portal.outcome, portal.formats, _least(most))
-        sent = rows.number
-        while await self._send(rows) and (most is None or sent < most):
-            rows = await self._rows(outcome, portal.formats, _least(None if most is None else most - sent))
-            sent += rows.number
-        if rows.last:
+            self._packets.send_encoded(encoded_tag(outcome.tag))
+
+    async def _take(self, portal: PortalOnWire, most: int | None) -> tuple[int, bool]:
+        """Send the next rows of a portal. Their number, and whether there were as many as asked for, so that more may follow."""
+        rows = None
+        if portal.outcome is None:
+            portal.outcome, rows = await self._work.outcome(
+                portal.statement.text, parameters_of(portal), lambda outcome: self._formats(portal, outcome), most)
+            if most is not None and not rows.last:
+                self._suspend(portal, rows.waiting(portal.outcome))
+        sent, is_last = await self._work.send_rows(portal.outcome, portal.formats, most, first=rows)
+        portal.taken += sent
+        if is_last:
             portal.suspended.close()
-        return most is not None and sent >= most
+        return sent, most is not None and sent >= most
+
+    def _formats(self, portal: PortalOnWire, outcome: Outcome) -> Sequence[int]:
+        self._check_columns(portal, outcome)
+        return portal.formats
+
+    def _check_columns(self, portal: PortalOnWire, outcome: Outcome) -> None:
+        """Raises RefusedOnWire if the columns are not those that were described."""
+        if not same_columns(outcome.columns, portal.columns):
+            raise RefusedOnWire("the columns of the statement have changed since it was prepared", sqlstate="0A000")
 
     def _suspend(self, portal: PortalOnWire, size: int) -> None:
         """Count the rows of a portal, of which some may wait. Raises RefusedOnWire; then none do."""
         try:
-            portal.suspended.enter_context(self._serving.use.suspended(self._name, size))
+            portal.suspended.enter_context(self._work.suspended(size))
         except RefusedOnWire:
             portal.outcome = None
             raise
@@ -471,176 +491,13 @@ class Client:
                 self._held.drop_statement(message.name)
             case "P":
                 self._held.drop_portal(message.name)
+                self._held.drop_cursor(message.name)
             case _:
-                raise violated()
+                raise violated(severity="ERROR")
         self._packets.send(CloseComplete())
 
-    # -- the seat's work, in other threads
 
-    async def _outcome(self, text: str, parameters: tuple[object, ...], portal: PortalOnWire | None,
-                       most: int | None = None) -> tuple[Outcome, _Rows]:
-        """Execute a statement, and have its first rows encoded. Notices are sent."""
-        seat = self._used_seat()
-
-        def begun(outcome: Outcome) -> tuple[Outcome, _Rows]:
-            if portal is not None and not same_columns(outcome.columns, portal.statement.described.columns):
-                raise RefusedOnWire("the columns of the statement have changed since it was prepared", sqlstate="0A000")
-            formats = portal.formats if portal is not None else (0,) * len(outcome.columns or ())
-            return outcome, _encoded(outcome, formats, _least(most))
-
-        async with self._steadily(), self._at_work():
-            with _told():
-                shown = await seat.shown_lately(text, parameters)
-                made = begun(shown) if shown is not None and operator.length_hint(shown.rows) <= _FEW else None
-            if made is None:
-                made = await self._in_thread(lambda: begun(shown or seat.execute(text, parameters)))
-            outcome, rows = made
-        if portal is not None:
-            portal.outcome = outcome
-        self._packets.send_encoded(encoded_notices(outcome.notices))
-        return outcome, rows
-
-    async def _rows(self, outcome: Outcome, formats: Sequence[int], most: int) -> _Rows:
-        async with self._steadily(), self._at_work():
-            return await self._in_thread(lambda: _encoded(outcome, formats, most))
-
-    def _steadily(self) -> contextlib.AbstractAsyncContextManager[None]:
-        """A context that takes a multiple of a time, where the owner wants that."""
-        return at_a_multiple(self._limits.pace_seconds) if self._limits.pace_seconds else contextlib.nullcontext()
-
-    @contextlib.asynccontextmanager
-    async def _at_work(self) -> AsyncGenerator[None]:
-        """A context in which a statement runs that can be interrupted; it is, some time after its client has left."""
-        loop = asyncio.get_running_loop()
-        late: list[asyncio.TimerHandle] = []
-        self._working = True
-        try:
-            with self._packets.watched(lambda: late.append(loop.call_later(self._limits.left_seconds, self.cancel))):
-                yield
-        finally:
-            self._working = False
-            for timer in late:
-                timer.cancel()
-
-    async def _send(self, rows: _Rows) -> bool:
-        """Whether more may follow."""
-        self._packets.send_encoded(rows.encoded)
-        await self._packets.flush(whole=False)
-        return not rows.last
-
-    async def _in_thread(self, work: Callable[[], Made]) -> Made:
-        """Raises RefusedOnWire: for whatever else the work raises, one in words that say nothing of it."""
-        def told() -> Made:
-            with _told():
-                return work()
-
-        return await self._serving.run(told)
-
-    @contextlib.contextmanager
-    def _admitted(self, *, again: bool = False) -> Iterator[None]:
-        """A context for a statement of the account. Raises RefusedOnWire."""
-        with contextlib.nullcontext() if again else self._serving.use.running(self._name, time.monotonic()):
-            yield
-
-    def _used_seat(self) -> Seat:
-        assert self._seat is not None
-        return self._seat
-
-    def _check_size(self, text: str) -> None:
-        if len(text.encode("utf-8", "replace")) > self._limits.text_bytes:
-            raise RefusedOnWire(f"the text of a statement can have at most {self._limits.text_bytes} bytes", sqlstate="54000")
-
-
-class _Rows(Frozen):
-    """Some rows of an outcome as messages, their number, and whether these were the last."""
-
-    encoded: bytes
-    number: int
-    last: bool
-
-    def waiting(self, outcome: Outcome) -> int:
-        """Bytes, about, that an outcome holds of which these are the first rows: its rows stay until the last one is taken."""
-        number = self.number + operator.length_hint(outcome.rows)
-        return number * (CELL * len(outcome.columns or ()) + len(self.encoded) // max(self.number, 1))
-
-
-def _encoded(outcome: Outcome, formats: Sequence[int], most: int) -> _Rows:
-    """The next rows of an outcome: `most` of them, fewer where they are long."""
-    if outcome.columns is None:
-        return _copied(outcome.copied or iter(()))
-    kinds, made, number = [column.kind for column in outcome.columns], bytearray(), 0
-    while number < most and len(made) < _BATCH_BYTES:
-        row = next(outcome.rows, None)
-        if row is None:
-            return _Rows(encoded=bytes(made), number=number, last=True)
-        made += DataRow(columns=[types_on_wire.written(value, kind, form) for value, kind, form in zip(
-            row, kinds, formats, strict=True)]).to_wire()
-        number += 1
-    return _Rows(encoded=bytes(made), number=number, last=False)
-
-
-def _copied(messages: Iterator[bytes]) -> _Rows:
-    """The next messages of COPY. They count as no rows, as none of them waits for another Execute."""
-    made = bytearray()
-    for message in messages:
-        made += message
-        if len(made) >= _BATCH_BYTES:
-            return _Rows(encoded=bytes(made), number=0, last=False)
-    return _Rows(encoded=bytes(made), number=0, last=True)
-
-
-def _least(most: int | None) -> int:
-    return _BATCH_ROWS if most is None else min(most, _BATCH_ROWS)
-
-
-@functools.lru_cache(maxsize=ENCODED)
-def _encoded_description(columns: tuple[ColumnOnWire, ...], formats: tuple[int, ...]) -> bytes:
-    encoded: bytes = _described_row(columns, formats).to_wire()
-    return encoded
-
-
-@functools.lru_cache(maxsize=ENCODED)
-def _encoded_tag(tag: str) -> bytes:
-    encoded: bytes = CommandComplete(tag=clean(tag)).to_wire()
-    return encoded
-
-
-def _described_row(columns: Sequence[ColumnOnWire], formats: Sequence[int]) -> RowDescription:
-    return RowDescription(fields=[
-        FieldDescription(name=clean(column.name), type_oid=types_on_wire.OIDS[column.kind], format_code=form,
-                         type_size=types_on_wire.SIZES.get(column.kind, -1), type_modifier=-1)
-        for column, form in zip(columns, formats, strict=True)])
-
-
-@contextlib.contextmanager
-def _told() -> Iterator[None]:
-    """A context that raises RefusedOnWire: for whatever else is raised in it, one in words that say nothing of it."""
-    try:
-        yield
-    except RefusedOnWire:
-        raise
-    except Exception:  # its text and its chain may depend on the data
-        raise _fault("ERROR") from None
-
-
-def _entered(work: Callable[[], Seat]) -> Seat:
-    """Raises NotProven, Gone, or RefusedOnWire: for whatever else the work raises, one in words that say nothing of it."""
-    try:
-        return work()
-    except (RefusedOnWire, NotProven, Gone):
-        raise
-    except Exception:
-        raise _fault("FATAL") from None
-
-
-def _quietly(work: Callable[[], None]) -> None:
-    with contextlib.suppress(Exception):
-        work()
-
-
-def _fault(severity: str) -> RefusedOnWire:
-    return RefusedOnWire("a fault of the server; what was charged stays charged, and its answer is kept", sqlstate="XX000",
-                         severity=severity)
+_OF_TRANSACTION_ALONE = (Notice(text="this can only be used in transactions", severity="WARNING", sqlstate="25P01"),)
 
 
 def _stopped() -> RefusedOnWire:

@@ -1,0 +1,56 @@
+"""What an agent may know without a charge: tables, columns, budgets, and statements to begin with."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from dpsql.answers.columns import plain
+from dpsql.answers.listings import bounds_of
+from dpsql.answers.spending import Spending
+from dpsql.catalog.model import Catalog
+from dpsql.trusted.declarations.tables import Column, Table
+
+MOST_VALUES = 50  # of a column that are listed at once
+SIMPLE = re.compile(r"[a-z_][a-z0-9_]*")
+
+
+def table_as_data(table: Table, catalog: Catalog, *, whole: bool) -> dict[str, Any]:
+    """A table with its columns; `whole` lists more than the first values of each."""
+    return {"name": table.name, "public": table.public, "rows_per_entity": None if table.public else table.rows,
+            "key": list(table.key),
+            "columns": [_column(column, MOST_VALUES if whole else 8) for column in table.columns.values()],
+            "rules": list(catalog.rules.get(table.name, ()))}
+
+
+def _column(column: Column, most: int) -> dict[str, Any]:
+    values = None if column.domain is None else [plain(value) for value in column.domain.values[:most]]
+    return {"name": column.name, "type": column.sql_type, "values": values,
+            "values_in_all": None if column.domain is None else len(column.domain.values), "bounds": bounds_of(column) or None,
+            "bins": None if column.bins is None else len(column.bins) - 1, "may_be_null": column.nullable}
+
+
+def examples(catalog: Catalog) -> list[str]:
+    """Statements that show what can be asked of the first private tables: counts by a declared column, and an average."""
+    found = []
+    for table in [table for table in catalog.tables.values() if not table.public][:3]:
+        keys = [column for column in table.columns.values() if column.domain is not None and 2 <= len(column.domain.values) <= 30]
+        numbers = [column for column in table.columns.values()
+                   if column.type.numeric and column.declared.finite and column not in keys]
+        name = quoted(table.name)
+        if keys:
+            found.append(f"SELECT {quoted(keys[0].name)}, COUNT(*) AS n FROM {name} GROUP BY {quoted(keys[0].name)}")
+        if numbers:
+            found.append(f"SELECT COUNT(*) AS n, AVG({quoted(numbers[0].name)}) AS average FROM {name}")
+    return found
+
+
+def quoted(name: str) -> str:
+    """A name as it is written in SQL."""
+    return name if SIMPLE.fullmatch(name) else '"' + name.replace('"', '""') + '"'
+
+
+def budget_as_data(spending: Spending) -> list[dict[str, Any]]:
+    """What is left of each account: of all analysts, and of this one."""
+    return [{"of": account.whose or "all analysts", "total": str(account.total), "left": account.left(),
+             "share_left": float(account.share_left)} for account in spending.accounts]

@@ -1,0 +1,31 @@
+/** Tables whose cells stand below each other where the page is narrow: roles are stated, as layouts of other kinds have none. */
+
+import {element} from "./elements.js";
+
+/** @typedef {{text?: string, kind?: string, content?: Node[], narrow?: string | null}} Cell */
+
+export const stacked = {
+  /** @param {string} name @param {string[]} titles @param {Cell[][]} rows */
+  table(name, titles, rows) {
+    return element(
+      "table",
+      {class: "listing stacked", role: "table", "aria-label": name},
+      element(
+        "thead",
+        {role: "rowgroup"},
+        element("tr", {role: "row"}, ...titles.map((title) => element("th", {scope: "col", role: "columnheader"}, title))),
+      ),
+      element("tbody", {role: "rowgroup"}, ...rows.map(stacked.row)),
+    );
+  },
+
+  /** @param {Cell[]} cells */
+  row: (cells) =>
+    element(
+      "tr",
+      {role: "row"},
+      ...cells.map(({text = "", kind = "", content = [], narrow = null}) =>
+        element("td", {role: "cell", class: kind, "data-narrow": narrow}, text, ...content),
+      ),
+    ),
+};

@@ -1,0 +1,84 @@
+"""Agents over HTTP: the Model Context Protocol at /mcp, for the sessions that the guard finds by their tokens.
+
+The SDK's server keeps nothing between two requests (`stateless`) and answers each in JSON, so all that lasts is the session of
+the desk: its account, its turns, its limits and its end are those of every other request. It runs behind the same walls, as it
+opens no file and no socket. It cannot ask the client during a call. Clients of the protocol of 2026 get the question to a person
+as the answer to the call; those of an earlier one are refused what needs consent.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
+
+from mcp.server.transport_security import TransportSecuritySettings
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from dpsql import errors
+from dpsql.agents.agent_desk import AgentDesk
+from dpsql.agents.protocol_server import protocol_server
+from dpsql.errors import Error, OperationalError
+from dpsql.server.front.http.http_desk import HttpDesk
+from dpsql.server.front.http.http_errors import HttpRefusal, not_logged_in
+from dpsql.server.front.http.http_sessions import HttpSession
+from dpsql.types import Span
+
+Made = TypeVar("Made")
+PATH = "/mcp"
+
+
+class HttpSeat:
+    """The seat of a session: work waits for its turn, and counts for the limits of its account."""
+
+    def __init__(self, desk: HttpDesk, session: HttpSession, tools: AgentDesk) -> None:
+        self._desk, self._session, self._tools = desk, session, tools
+
+    async def do(self, work: Callable[[AgentDesk], Made], text: str) -> Made:
+        try:
+            return await self._desk.ask(self._session, text, lambda connection: work(self._tools))
+        except HttpRefusal as refusal:
+            told = refusal.body["error"]
+        raise _fault_of(told, text)
+
+
+class AgentRoute:
+    """The application at `PATH`. It answers while it is `running`."""
+
+    def __init__(self, desk: HttpDesk) -> None:
+        self._desk = desk
+        self._tools: WeakKeyDictionary[HttpSession, AgentDesk] = WeakKeyDictionary()
+        self._server = protocol_server(self._seat_of, "entity of the budget")
+        self._server.streamable_http_app(json_response=True, stateless_http=True, max_request_body_size=desk.limits.message_bytes,
+                                         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False))
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        async with self._server.session_manager.run():
+            yield
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request of a session; the guard has checked its host, its origin and its body."""
+        if scope["state"]["session"] is None:
+            refusal = not_logged_in()
+            await Response(refusal.as_bytes(), status_code=refusal.status, headers=refusal.headers,
+                           media_type="application/json")(scope, receive, send)
+            return
+        await self._server.session_manager.handle_request(scope, receive, send)
+
+    def _seat_of(self, context: Any) -> HttpSeat:
+        session: HttpSession = context.request_context.request.scope["state"]["session"]
+        tools = self._tools.get(session) or self._tools.setdefault(session, AgentDesk(session.connection))
+        return HttpSeat(self._desk, session, tools)
+
+
+def _fault_of(told: dict[str, Any], text: str) -> Error:
+    """The error that a refusal was made of, as far as it says."""
+    kind = getattr(errors, str(told["type"]), OperationalError)
+    if kind in (errors.Incident, errors.Interrupted):
+        return kind()  # type: ignore[no-any-return]
+    span = None if told["start"] is None else Span(told["start"], told["end"])
+    return kind(told["message"], code=told["code"], try_=told["try"] or "", span=span,
+                text="" if span is None else text)

@@ -1,0 +1,135 @@
+"""What auditors and owners see of everybody over HTTP, and what owners may change: in the shapes of `oversight_bodies`.
+
+The vault decides who may, at each call; nothing here is a right. No answer of an analyst is told.
+"""
+
+from __future__ import annotations
+
+import csv
+import datetime as dt
+import io
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, cast
+
+from dpsql import __version__
+from dpsql.answers.listings import price_in_words, price_of_entry
+from dpsql.answers.spending import ALL, BudgetLine
+from dpsql.dbapi import Connection
+from dpsql.errors import OperationalError
+from dpsql.server.front.statements.remote_session import RemoteLedger
+from dpsql.server.link.told_to_overseers import MOST_LISTED, ListedStatements, UserState
+from dpsql.server.link.vault_calls import AccountState
+from dpsql.trusted.accounting.cost import ATTO, NANO
+
+if TYPE_CHECKING:
+    from dpsql.ledgers.ledger_reports import Entry
+
+Terms = tuple[str, str, str, str, str]
+"""What statements must fit: the analyst, a part of the text, the outcome, and times since and until; "" for any."""
+TITLES = ("number", "at", "analyst", "outcome", "cost", "epsilon", "rho", "delta", "statement")
+MOST_FAILURES = 1000  # that are told, the newest
+FORMULA = ("=", "+", "-", "@", "\t", "\r")  # with which a spreadsheet begins one
+
+
+def statements_of(connection: Connection, terms: Terms, before: int, most: int) -> dict[str, Any]:
+    found = _ledger(connection).listed(*terms, before, most)
+    return {"statements": [_statement(entry) for entry in found.entries], "found": found.found, "before": found.before or None}
+
+
+def _statement(entry: Entry) -> dict[str, Any]:
+    return {"number": entry.seq, "at": entry.at, "analyst": entry.account.analyst, "sql": entry.sql,
+            "cost": price_of_entry(entry), "outcome": "shared" if entry.told is not None else entry.outcome}
+
+
+def statements_csv(connection: Connection, terms: Terms, most: int) -> bytes:
+    """All statements that fit, newest first, as comma-separated values. Raises OperationalError if they have more than `most`
+    bytes."""
+    made = io.StringIO()
+    rows = csv.writer(made)
+    rows.writerow(TITLES)
+    for page in _pages(connection, terms):
+        for entry in page.entries:
+            charge = entry.charge
+            epsilon = "" if charge.epsilon is None else charge.epsilon / NANO
+            rows.writerow([entry.seq, entry.at, _text(entry.account.analyst), _statement(entry)["outcome"], price_of_entry(entry),
+                           epsilon, charge.rho / NANO, charge.delta / ATTO, _text(entry.sql)])
+        if made.tell() > most:
+            raise OperationalError(f"a list can have at most {most} bytes", code="answer-size",
+                                   try_="an analyst, or a shorter time")
+    return made.getvalue().encode()
+
+
+def _pages(connection: Connection, terms: Terms) -> Iterator[ListedStatements]:
+    before = 0
+    while True:
+        found = _ledger(connection).listed(*terms, before, MOST_LISTED)
+        yield found
+        before = found.before
+        if not before:
+            return
+
+
+def _text(value: str) -> str:
+    """A text that no spreadsheet takes for a formula."""
+    return f"'{value}" if value.startswith(FORMULA) else value
+
+
+def accounts(connection: Connection) -> dict[str, Any]:
+    """The accounts of the budget, the total first, and then of all who are users or were charged."""
+    ledger = _ledger(connection)
+    states, users = ledger.accounts(), {user.name: user for user in ledger.users()}
+    late = Counter[str]()
+    for each in ledger.late_outcomes():
+        late[each.analyst] += each.number
+    whole, *own = (_account(state, users.get(state.analyst or ""), late) for state in states)
+    return {"budget": connection.session.budget.name, "total": whole, "accounts": own}
+
+
+def _account(state: AccountState, user: UserState | None, late: Mapping[str, int]) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        "whose": state.analyst or ALL, "role": user and user.role, "closed": user and user.closed, "limit": None, "left": None,
+        "share": None, "spent": price_in_words(state.spent), "statements": state.statements, "failed": state.failed,
+        "may_fail": state.incidents, "late": late.get(state.analyst or "", 0), "waits_seconds": state.waits}
+    if state.total is not None:
+        line = BudgetLine(whose=state.analyst, total=state.total, spent=state.spent)
+        told |= {"limit": str(state.total), "left": line.left_exactly(), "share": float(1 - line.share_left)}
+    return told
+
+
+def incidents(connection: Connection) -> dict[str, Any]:
+    """The statements that failed after their charge, newest first, and the outcomes that left late."""
+    ledger = _ledger(connection)
+    return {"failures": [{"number": each.seq, "at": each.at, "analyst": each.account.analyst, "sql": each.sql,
+                          "forgiven": each.forgiven} for each in reversed(ledger.failures()[-MOST_FAILURES:])],
+            "late": [{"analyst": each.analyst, "step": each.step, "number": each.number} for each in ledger.late_outcomes()]}
+
+
+def checks(connection: Connection) -> dict[str, Any]:
+    """The outcomes of checks; the whole ledger is read, which may take long."""
+    return {"checks": [{"name": each.name, "fine": each.fine, "words": each.words} for each in _ledger(connection).checks()]}
+
+
+def health(connection: Connection, *, most: int, under_way: int, waiting: int) -> dict[str, Any]:
+    """How the server is: the vault tells of itself and of the ledger, and this process of requests."""
+    state = _ledger(connection).vault_state()
+    return {"version": __version__, "started": dt.datetime.fromtimestamp(state.started, dt.UTC).isoformat(timespec="seconds"),
+            "uptime_seconds": max(0.0, time.time() - state.started), "connections": state.channels,
+            "most_connections": min(most, state.most_channels), "under_way": under_way, "waiting": waiting,
+            "events": state.events, "ledger_bytes": state.ledger_bytes, "checkpoint": state.checkpoint or None,
+            "checkpoint_at": state.checkpoint_at or None}
+
+
+def added(connection: Connection, name: str) -> dict[str, Any]:
+    made = _ledger(connection).add_user(name)
+    return {"name": made.name, "password": made.password}
+
+
+def closed(connection: Connection, name: str, *, closed: bool) -> dict[str, Any]:
+    _ledger(connection).set_closed(name, closed=closed)
+    return {}
+
+
+def _ledger(connection: Connection) -> RemoteLedger:
+    return cast(RemoteLedger, connection.session.ledger)

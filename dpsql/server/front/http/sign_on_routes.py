@@ -1,0 +1,74 @@
+"""Signing on elsewhere, for browsers: the way to the provider, and the way back. What it proves, the vault decides (`sign_on`).
+
+The state that the vault makes goes to the browser twice: in the address of the provider, which sends it back, and in a cookie for
+these pages alone. Only a browser that has both is signed on, so no link signs somebody on as another person. The cookie is Lax,
+because the way back begins at another site; that of the session stays Strict.
+"""
+
+from __future__ import annotations
+
+import hmac
+from typing import Any
+
+from fastapi import APIRouter, Request
+from fastapi.responses import RedirectResponse
+from starlette.requests import cookie_parser
+
+from dpsql.server.front.http.http_errors import HttpRefusal, refused
+from dpsql.server.front.http.http_guard import cookie_of
+from dpsql.server.front.http.request_parts import address_of_client, desk_of, kept
+
+GOOD_FOR = 600  # seconds
+OWN_MACHINE = "127.0.0.1", "::1", "localhost"
+REASONS = {"role": "role", "user": "closed", "limit": "busy", "login-busy": "busy"}  # what the page says; else that it failed
+
+signing_on = APIRouter(prefix="/sign-on", include_in_schema=False)
+
+
+@signing_on.get("")
+async def begin(request: Request) -> RedirectResponse:
+    """The way to the provider."""
+    if not desk_of(request).signs_on:
+        raise refused(404, "not-found", "people do not sign on elsewhere here", try_="POST /api/login")
+    try:
+        address, state = await desk_of(request).begin_sign_on(address_of_client(request))
+    except HttpRefusal as refusal:
+        return _to_page(refusal)
+    made = RedirectResponse(address, status_code=303)
+    made.set_cookie(_cookie(request), state, max_age=GOOD_FOR, **_of_these_pages(request))
+    return made
+
+
+@signing_on.get("/back")
+async def back(request: Request, code: str = "", state: str = "") -> RedirectResponse:
+    """The way back from the provider, to a session or to a page that says why there is none."""
+    own = cookie_parser(request.headers.get("cookie", "")).get(_cookie(request), "")
+    try:
+        if not desk_of(request).signs_on or not state or not hmac.compare_digest(own.encode(), state.encode()):
+            raise refused(400, "sign-on", "the sign-on failed")
+        token, _ = await desk_of(request).sign_on(code, state, address_of_client(request))
+    except HttpRefusal as refusal:
+        made = _to_page(refusal)
+    else:
+        made = RedirectResponse("/?sign-on=done", status_code=303)
+        made.set_cookie(cookie_of(request.scope), token, **_kept(request))
+    made.delete_cookie(_cookie(request), **_of_these_pages(request))
+    return made
+
+
+def _to_page(refusal: HttpRefusal) -> RedirectResponse:
+    return RedirectResponse(f"/?sign-on={REASONS.get(refusal.body['error']['code'], 'failed')}", status_code=303)
+
+
+def _cookie(request: Request) -> str:
+    return f"{cookie_of(request.scope).removeprefix('__Host-')}-sign-on"
+
+
+def _kept(request: Request) -> Any:
+    """How a browser keeps a cookie: a page to which a provider sends people comes by TLS, unless it is of their own machine. Here
+    no header says so where TLS ends at a proxy, as browsers name no origin when they only follow a link."""
+    return {**kept(request), "secure": request.url.scheme == "https" or request.url.hostname not in OWN_MACHINE}
+
+
+def _of_these_pages(request: Request) -> Any:
+    return {**_kept(request), "path": "/sign-on", "samesite": "lax"}

@@ -1,0 +1,43 @@
+"""Faults of the server in words that say nothing of them: their texts may depend on the data."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+
+from dpsql.server.front.terms.answers_on_wire import RefusedOnWire, Seat
+from dpsql.server.front.wire.packets import Gone
+from dpsql.server.link.login_messages import NotProven
+
+
+@contextlib.contextmanager
+def told_faults() -> Iterator[None]:
+    """A context that raises RefusedOnWire: for whatever else is raised in it, one in words that say nothing of it."""
+    try:
+        yield
+    except RefusedOnWire:
+        raise
+    except Exception:  # its text and its chain may depend on the data
+        raise fault_of_server("ERROR") from None
+
+
+def entered(work: Callable[[], Seat]) -> Seat:
+    """Raises NotProven, Gone, or RefusedOnWire: for whatever else the work raises, one in words that say nothing of it."""
+    try:
+        return work()
+    except (RefusedOnWire, NotProven, Gone):
+        raise
+    except Exception:
+        raise fault_of_server("FATAL") from None
+
+
+def quietly(work: Callable[[], None]) -> None:
+    """Do work whose faults do not matter."""
+    with contextlib.suppress(Exception):
+        work()
+
+
+def fault_of_server(severity: str) -> RefusedOnWire:
+    """The refusal for whatever went wrong here."""
+    return RefusedOnWire("a fault of the server; what was charged stays charged, and its answer is kept", sqlstate="XX000",
+                         severity=severity)

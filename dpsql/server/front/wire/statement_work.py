@@ -1,0 +1,162 @@
+"""The work of one client's statements, which other threads do. It is admitted and can be interrupted; rows are sent in parts."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import operator
+import time
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from typing import TypeVar
+
+from dpsql.frozen import Frozen
+from dpsql.server.front.terms.answers_on_wire import Described, Outcome, RefusedOnWire, Seat
+from dpsql.server.front.wire.encoded_rows import EncodedRows, encoded_rows, least
+from dpsql.server.front.wire.packets import Packets, encoded_notices
+from dpsql.server.front.wire.server_faults import quietly, told_faults
+from dpsql.server.front.wire.serving_terms import Serving
+from dpsql.server.front.wire.steady_answers import at_a_multiple
+from dpsql.server.link.vault_calls import LEFT, REQUEST
+
+_FEW = 100  # rows that are encoded at once, as another thread would take longer to begin
+_SHORT = 2_000  # characters of a text that is split at once, as another thread would take longer to begin
+
+Made = TypeVar("Made")
+
+
+class Parameters(Frozen):
+    """The values of a statement's parameters, and their kinds as they were described."""
+
+    values: tuple[object, ...] = ()
+    kinds: tuple[str, ...] = ()
+
+
+class StatementWork:
+    """For the connection's own task; `cancel` alone comes from others."""
+
+    def __init__(self, serving: Serving, packets: Packets, seat: Seat, account: str) -> None:
+        self._serving, self._packets, self._limits = serving, packets, serving.limits
+        self._working = False
+        self.seat, self.account = seat, account
+
+    def cancel(self, cause: str = REQUEST) -> None:
+        """Interrupt the running statement, if there is one. The statement may end by itself first; the next one is never
+        affected."""
+        if self._working:
+            quietly(lambda: self.seat.cancel(cause))
+
+    async def split(self, text: str) -> list[str]:
+        """The statements of a text."""
+        if len(text) > _SHORT:
+            async with self._steadily():
+                return await self._in_thread(lambda: self.seat.split(text))
+        with told_faults():
+            return self.seat.split(text)
+
+    async def describe(self, statement: str, given: Sequence[str | None]) -> Described:
+        """What a statement takes and gives. Raises RefusedOnWire."""
+        async with self._steadily():
+            with told_faults():
+                described = await self.seat.described_lately(statement, given)
+            if described is None:
+                described = await self._in_thread(lambda: self.seat.describe(statement, given))
+            return described
+
+    async def outcome(self, text: str, parameters: Parameters, formats: Callable[[Outcome], Sequence[int]],
+                      most: int | None = None) -> tuple[Outcome, EncodedRows]:
+        """Execute a statement, and have its first rows encoded in the formats that are right for its outcome. Notices are sent.
+        Raises RefusedOnWire."""
+        def begun(outcome: Outcome) -> tuple[Outcome, EncodedRows]:
+            return outcome, encoded_rows(outcome, formats(outcome), least(most))
+
+        async with self._steadily(), self._at_work():
+            with told_faults():
+                shown = await self.seat.shown_lately(text, parameters.values)
+                made = begun(shown) if shown is not None and operator.length_hint(shown.rows) <= _FEW else None
+            if made is None:
+                made = await self._in_thread(lambda: begun(shown or self.seat.execute(text, parameters.values, parameters.kinds)))
+        self._packets.send_encoded(encoded_notices(made[0].notices))
+        return made
+
+    async def whole_outcome(self, text: str, parameters: Parameters) -> tuple[Outcome, list[tuple[object, ...]]]:
+        """Execute a statement, and take all of its rows. Notices are sent. Raises RefusedOnWire."""
+        def answered() -> tuple[Outcome, list[tuple[object, ...]]]:
+            outcome = self.seat.execute(text, parameters.values, parameters.kinds)
+            return outcome, list(outcome.rows)
+
+        with self.admitted(len(text)):
+            async with self._steadily(), self._at_work():
+                made = await self._in_thread(answered)
+        self._packets.send_encoded(encoded_notices(made[0].notices))
+        return made
+
+    async def send_rows(self, outcome: Outcome, formats: Sequence[int], most: int | None = None,
+                        first: EncodedRows | None = None) -> tuple[int, bool]:
+        """Send rows of an outcome, `most` of them; the `first` ones are encoded already. Their number, and whether they were the
+        last."""
+        rows = first or await self._rows(outcome, formats, least(most))
+        sent = rows.number
+        while await self._send(rows) and (most is None or sent < most):
+            rows = await self._rows(outcome, formats, least(None if most is None else most - sent))
+            sent += rows.number
+        return sent, rows.last
+
+    async def _send(self, rows: EncodedRows) -> bool:
+        """Whether more may follow."""
+        self._packets.send_encoded(rows.encoded)
+        await self._packets.flush(whole=False)
+        return not rows.last
+
+    async def _rows(self, outcome: Outcome, formats: Sequence[int], most: int) -> EncodedRows:
+        if outcome.columns is not None and 0 <= operator.length_hint(outcome.rows, -1) <= _FEW:
+            with told_faults():
+                return encoded_rows(outcome, formats, most)
+        async with self._steadily(), self._at_work():
+            return await self._in_thread(lambda: encoded_rows(outcome, formats, most))
+
+    @contextlib.contextmanager
+    def admitted(self, size: int, *, again: bool = False) -> Iterator[None]:
+        """A context for a statement of the account, of about so many bytes. Raises RefusedOnWire."""
+        with contextlib.nullcontext() if again else self._serving.use.asking(self.account, size, time.monotonic()):
+            yield
+
+    def suspended(self, size: int) -> contextlib.AbstractContextManager[None]:
+        """A context for rows of the account that wait to be fetched. Raises RefusedOnWire."""
+        return self._serving.use.suspended(self.account, size)
+
+    def check_size(self, text: str) -> None:
+        """Raises RefusedOnWire for a text that is too long."""
+        if len(text.encode("utf-8", "replace")) > self._limits.text_bytes:
+            raise RefusedOnWire(f"the text of a statement can have at most {self._limits.text_bytes} bytes", sqlstate="54000")
+
+    def _steadily(self) -> contextlib.AbstractAsyncContextManager[None]:
+        """A context that takes a multiple of a time, where the owner wants that."""
+        return at_a_multiple(self._limits.pace_seconds) if self._limits.pace_seconds else contextlib.nullcontext()
+
+    @contextlib.asynccontextmanager
+    async def _at_work(self) -> AsyncGenerator[None]:
+        """A context in which a statement runs that can be interrupted: when its client has left, it is at once if it waits for
+        its turn, and otherwise some time later."""
+        loop = asyncio.get_running_loop()
+        late: list[asyncio.TimerHandle] = []
+
+        def left() -> None:
+            quietly(self.seat.give_up_turn)
+            late.append(loop.call_later(self._limits.left_seconds, self.cancel, LEFT))
+
+        self._working = True
+        try:
+            with self._packets.watched(left):
+                yield
+        finally:
+            self._working = False
+            for timer in late:
+                timer.cancel()
+
+    async def _in_thread(self, work: Callable[[], Made]) -> Made:
+        """Raises RefusedOnWire: for whatever else the work raises, one in words that say nothing of it."""
+        def told() -> Made:
+            with told_faults():
+                return work()
+
+        return await self._serving.run(told)

@@ -1,0 +1,94 @@
+"""What the vault tells auditors and owners, and what they may ask it for: plain facts about statements, users and the server.
+
+Nothing here holds an answer, and nothing depends on rows but what the ledger records of every statement: that it was charged,
+answered, or failed.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+from dpsql.frozen import Frozen
+from dpsql.ledgers.ledger_reports import Entry
+
+MOST_LISTED = 500  # statements of a page
+OUTCOMES = ("", "answered", "failed", "stopped", "running", "shared")
+
+
+class ListedStatements(Frozen):
+    """A page of statements, newest first and without answers. `found` is the number of all that fit; The next page is that of
+    the charges before the number `before`, which is 0 after the last page."""
+
+    entries: tuple[Entry, ...]
+    found: int
+    before: int
+
+
+class UserState(Frozen):
+    """A user of a budget. One who is `closed` cannot log in until an owner reopens the account."""
+
+    name: str
+    role: str
+    closed: bool
+
+
+class AddedUser(Frozen):
+    """A new user with the password that was chosen at random; it is stored nowhere."""
+
+    name: str
+    password: str
+
+
+class LateOutcomes(Frozen):
+    """How many outcomes of an analyst left at one step of the grid of times, which is later than the first."""
+
+    analyst: str
+    step: int
+    number: int
+
+
+class CheckOutcome(Frozen):
+    """Whether a check found everything in order, and in words what it found."""
+
+    name: str
+    fine: bool
+    words: str
+
+
+class VaultState(Frozen):
+    """How the vault is: times in seconds since the epoch or in ISO form, sizes in bytes. `channels` of at most `most_channels`
+    are open. The ledger has so many `events`, the newest checkpoint being event `checkpoint`, of the time
+    `checkpoint_at`; its size is None if it is not a file."""
+
+    started: float
+    channels: int
+    most_channels: int
+    events: int
+    ledger_bytes: int | None
+    checkpoint: int
+    checkpoint_at: str
+
+
+def is_outcome(value: Any) -> bool:
+    return type(value) is str and value in OUTCOMES
+
+
+def is_moment(value: Any) -> bool:
+    """Whether a value is a time with its zone, in ISO form, or no limit ("")."""
+    if type(value) is not str or len(value) > 40:
+        return False
+    try:
+        return not value or (dt.datetime.fromisoformat(value).astimezone(dt.UTC).year < 9999 and (
+            dt.datetime.fromisoformat(value).tzinfo is not None))
+    except (ValueError, OverflowError):
+        return False
+
+
+def is_place(value: Any) -> bool:
+    """Whether a value may be the number of a charge, or 0."""
+    return type(value) is int and 0 <= value < 2**63
+
+
+def is_size_of_page(value: Any) -> bool:
+    return type(value) is int and 0 < value <= MOST_LISTED

@@ -1,0 +1,75 @@
+"""What auditors and owners are told of a budget beyond their own account.
+
+Who may call this is decided by `vault_calls.may_call`, in the vault, at each call. No function here reads rows, and none returns
+an answer. What is told depends on rows only where the ledger does: through charges that failed and outcomes that left late. Both
+are counted for each analyst, and limited, by the owner (`incidents`, `late`). The cause of a failure may depend on rows without
+limit, so it is not told (`vault`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+from pathlib import Path
+
+from dpsql.catalog.model import Policy
+from dpsql.catalog.policy import read_policy
+from dpsql.engine.opening import find_ledger
+from dpsql.engine.promises import check_promises
+from dpsql.errors import Error
+from dpsql.frozen import replace
+from dpsql.ledgers.ledger_reports import Entry, ListTerms, ReportingLedger
+from dpsql.server.link.told_to_overseers import CheckOutcome, ListedStatements
+from dpsql.server.link.vault_calls import WITHHELD
+
+
+def without_answer(entry: Entry) -> Entry:
+    return replace(entry, body=None if entry.body is None else WITHHELD)
+
+
+def listed(ledger: ReportingLedger, budget: str, analyst: str, text: str, outcome: str, since: str, until: str, before: int,
+           most: int) -> ListedStatements:
+    """The newest `most` statements of a budget that fit every given term, from those before the charge `before` (0: all)."""
+    first, last = (dt.datetime.fromisoformat(each) if each else None for each in (since, until))
+    terms = ListTerms(analyst=analyst, text=text, outcome=outcome, since=first, until=last)
+    entries, found = ledger.page(budget, most + 1, terms, before)
+    page = tuple(map(without_answer, entries[:most]))
+    return ListedStatements(entries=page, found=found, before=page[-1].seq if len(entries) > most else 0)
+
+
+def checks(policy: Path) -> tuple[CheckOutcome, ...]:
+    """Read the policy again, compare it with what charges have promised, and verify every event of the ledger. Only the outcomes
+    are told: what is wrong may name files of the owner, who finds it with the command that is named."""
+    try:
+        declared = read_policy(policy)
+    except Error:
+        return (CheckOutcome(name="policy", fine=False, words="The policy cannot be read; dpsql check says why."),)
+    found = [CheckOutcome(name="policy", fine=True, words="The policy can be read."), _pace(declared.pace)]
+    try:
+        with contextlib.closing(ReportingLedger(*find_ledger(declared), whole=True)) as ledger:
+            events, _ = ledger.events, ledger.shared()
+            found.append(CheckOutcome(name="ledger", fine=True, words=f"All {events:,} events of the ledger were verified, each "
+                                      "linked to the one before it, including all that its anchor has recorded."))
+            found.append(_promise(declared, ledger))
+    except Error:
+        found.append(CheckOutcome(name="ledger", fine=False, words="The ledger cannot be verified; dpsql ledger verify "
+                                  "says why."))
+    return tuple(found)
+
+
+def _pace(pace: float | None) -> CheckOutcome:
+    if pace is None:
+        return CheckOutcome(name="pace", fine=False, words='With pace = "none", the time that a statement takes can reveal '
+                            "something about rows; a pace in the policy hides this.")
+    return CheckOutcome(name="pace", fine=True, words=f"Answers leave {1000 * pace:g} ms after the request, or 2, 4, 8 "
+                        "... times as late.")
+
+
+def _promise(declared: Policy, ledger: ReportingLedger) -> CheckOutcome:
+    try:
+        check_promises(declared, ledger)
+    except Error:
+        return CheckOutcome(name="promise", fine=False, words="The policy changes what earlier charges protect; dpsql budget "
+                                                              "--accept-change explains how.")
+    return CheckOutcome(name="promise", fine=True, words="The policy protects all that it protected when statements "
+                        "were charged.")

@@ -1,0 +1,235 @@
+"""Signing on by OpenID Connect: the authorization code flow with PKCE. The vault makes every secret of it and checks every claim.
+
+    browser ── /sign-on ───────> front ── "sign_on" ───> vault: a state, and the address of the provider with nonce and challenge
+    browser ───────────────────> provider, where the person proves who they are
+    browser ── code and state ─> front ── "signed_on" ─> vault ── code, verifier ─> provider ── ID token ─> vault
+
+The front is not trusted. It sees the code, which is of no use without the verifier; the token never comes to it. What it can do
+is what it can do with a password that it is sent by HTTP: misuse the session of a person who signs on while it is in other hands.
+
+*State.* The vault keeps nothing for people who have only begun, so that strangers fill no memory. A state is a random name and
+the time, with a MAC by a secret that ends with the process. The nonce of the token and the verifier are derived from the name by
+the same secret. A state is good for ten minutes, and once. The front gives it to the browser in a cookie as well, and compares
+both, so that nobody is signed on as somebody else by a link.
+
+*Claim.* A session is opened for a name only if the configured issuer has signed, with a key that it publishes, that the person of
+this name proved to be it for this client, after this vault asked for it with this state, and less than some minutes ago. Proof:
+each of `iss`, `aud`, `azp`, `exp`, `iat` and `nonce` is required and compared below; the signature is by a public key alone (no
+HMAC and no `none`), and the keys come from the issuer by TLS; the nonce follows from a state that this process has made and has
+not seen before.
+
+People of different names have different accounts (`_account_of`). A name that the file of users has is refused: otherwise whoever
+can choose their claim would ask as somebody with a password. The role follows from the groups in the token, and holds for
+`LASTING`; so whoever loses a group is out by then at the latest.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import hashlib
+import hmac
+import logging
+import re
+import secrets
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Generator, Mapping
+from typing import Any, TypeGuard
+from urllib.parse import urlencode
+
+from dpsql.errors import OperationalError, OptionError
+from dpsql.extras import extra
+from dpsql.frozen import Frozen
+from dpsql.server.link.login_messages import UNPROVEN
+from dpsql.server.vault import passwords
+from dpsql.server.vault.sign_on_provider import Provider, ProviderFault
+from dpsql.server.vault.sign_on_terms import SCOPES, SignOnTerms
+
+LOG = logging.getLogger("dpsql.server")
+ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "Ed25519")
+GOOD_FOR = 600.0  # seconds in which a person signs on
+LASTING = 12 * 3600.0  # seconds for which a sign-on opens an account
+LEEWAY = 60  # seconds by which clocks may differ
+AT_ONCE = 8  # codes that are exchanged at a time
+MOST_SEEN = 100_000  # states that were used within `GOOD_FOR`; with more, none is taken
+LONGEST_CODE, LONGEST_TOKEN = 4096, 2**16
+BUSY = "login-busy"  # code of an error
+_HASHED = re.compile(r".*\.[0-9a-f]{32}", re.DOTALL)
+
+
+class SignedOn(Frozen):
+    """A person who has signed on: the name of the account, and their role."""
+
+    name: str
+    role: str
+
+
+class SignOn:
+    """For one issuer. Safe with threads."""
+
+    def __init__(self, terms: SignOnTerms, users: Callable[[], passwords.Users], now: Callable[[], float] = time.time) -> None:
+        """Raises InterfaceError if the library that checks tokens is not installed. `users` are those with passwords."""
+        extra("joserfc", "sso")
+        self.terms, self._users, self._now = terms, users, now
+        self._provider, self._secret = Provider(terms), secrets.token_bytes(32)
+        self._turn, self._exchanging = threading.Lock(), threading.BoundedSemaphore(AT_ONCE)
+        self._seen, self._order = set[str](), deque[tuple[float, str]]()
+
+    def begun(self) -> tuple[str, str]:
+        """The address at which a person signs on, and the state that belongs to it. Raises OperationalError."""
+        name = secrets.token_urlsafe(24)
+        state = f"{name}.{int(self._now())}"
+        state = f"{state}.{self._derived('state', state)}"
+        challenge = _in_letters(hashlib.sha256(self._derived("verifier", name).encode()).digest())
+        asked = {"response_type": "code", "client_id": self.terms.client, "redirect_uri": self.terms.redirect, "scope": SCOPES,
+                 "state": state, "nonce": self._derived("nonce", name), "code_challenge": challenge,
+                 "code_challenge_method": "S256"}
+        with self._faults():
+            address = self._provider.published()["authorization_endpoint"]
+        return f"{address}{'&' if '?' in address else '?'}{urlencode(asked)}", state
+
+    def signed_on(self, code: str, state: str) -> tuple[SignedOn, Callable[[], str]]:
+        """Who signed on, and what tells their role for as long as they are signed on. Raises OperationalError for all others."""
+        name = self._used(state)
+        if not code or len(code) > LONGEST_CODE:
+            raise failed()
+        if not self._exchanging.acquire(blocking=False):
+            raise OperationalError("too many people are signing on", code=BUSY, try_="again in a moment")
+        try:
+            with self._faults():
+                token = self._provider.token_for(code, self._derived("verifier", name))
+                claims = self.claims_of(token, self._derived("nonce", name))
+        finally:
+            self._exchanging.release()
+        person, until = self._person(claims), self._now() + LASTING
+        self._role_now(person, until)
+        return person, lambda: self._role_now(person, until)
+
+    def claims_of(self, token: str, nonce: str) -> Mapping[str, Any]:
+        """The claims of an ID token, after all checks. Raises OperationalError, or ProviderFault."""
+        if len(token) > LONGEST_TOKEN:
+            raise failed("the token is too long")
+        claims = self._verified(token)
+        now, audience = self._now(), claims.get("aud")
+        to = [audience] if isinstance(audience, str) else audience if isinstance(audience, list) else []
+        party = claims.get("azp", self.terms.client if len(to) == 1 else None)
+        ends, made = claims.get("exp"), claims.get("iat")
+        for what, holds in (
+                ("iss", claims.get("iss") == self.terms.issuer), ("aud", self.terms.client in to),
+                ("azp", party == self.terms.client), ("exp", _is_time(ends) and now < ends + LEEWAY),
+                ("iat", _is_time(made) and now - GOOD_FOR - LEEWAY < made < now + LEEWAY),
+                ("nonce", type(claims.get("nonce")) is str and hmac.compare_digest(claims["nonce"].encode(), nonce.encode()))):
+            if not holds:
+                raise failed(f"the token is refused: {what}")
+        return claims
+
+    def _verified(self, token: str) -> Mapping[str, Any]:
+        """The claims that the issuer has signed. Its keys are asked for again if none fits, as it may have a new one."""
+        for anew in (False, True):
+            with contextlib.suppress(_Unsigned):
+                return _signed(token, self._provider.keys(anew=anew))
+        raise failed("the token is refused: its signature")
+
+    def _person(self, claims: Mapping[str, Any]) -> SignedOn:
+        given, role = claims.get(self.terms.name), self.terms.role_of(claims.get(self.terms.groups))
+        if type(given) is not str or (self.terms.name == "email" and claims.get("email_verified") is not True):
+            raise failed(f"the token has no {self.terms.name} that can be relied on")
+        try:
+            name = self._account_of(given)
+        except OptionError:
+            raise failed("the token names no account that can be") from None
+        if role is None:
+            LOG.warning("%s signed on and has no group of a role", name)
+            raise OperationalError("you have no role here", code="role", try_="asking the owner of the data for it")
+        return SignedOn(name=name, role=role)
+
+    def _account_of(self, given: str) -> str:
+        """The account of a person. Raises OptionError if there can be none.
+
+        Names of accounts are folded, so that two spellings are one account, and two values of `sub` that differ only in that are
+        two people: one that is not in the normal form gets a name with its hash, which no other one may look like. Elsewhere,
+        providers keep names apart by their letters without regard to case, so a name may differ from its normal form in that, and
+        in nothing else."""
+        name = passwords.account_name(given)
+        if self.terms.name == "sub":
+            if _HASHED.fullmatch(name):
+                raise OptionError("this name is kept for another one", code="user")
+            return name if name == given else passwords.account_name(f"{name}.{hashlib.sha256(given.encode()).hexdigest()[:32]}")
+        if name != given.lower():
+            raise OptionError("this name is written like another one", code="user")
+        return name
+
+    def _role_now(self, person: SignedOn, until: float) -> str:
+        """Raises OperationalError if the sign-on is over, or there is a user with a password of this name."""
+        if person.name in self._users().users:
+            raise OperationalError("this name belongs to a user with a password", code="user")
+        if self._now() >= until:
+            raise OperationalError("you signed on too long ago", code="user", try_="signing on again")
+        return person.role
+
+    def _used(self, state: str) -> str:
+        """The name in a state, which is used herewith. Raises OperationalError if it is none of ours, too old, or was used."""
+        made, _, mac = state.rpartition(".")
+        name, _, at = made.partition(".")
+        if len(state) > 200 or not state.isascii() or not hmac.compare_digest(mac, self._derived("state", made)):
+            raise failed()
+        now = self._now()
+        with self._turn:
+            while self._order and self._order[0][0] < now - GOOD_FOR - LEEWAY:
+                self._seen.discard(self._order.popleft()[1])
+            if not now - GOOD_FOR <= float(at) <= now + 1 or name in self._seen or len(self._seen) >= MOST_SEEN:
+                raise failed()
+            self._seen.add(name)
+            self._order.append((now, name))
+        return name
+
+    def _derived(self, what: str, of: str) -> str:
+        return _in_letters(hmac.digest(self._secret, f"{what}\n{of}".encode("utf-8", "surrogatepass"), hashlib.sha256))
+
+    @contextlib.contextmanager
+    def _faults(self) -> Generator[None]:
+        """A context in which faults of the provider are logged, and told without their words."""
+        try:
+            yield
+        except ProviderFault as fault:
+            LOG.warning("a sign-on failed: %s", fault)
+            raise failed() from None
+
+
+class _Unsigned(Exception):
+    """No key of the issuer has signed this."""
+
+
+def _signed(token: str, keys: list[Any]) -> Mapping[str, Any]:
+    """The claims of a token that one of these keys has signed. Raises _Unsigned."""
+    from joserfc import jwt
+    from joserfc.errors import JoseError
+    from joserfc.jwk import KeySet
+
+    usable = []
+    for key in keys:
+        with contextlib.suppress(JoseError, ValueError, TypeError, KeyError, AttributeError):
+            if isinstance(key, dict) and key.get("kty") in ("RSA", "EC", "OKP") and key.get("use", "sig") == "sig":
+                usable += KeySet.import_key_set({"keys": [key]}).keys
+    try:
+        made = jwt.decode(token, KeySet(usable), algorithms=[*ALGORITHMS])
+    except Exception:  # whatever the library raises for bytes of strangers, nothing was signed
+        raise _Unsigned from None
+    return made.claims
+
+
+def failed(why: str = "") -> OperationalError:
+    """The error of a sign-on, with one text whatever is wrong; the log says it."""
+    if why:
+        LOG.warning("a sign-on failed: %s", why)
+    return OperationalError("the sign-on failed", code=UNPROVEN, try_="signing on again")
+
+
+def _in_letters(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).decode("ascii").rstrip("=")
+
+
+def _is_time(value: Any) -> TypeGuard[float]:
+    return type(value) in (int, float) and 0 <= value < 2**53

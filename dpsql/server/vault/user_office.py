@@ -1,0 +1,108 @@
+"""What an owner may do to users through the front: add an analyst, close an account, and reopen one that an owner has closed.
+
+The front is not trusted, and whoever holds it while an owner is logged in can make these calls too. None of them widens what can
+be revealed: the limits of a budget, the rows and the policy are as before, and all analysts together stay within the total. A
+new user is an analyst of the owner's budget, one whom the policy allows, and whose name has no answers yet: the front sees the
+password, and would read them with it. Auditors and owners are made and closed by commands alone, so that no owner is locked out.
+What forgives incidents or late outcomes (`dpsql budget --reopen`) lets an analyst provoke more of them, which reveals more about
+rows, so it is a command as well, and so is whatever changes the policy.
+
+Every act is logged.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import secrets
+import threading
+import time
+from collections.abc import Callable, Generator
+from pathlib import Path
+
+from dpsql.catalog.model import Budget
+from dpsql.catalog.policy import read_policy
+from dpsql.errors import OptionError
+from dpsql.server.link.told_to_overseers import AddedUser, CheckOutcome, UserState
+from dpsql.server.vault import passwords
+from dpsql.server.vault.overseeing import checks
+
+LOG = logging.getLogger("dpsql.server")
+NAME = "user-name"  # code of errors about the name that was given; "user" would say that the caller is no user any more
+RANDOM = 15  # bytes of a password that is made here: 120 bits
+MOST_USERS = 10_000  # with more, none is added through the front, so that nobody fills the disk
+REMEMBERED = 60.0  # seconds for which the outcome of checks is told again, as they may take long
+
+
+class UserOffice:
+    """For one policy. Safe with threads."""
+
+    def __init__(self, policy: Path, users: passwords.WatchedUsers) -> None:
+        self._policy, self._users = policy, users
+        self._turn = threading.Lock()
+        self._checked: tuple[float, tuple[CheckOutcome, ...]] | None = None
+
+    def states(self, budget: Budget) -> tuple[UserState, ...]:
+        """The users who spend a budget, by name."""
+        users = sorted(self._users.now().users.values(), key=lambda user: user.name)
+        return tuple(UserState(name=user.name, role=user.role, closed=user.closed)
+                     for user in users if self._spends(user, budget))
+
+    def add(self, name: str, budget: Budget, by: str, known: Callable[[str], bool]) -> AddedUser:
+        """Add an analyst with a password chosen at random. Raises OptionError if there cannot be such a user. `known` tells
+        whether an account of this name has asked or been told anything."""
+        with _about_the_name():
+            normal = passwords.account_name(name)
+        if known(normal):
+            raise OptionError(f"{normal} has answers already, which a new password would open", code=NAME, subject="name",
+                              try_=f"another name, or dpsql user add {normal}")
+        if budget.listed is not None and normal not in budget.listed:
+            raise OptionError(f"the policy does not list {normal} among its analysts", code=NAME, subject="name",
+                              try_="asking the owner to add a line for the analyst to the policy")
+        if len(self._users.now().users) >= MOST_USERS:
+            raise OptionError(f"there are {MOST_USERS} users already", code=NAME, subject="name", try_="dpsql user add NAME")
+        password = secrets.token_urlsafe(RANDOM)
+        user = passwords.User(name=normal, verifier=passwords.verifier(password), budget=budget.name)
+        with _about_the_name():
+            passwords.add_user(self._users.path, user)
+        LOG.warning("%s has added the user %s through the server", by, normal)
+        return AddedUser(name=normal, password=password)
+
+    def close(self, name: str, budget: Budget, by: str) -> None:
+        """Close the account of an analyst or auditor, whose next call fails. Raises OptionError if there is none."""
+        self._set(name, budget, by, closed=True)
+
+    def reopen(self, name: str, budget: Budget, by: str) -> None:
+        """Undo `close`. What the account has spent, and its incidents, stay as they are. Raises OptionError."""
+        self._set(name, budget, by, closed=False)
+
+    def checks(self) -> tuple[CheckOutcome, ...]:
+        """See `overseeing.checks`: one at a time, as the whole ledger is read."""
+        with self._turn:
+            if self._checked is None or time.monotonic() - self._checked[0] > REMEMBERED:
+                made = checks(self._policy)
+                self._checked = time.monotonic(), made
+            return self._checked[1]
+
+    def _set(self, name: str, budget: Budget, by: str, *, closed: bool) -> None:
+        user = self._users.now().users.get(name)
+        if user is None or not self._spends(user, budget):
+            raise OptionError(f"this budget has no user {name}", code=NAME, subject="name")
+        if user.role == passwords.OWNER:
+            raise OptionError("an owner is closed and reopened by a command alone", code=NAME, subject="name",
+                              try_=f"dpsql user close {name}")
+        with _about_the_name():
+            passwords.set_closed(self._users.path, name, closed=closed)
+        LOG.warning("%s has %s the user %s through the server", by, "closed" if closed else "reopened", name)
+
+    def _spends(self, user: passwords.User, budget: Budget) -> bool:
+        """Whether the user spends this budget: one who names none spends the only one."""
+        return user.budget == budget.name or (user.budget is None and [*read_policy(self._policy).budgets] == [budget.name])
+
+
+@contextlib.contextmanager
+def _about_the_name() -> Generator[None]:
+    try:
+        yield
+    except OptionError as fault:
+        raise OptionError(fault.reason, code=NAME, subject="name", try_=fault.try_) from None

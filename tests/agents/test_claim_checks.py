@@ -1,0 +1,86 @@
+"""Numbers of a text against released answers: supported, contradicted, not from here."""
+
+from __future__ import annotations
+
+import pytest
+from support import agent_sessions
+
+from dpsql.agents.agent_desk import AgentDesk
+from dpsql.agents.claim_checks import columns_of
+from dpsql.engine.accounts import releases_of
+
+ASKED = ("SELECT health, COUNT(*) AS n, AVG(income) AS income FROM people GROUP BY health", "SELECT COUNT(*) FROM people WHERE female",
+         "SELECT AVG(age) FROM person_years", "SELECT female, COUNT(*) AS n FROM people GROUP BY female", "SELECT site, COUNT(*) AS n FROM people GROUP BY site")
+S, C, N = "supported", "contradicted", "not from here"
+
+
+@pytest.fixture(scope="module")
+def asked(tmp_path_factory: pytest.TempPathFactory) -> AgentDesk:
+    made = agent_sessions.desk(agent_sessions.study(tmp_path_factory.mktemp("claims"), ""))
+    for sql in ASKED:
+        made.ask(sql, "to check claims against it")
+    return made
+
+
+@pytest.mark.parametrize(("text", "verdicts"), [
+    ("There are {excellent:,} people in excellent health.", [S]),
+    ("There are 5,000 people in excellent health.", [C]),
+    ("About {good:,} people are in good health, and {fair} in fair health.", [S, S]),
+    ("Excellent: {excellent:,} people; good: 9,999 people.", [S, C]),
+    ("The average income with excellent health is about {rich:,} dollars; with poor health it is 12,000.", [S, C]),
+    ("Between 3,000 and 4,000 people are in excellent health.", [S]),
+    ("About 55 % of the people are in excellent health.", [S]),
+    ("10 % are in excellent health.", [C]),
+    ("There are {female:,} female people.", [S]),
+    ("The mean age is {age:.1f} years.", [S]),
+    ("The mean age is 31.0 years.", [C]),
+    ("In 1974 the study began.", [N]),                                                  # no measure
+    ("{excellent:,} took part.", [N]),                                                  # no group
+    ("Some {excellent:,} people in excellent health had a physical limitation.", [N]),  # about another column
+    ("The average mental health index is 70.", [N]),                                    # never asked
+    ("There are {excellent:,} people in excellent or good health.", [N]),               # two groups
+    ("Excellent and good health have 5,300 people.", [N]),
+    ("Of these people, health is excellent for {excellent:,} and good for {good:,}.", [S, S]),
+    ("Of these people, health is excellent for {good:,} and good for {excellent:,}.", [C, C]),  # exchanged
+    ("In site 3 there are {site:,} people; in site 4 there are 17.", [N, S, N, C]),
+    ("The median income is 8,400 dollars.", [N]),
+    ("", []),
+], ids=lambda value: value[:40] if isinstance(value, str) else "")
+def test_a_claim_is_judged(text: str, verdicts: list[str], asked: AgentDesk) -> None:
+    health, female, age, _, site = (asked.ask(sql, "to check claims against it").data["rows"] for sql in ASKED)
+    counts = {row[0]: row[1] for row in health}
+    made = asked.check_claims(text.format(**counts, rich=round(health[0][2]), female=female[0][0], age=age[0][0], site=site[2][1])).data
+    assert [found["verdict"] for found in made["findings"]] == verdicts
+    for found in made["findings"]:
+        assert (found["released"] is None) == (found["verdict"] == N)
+        if found["verdict"] == S:
+            assert found["sql"] in ASKED and found["released"]["low"] <= found["released"]["high"]
+
+
+def test_shares_contain_the_shares_of_all_tables_within_the_intervals(asked: AgentDesk) -> None:
+    catalog = asked.connection.session.catalog
+    columns = [column for entry in releases_of(asked.connection.session) for column in columns_of(entry, catalog) if column.sql == ASKED[0]]
+    counts, shares = ([*column.cells.values()] for column in (columns[0], next(column for column in columns if column.percent)))
+    assert len(counts) == len(shares) == 4
+    for corner in range(16):
+        values = [cell.high if corner >> i & 1 else cell.low for i, cell in enumerate(counts)]
+        for value, share in zip(values, shares, strict=True):
+            assert share.low - 1e-9 <= 100 * value / sum(values) <= share.high + 1e-9
+
+
+def test_a_claim_about_what_another_account_was_told_is_not_from_here(asked: AgentDesk) -> None:
+    other = agent_sessions.desk(asked.connection.session.ledger.path.parent / "dpsql.toml", "eve")
+    assert other.check_claims("There are 3,282 people in excellent health.").data["not_from_here"] == 1
+
+
+def test_nothing_is_charged(asked: AgentDesk) -> None:
+    before = asked.connection.budget().spent
+    asked.check_claims("There are 3,282 people in excellent health. " * 50)
+    assert asked.connection.budget().spent == before
+
+
+def test_a_text_that_is_too_long_is_compared_in_part(asked: AgentDesk) -> None:
+    assert asked.check_claims("One 7. ").data["whole"]
+    for text in ("7 " * 1000, "word " * 30_000):
+        told = asked.check_claims(text)
+        assert not told.data["whole"] and "too long" in told.words

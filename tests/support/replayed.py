@@ -1,0 +1,142 @@
+"""The same bytes sent to PostgreSQL and to dpsql, over tables of the same columns and rows, and what both reply.
+
+A transcript has the types of messages, tags, SQLSTATEs, names of columns, formats, and the status of transactions; numbers and texts
+are left out, as are notices, by which dpsql tells prices.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import struct
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from support import postgres, worlds
+from support.postgres import Postgres
+from support.wire_servers import PASSWORD, Raw, fields, packet, running, startup
+
+import dpsql
+from dpsql.server.front.statements.seat import seats
+
+ENCRYPTING = 80877103, 80877104  # the codes of requests to encrypt by TLS and by GSSAPI
+
+
+def columns_of(body: bytes) -> list[tuple[str, int]]:
+    """The names and formats of a row's columns."""
+    found, at = [], 2
+    for _ in range(int.from_bytes(body[:2], "big")):
+        end = body.index(b"\0", at)
+        found.append((body[at:end].decode(), int.from_bytes(body[end + 17:end + 19], "big")))
+        at = end + 19
+    return found
+
+
+def told(kind: str, body: bytes) -> str:
+    """A message in a transcript; empty for one that does not count."""
+    match kind:
+        case "C":
+            return f"C {body[:-1].decode()}"
+        case "E":
+            return f"E {fields(body)['C']}{' FATAL' if fields(body)['S'] == 'FATAL' else ''}"
+        case "N":
+            return f"N {fields(body)['C']}" if fields(body)["S"] == "WARNING" else ""
+        case "Z":
+            return f"Z {body.decode()}"
+        case "T":
+            return "T " + ", ".join(name + "*" * form for name, form in columns_of(body))
+        case "t" | "D":
+            return f"{kind} {int.from_bytes(body[:2], 'big')}"
+        case "S":
+            return "S " + body[:-1].decode().replace("\0", " = ")
+        case "H":
+            return f"H {body[0]} {int.from_bytes(body[1:3], 'big')}"
+    return kind
+
+
+def counted(transcript: Sequence[str]) -> list[str]:
+    """The transcript with equal messages after another as one, with their number."""
+    found: list[tuple[str, int]] = []
+    for each in transcript:
+        if found and found[-1][0] == each:
+            found[-1] = each, found[-1][1] + 1
+        else:
+            found.append((each, 1))
+    return [each if number == 1 else f"{each} x{number}" for each, number in found]
+
+
+class Pair:
+    """Both servers. `transcripts` are those of PostgreSQL and of dpsql for the same bytes."""
+
+    def __init__(self, theirs: Postgres, ours: int) -> None:
+        self.theirs, self.ours = theirs, ours
+
+    def transcripts(self, *sent: bytes) -> tuple[list[str], list[str]]:
+        """After a login; the client leaves at the end."""
+        return self._theirs(sent), self._ours(sent)
+
+    def _theirs(self, sent: Sequence[bytes]) -> list[str]:
+        with Raw(self.theirs.port) as raw:
+            raw.send(startup(user="owner", database=self.theirs.name))
+            assert raw.until("Z")[-1] == ("Z", b"I")
+            return replies(raw, sent)
+
+    def _ours(self, sent: Sequence[bytes]) -> list[str]:
+        with Raw(self.ours) as raw:
+            assert raw.login(database="study")[-1] == ("Z", b"I")
+            return replies(raw, sent)
+
+
+def replies(raw: Raw, sent: Sequence[bytes]) -> list[str]:
+    with contextlib.suppress(OSError):
+        raw.send(*sent, packet(b"X", b""))
+    with contextlib.suppress(OSError):
+        found = raw.until("")
+    return counted([each for message in found[:-1] if (each := told(*message))])
+
+
+def first_replies(port: int, *sent: bytes) -> list[str]:
+    """What a server says to the first packets of a client; single bytes answer requests to encrypt. A server that waits for more is
+    left after a moment."""
+    found: list[str] = []
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as sock, sock.makefile("rb") as file:
+        for part in sent:
+            sock.sendall(part)
+            kind = file.read(1)
+            if kind in (b"N", b"S", b"G") and int.from_bytes(part[4:8], "big") in ENCRYPTING:
+                found.append(kind.decode())
+                continue
+            while kind:
+                found.append(told(kind.decode(), file.read(struct.unpack("!I", file.read(4))[0] - 4)))
+                if found[-1] == "R":  # the challenge of a login, which is another one without a password
+                    return found
+                kind = file.read(1)
+            return [*found, "end"]
+    return found
+
+
+@contextlib.contextmanager
+def pair(folder: Path, people: int = 60) -> Iterator[Pair]:
+    """Skips the test where there is no PostgreSQL."""
+    theirs = postgres.fresh()
+    world = worlds.world(people=people)
+    for table, columns in worlds.SCHEMA.items():
+        theirs.run(f"CREATE TABLE {table} ({columns.replace('INTEGER', 'BIGINT').replace('DOUBLE', 'DOUBLE PRECISION')})")
+        if world.rows.get(table):
+            theirs.fill(table, world.rows[table])
+    project = folder / "project"
+    project.mkdir()
+    worlds.project(project, people=people)
+    opening = threading.Lock()
+
+    def connected(user: str, database: str) -> dpsql.Connection:
+        with opening:
+            return dpsql.connect(project / "people.duckdb", budget="person", analyst=user, epsilon=1, delta=1e-6)
+
+    open_seat = seats(connected)
+    with running(folder, lambda name, database, given: open_seat(name, "study", given), statements_a_minute=10**6) as ours:
+        yield Pair(theirs, ours.port)
+
+
+__all__ = ["PASSWORD", "Pair", "first_replies", "pair", "replies"]
