@@ -528,8 +528,8 @@ def _budget(name: str, part: Section, entities: Mapping[str, Entity]) -> Budget:
 
 
 def _agents(part: Section, total: Price, listed: tuple[str, ...] | None) -> dict[str, AgentTerms]:
-    """The terms of the accounts of programs, by name. What they may spend each day is counted as the total is, so it has the same
-    currency, and a delta if the total has one."""
+    """The terms of the accounts of programs, by name. Both prices are compared as the total is, so they have the same currency,
+    and a delta if the total has one."""
     found: dict[str, AgentTerms] = {}
     for agent, section in part.sections("agents"):
         name = _named(section, None, agent, found)
@@ -545,9 +545,8 @@ def _agents(part: Section, total: Price, listed: tuple[str, ...] | None) -> dict
             inner.finish()
             if (amount.rho is None) != (total.rho is None):
                 inner.fail(None, "must be in the same currency as the total", try_="epsilon" if total.rho is None else "rho")
-            if key == "per_day" and total.delta and not amount.delta:
-                inner.fail(None, "the total has a delta, and a share of it needs one",
-                           try_=f"delta = {float(total.delta) / 10:g}")
+            if total.delta and not amount.delta:  # a price without one would let all of the total's delta pass unasked
+                inner.fail(None, "the total has a delta, so this needs one", try_=f"delta = {float(total.delta) / 10:g}")
             _check_fits(inner, amount, total)
         if not any(amounts.values()):
             section.fail(None, "nothing is said of this agent", try_=FORMS["per_day"])

@@ -27,24 +27,25 @@ delta = 1e-6
 
 
 def test_terms_are_read() -> None:
-    terms = parse_policy(HEAD + 'agents." Robot " = { per_day = { epsilon = 1, delta = 1e-7 }, confirm_above = { epsilon = 0.5 } }').budgets["main"].agents
+    terms = parse_policy(HEAD + 'agents." Robot " = { per_day = { epsilon = 1, delta = 1e-7 }, confirm_above = { epsilon = 0.5, delta = 1e-8 } }').budgets["main"].agents
     assert list(terms) == ["robot"]
     assert terms["robot"].per_day == Price(epsilon=Fraction(1), delta=Fraction(1, 10**7))
-    assert terms["robot"].confirm_above == Price(epsilon=Fraction(1, 2))
+    assert terms["robot"].confirm_above == Price(epsilon=Fraction(1, 2), delta=Fraction("1e-8"))
 
 
 @pytest.mark.parametrize(("line", "reason"), [
     ("agents.robot = {}", "nothing is said of this agent"),
-    ("agents.robot = { per_day = { epsilon = 1 } }", "a share of it needs one"),
+    ("agents.robot = { per_day = { epsilon = 1 } }", "so this needs one"),
+    ("agents.robot = { confirm_above = { epsilon = 1 } }", "so this needs one"),
     ("agents.robot = { per_day = { rho = 1 } }", "same currency"),
     ("agents.robot = { per_day = { epsilon = 3, delta = 1e-7 } }", "more than the total"),
-    ("agents.robot = { confirm_above = { epsilon = 3 } }", "more than the total"),
+    ("agents.robot = { confirm_above = { epsilon = 3, delta = 1e-8 } }", "more than the total"),
     ("agents.robot = { per_week = { epsilon = 1 } }", "unknown here"),
     ("agents.robot = { per_day = { epsilon = -1 } }", "epsilon must be between"),
     ("agents.robot = 3", "must be a table"),
     ("agents = 3", "must be a table"),
     ('analysts = ["ada"]\nagents.robot = { confirm_above = { epsilon = 1 } }', "not among the analysts"),
-    ("agents.robot = { confirm_above = { epsilon = 1 } }\nagents.Robot = { confirm_above = { epsilon = 1 } }", "occurs twice"),
+    ("agents.robot = { confirm_above = { epsilon = 1, delta = 1e-8 } }\nagents.Robot = { confirm_above = { epsilon = 1, delta = 1e-8 } }", "occurs twice"),
 ])
 def test_mistakes_are_located(line: str, reason: str) -> None:
     with pytest.raises(PolicyError, match=reason) as caught:
