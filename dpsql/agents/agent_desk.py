@@ -5,10 +5,8 @@ A result is a `ToolResult`. Errors are errors of dpsql.
 
 from __future__ import annotations
 
-import functools
-import threading
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from dpsql.agents.claim_checks import check_claims
 from dpsql.agents.price_limits import Quote, exceeds, has_grown, most_in, unit_of
@@ -34,31 +32,15 @@ if TYPE_CHECKING:
 LONGEST_QUESTION = 4000  # letters of a statement that are shown to a person
 
 
-Args = ParamSpec("Args")
-Made = TypeVar("Made")
-
-
-def one_at_a_time(tool: Callable[Concatenate[AgentDesk, Args], Made]) -> Callable[Concatenate[AgentDesk, Args], Made]:
-    """The tool, which begins when the one before has ended."""
-    @functools.wraps(tool)
-    def alone(desk: AgentDesk, /, *args: Args.args, **kwargs: Args.kwargs) -> Made:
-        with desk._lock:
-            return tool(desk, *args, **kwargs)
-
-    return alone
-
-
 class AgentDesk:
-    """The tools of one connection. Threads may share it: each call of a tool waits for the one before."""
+    """The tools of one connection, for one thread at a time: tools read its ledger between two statements (see `agent_seats`)."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
-        self._lock = threading.RLock()  # a ledger is read by one thread at a time
         self._last: tuple[str, str, PlannedStatement] | None = None  # the statement that was priced last, with its data version
 
     # -- what is free
 
-    @one_at_a_time
     def catalogue(self, table: str | None = None) -> ToolResult:
         """The public facts: tables, what is protected, the budget, and statements to begin with. With `table`, only that one, and
         more of its values."""
@@ -91,21 +73,18 @@ class AgentDesk:
                    + ", ".join(column["name"] for column in each["columns"]) for each in tables)]
         return ToolResult(data=data, words="\n".join(lines))
 
-    @one_at_a_time
     def price(self, sql: str) -> ToolResult:
         """What a statement would cost now, and how accurate its answer would be expected to be."""
         planned, quote = self._priced(sql)
         told = planned.plan.explain()
         return ToolResult(data=self._quoted(quote, told, planned), words=self._quote_in_words(quote, told))
 
-    @one_at_a_time
     def explain(self, sql: str) -> ToolResult:
         """The plan of a statement: what one entity can change, how it is measured, and why so."""
         planned, quote = self._priced(sql)
         told = planned.plan.explain()
         return ToolResult(data=self._quoted(quote, told, planned) | {"plan": str(told).splitlines()}, words=str(told))
 
-    @one_at_a_time
     def released(self, number: int | None = None, contains: str = "", offset: int = 0) -> ToolResult:
         """What the account was told before: a list of statements or, by its number, the answer to one of them."""
         if offset < 0:
@@ -115,7 +94,6 @@ class AgentDesk:
             return released_answer(number, answers_of(session), offset)
         return released_list([entry for entry in releases_of(session) if contains.lower() in entry.sql.lower()], offset)
 
-    @one_at_a_time
     def check_claims(self, text: str) -> ToolResult:
         """The numbers of a text, each compared with what was released to this account."""
         session = self.connection.session
@@ -123,7 +101,6 @@ class AgentDesk:
 
     # -- what may be charged
 
-    @one_at_a_time
     def question_for_person(self, sql: str, most: float | None) -> str | None:
         """The question to a person before a statement is asked; None if its price needs no consent, or is refused anyway."""
         session = self.connection.session
@@ -139,7 +116,6 @@ class AgentDesk:
         return (f"{session.analyst} asks the budget {session.budget.name} for a statement that costs {quote}, above "
                 f"{terms.confirm_above}, which needs your consent:\n{told[:LONGEST_QUESTION]}{more}")
 
-    @one_at_a_time
     def ask(self, sql: str, purpose: str, most: float | None = None, *, is_agreed: bool = False) -> ToolResult:
         """The answer to a statement. Nothing is charged if it costs more than `most`, or lacks the consent that it needs."""
         session = self.connection.session
@@ -159,11 +135,9 @@ class AgentDesk:
             raise BudgetExhausted("the price has changed meanwhile; nothing was charged", code="price-changed",
                                   try_="the same again")
         cursor = self.connection.execute(planned)
-        with self._lock:
-            self._last = None
+        self._last = None
         return self._answered(cursor, planned, quote)
 
-    @one_at_a_time
     def validate(self, queries: Sequence[str], table: str, within: str, purpose: str, most: float | None = None,
                  options: str = "", *, is_agreed: bool = False) -> ToolResult:
         """Whether a synthetic or public table answers queries as the private one does: see `validate_statement`."""
@@ -174,15 +148,14 @@ class AgentDesk:
     def _priced(self, sql: str) -> tuple[PlannedStatement, Quote]:
         """The plan of a statement and its price. The plan of the last one is kept, as an agent asks what it has just priced."""
         version = self.connection.session.kernel.version
-        with self._lock:
-            last = self._last
+        last = self._last
         planned = last[2] if last is not None and last[:2] == (sql, version) else self.connection.planned(sql)
-        with self._lock:
-            self._last = sql, version, planned
+        self._last = sql, version, planned
         return planned, self._quote(planned)
 
     def _quote(self, planned: PlannedStatement) -> Quote:
-        return Quote.of(*quoted(planned))
+        price, charge = quoted(planned)
+        return Quote(price=price, charge=charge)
 
     def _without_consent(self, quote: Quote, most: Price | None) -> BudgetExhausted:
         """The error for a statement that needs the consent of a person and has none."""

@@ -11,9 +11,9 @@ Made = TypeVar("Made")
 
 
 class AgentSeat(Protocol):
-    """Does the work of a call in another thread."""
+    """Does the work of calls in another thread, that of one call at a time."""
 
-    async def do(self, work: Callable[[AgentDesk], Made], text: str) -> Made:
+    async def do(self, work: Callable[[AgentDesk], Made], text: str = "") -> Made:
         """The result of work on the desk of whoever calls; `text` is the statement that it is about, if there is one. Raises
         errors.Error, where it was refused before it began."""
         ...
@@ -23,9 +23,11 @@ class LocalSeat:
     """The seat of a process that serves one agent."""
 
     def __init__(self, desk: AgentDesk) -> None:
-        self.desk = desk
+        from anyio import CapacityLimiter
 
-    async def do(self, work: Callable[[AgentDesk], Made], text: str) -> Made:
+        self._desk, self._one_at_a_time = desk, CapacityLimiter(1)
+
+    async def do(self, work: Callable[[AgentDesk], Made], text: str = "") -> Made:
         from anyio import to_thread
 
-        return await to_thread.run_sync(work, self.desk)
+        return await to_thread.run_sync(work, self._desk, limiter=self._one_at_a_time)

@@ -3,6 +3,7 @@
 Each tool does its work on the seat that belongs to its call. Annotations are evaluated here (no future import), as the SDK reads
 schemas from them, and the question to a person is a function made for one server.
 """
+
 import functools
 import json
 from collections.abc import Callable
@@ -37,8 +38,6 @@ Purpose = Annotated[str, Field(description="Why this is asked, in a sentence for
 Most = Annotated[float | None, Field(description="The most it may cost, in the unit of the budget; above it, nothing is charged")]
 FREE = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
 CHARGED = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
-
-
 SeatOf = Callable[[Any], AgentSeat]
 """The seat of a call, by its context."""
 OVER = ("user", "closed")  # codes of errors that end a session
@@ -50,8 +49,12 @@ def local_server(desk: AgentDesk) -> MCPServer:
     server = protocol_server(lambda context: seat, desk.connection.session.catalog.entity.name)
     server.add_resource(FunctionResource(
         uri="dpsql://catalogue", name="catalogue", description="Tables, declared values, and the state of the budget",
-        mime_type="application/json", fn=lambda: json.dumps(desk.catalogue().data, ensure_ascii=False)))
+        mime_type="application/json", fn=functools.partial(_catalogue_as_json, seat)))
     return server
+
+
+async def _catalogue_as_json(seat: AgentSeat) -> str:
+    return json.dumps((await seat.do(lambda desk: desk.catalogue())).data, ensure_ascii=False)
 
 
 def protocol_server(seat_of: SeatOf, entity: str) -> MCPServer:

@@ -36,7 +36,7 @@ class HttpSeat:
     def __init__(self, desk: HttpDesk, session: HttpSession, tools: AgentDesk) -> None:
         self._desk, self._session, self._tools = desk, session, tools
 
-    async def do(self, work: Callable[[AgentDesk], Made], text: str) -> Made:
+    async def do(self, work: Callable[[AgentDesk], Made], text: str = "") -> Made:
         try:
             return await self._desk.ask(self._session, text, lambda connection: work(self._tools))
         except HttpRefusal as refusal:
