@@ -1,4 +1,4 @@
-"""What is told to a model: the instructions of the server, and the prompt that plans a conversation over a budget."""
+"""Texts for a model: the instructions of the server, and the prompt for planning several statements within a budget."""
 
 from __future__ import annotations
 

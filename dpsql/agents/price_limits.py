@@ -19,10 +19,6 @@ class Quote(Frozen):
     price: Price | None
     charge: Charge | None
 
-    @staticmethod
-    def of(price: Price | None, charge: Charge | None) -> Quote:
-        return Quote(price=price, charge=charge)
-
     @property
     def is_free(self) -> bool:
         return self.charge is None

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from dpsql.answers.columns import plain
 from dpsql.answers.listings import bounds_of
 from dpsql.answers.spending import Spending
 from dpsql.catalog.model import Catalog
+from dpsql.catalog.policy import quoted_if_needed
 from dpsql.trusted.declarations.tables import Column, Table
 
 MOST_VALUES = 50  # of a column that are listed at once
-SIMPLE = re.compile(r"[a-z_][a-z0-9_]*")
 
 
 def table_as_data(table: Table, catalog: Catalog, *, whole: bool) -> dict[str, Any]:
@@ -37,17 +36,13 @@ def examples(catalog: Catalog) -> list[str]:
         keys = [column for column in table.columns.values() if column.domain is not None and 2 <= len(column.domain.values) <= 30]
         numbers = [column for column in table.columns.values()
                    if column.type.numeric and column.declared.finite and column not in keys]
-        name = quoted(table.name)
+        name = quoted_if_needed(table.name)
         if keys:
-            found.append(f"SELECT {quoted(keys[0].name)}, COUNT(*) AS n FROM {name} GROUP BY {quoted(keys[0].name)}")
+            key = quoted_if_needed(keys[0].name)
+            found.append(f"SELECT {key}, COUNT(*) AS n FROM {name} GROUP BY {key}")
         if numbers:
-            found.append(f"SELECT COUNT(*) AS n, AVG({quoted(numbers[0].name)}) AS average FROM {name}")
+            found.append(f"SELECT COUNT(*) AS n, AVG({quoted_if_needed(numbers[0].name)}) AS average FROM {name}")
     return found
-
-
-def quoted(name: str) -> str:
-    """A name as it is written in SQL."""
-    return name if SIMPLE.fullmatch(name) else '"' + name.replace('"', '""') + '"'
 
 
 def budget_as_data(spending: Spending) -> list[dict[str, Any]]:

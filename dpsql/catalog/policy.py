@@ -345,6 +345,11 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
+def quoted_if_needed(name: str) -> str:
+    """A name as SQL writes it, in double quotes only where it is not a plain word."""
+    return name if name.isidentifier() and name == name.lower() and name.isascii() else quoted(name)
+
+
 def _columns(part: Section) -> dict[str, ColumnPolicy]:
     """The columns that are declared one by one and, as if by {}, those that are only listed."""
     found = {column: _column(column, section) for column, section in part.sections("columns", fold=True)}

@@ -157,25 +157,28 @@ def explain(query: Explained, session: Session, parameters: Parameters = ()) -> 
 def priced(query: Explained, session: Session, parameters: Parameters = ()) -> tuple[Explanation, Charge | None]:
     """The explanation of a statement, and what it would be charged now (None if it is free), from a single planning."""
     plan = decide(query, session_for(session, query), parameters)
-    return plan.explain(), _due(plan)
+    return plan.explain(), _charge(_bill(plan))
 
 
 def charge_of(made: PlannedStatement) -> Charge | None:
     """What a statement would be charged now; None if it is free. Spends nothing."""
-    return _due(made.plan)
+    return _charge(_bill(made.plan))
 
 
 def quoted(made: PlannedStatement) -> tuple[Price | None, Charge | None]:
     """The price of a statement as it is stated, or as it was found for an accuracy, and what it would be charged now; None for
     what is free. Spends nothing."""
-    if not isinstance(made.plan, Charged) or made.plan.is_stored:
-        return None, None
-    due = made.plan.bill()
-    return (due.options.price, due.cost.rounded()) if isinstance(due, ChargeRequest) else (None, None)
+    due = _bill(made.plan)
+    return None if due is None else due.options.price, _charge(due)
 
 
-def _due(plan: Plan) -> Charge | None:
+def _bill(plan: Plan) -> ChargeRequest | None:
+    """The bill for a statement now; None if it is free."""
     if not isinstance(plan, Charged) or plan.is_stored:
         return None
     due = plan.bill()
-    return due.cost.rounded() if isinstance(due, ChargeRequest) else None
+    return due if isinstance(due, ChargeRequest) else None
+
+
+def _charge(due: ChargeRequest | None) -> Charge | None:
+    return None if due is None else due.cost.rounded()

@@ -22,6 +22,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from dpsql.backends.duckdb import connected, lock_down
 from dpsql.catalog.model import Catalog
+from dpsql.catalog.policy import quoted_if_needed
 from dpsql.errors import Error, OperationalError, SqlError, Unsupported
 from dpsql.frozen import Frozen
 from dpsql.server.front.catalogue.catalog_facts import Facts, facts_of, type_oids, type_words
@@ -302,8 +303,3 @@ def _key_words(facts: Facts) -> Iterator[dict[str, Any]]:
             theirs = ", ".join(quoted_if_needed(columns[row["confrelid"], place]) for place in row["confkey"])
             yield {"oid": row["oid"], "index_words": "", "words":
                    f"FOREIGN KEY ({own}) REFERENCES {quoted_if_needed(tables[row['confrelid']])}({theirs})"}
-
-
-def quoted_if_needed(name: str) -> str:
-    """A name as SQL, quoted if necessary."""
-    return name if name.isidentifier() and name == name.lower() and name.isascii() else quote(name)
