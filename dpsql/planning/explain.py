@@ -170,10 +170,11 @@ def explained(program: Program, public: PublicFacts, *, entity: str, left: Seque
 def explained_public(question: Question, view: Node, public: PublicFacts, *, entity: str) -> Explanation:
     """The explanation of a statement that reads public tables only. Raises Unsupported if it has no answer."""
     check_exact(question)
+    columns = _columns(question)
     return Explanation(
         entity=entity, steps=tuple(steps(view, stabilities(view, public), 0, entity)), rewrites=(), stages=(), measurements=(),
         expected=tuple(Expected(aggregate=call.text or call.function, error=0.0, named="",
-                                column=_columns(question).get(call.id, "")) for call in question.aggregates),
+                                column=columns.get(call.id, "")) for call in question.aggregates),
         groups="the values in the public tables" if question.keys else "one", left=(),
         cost="nothing: only public tables are read")
 
@@ -297,7 +298,7 @@ def _expected(program: Program, choices: Sequence[Choice | None]) -> list[Expect
     given = {choice.task.at: made for choice in choices if choice is not None and (made := _without_data(choice)) is not None}
     if program.rule is not None:
         given |= {at: (released((at, 0), np.zeros(1), noise_of(program.rule.rule)),) for at in program.counted}
-    found = []
+    found, columns = [], _columns(program.question)
     for call in program.question.aggregates:
         estimate = _recipe(program.decomposition, call.id, given) if call.aggregate.kind is not Kind.MODE else None
         error = None
@@ -306,7 +307,7 @@ def _expected(program: Program, choices: Sequence[Choice | None]) -> list[Expect
         part = program.decomposition.parts[program.decomposition.uses[call.id][0]]
         named = KINDS[type(part)].counted(part, program)
         found.append(Expected(aggregate=call.text or call.function, error=error, named=named,
-                              column=_columns(program.question).get(call.id, "")))
+                              column=columns.get(call.id, "")))
     return found
 
 

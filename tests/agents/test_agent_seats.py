@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-anyio = pytest.importorskip("anyio", reason="the extra dpsql[mcp] is not installed")
-
 from dpsql.agents.agent_seats import LocalSeat
+
+anyio = pytest.importorskip("anyio", reason="the extra dpsql[mcp] is not installed")
 
 
 class Desk:
