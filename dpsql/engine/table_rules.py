@@ -117,10 +117,8 @@ def check_rules_of(policy: Policy, catalog: Catalog) -> None:
 
 def _columns_of(text: str) -> list[str]:
     """The columns that a rule names. Raises SqlError or Unsupported, located in the text of a query, if it is none."""
-    pair = DETERMINES.fullmatch(text)
-    if pair is not None:
-        return list(map(_unquoted, pair.groups()))
-    return [column.name for column in _parsed(text).tree.args["where"].find_all(exp.Column)]
+    pair = _pair(text)
+    return [*pair] if pair is not None else [column.name for column in _parsed(text).tree.args["where"].find_all(exp.Column)]
 
 
 def read_linked_rules(option: Option | None, queries: Mapping[str, Query], not_learned: Mapping[str, Collection[str]],
@@ -217,12 +215,11 @@ class _QueryRows(Frozen):
 
     def read(self, text: str) -> RowRule | Dependency:
         """What a rule says of the columns. Raises SqlError or Unsupported, perhaps located in its text."""
-        pair = DETERMINES.fullmatch(text)
-        return self.rule(text) if pair is None else Dependency(determines=self.column(pair[1]), column=self.column(pair[2]))
+        pair = _pair(text)
+        return self.rule(text) if pair is None else Dependency(determines=self.column(pair[0]), column=self.column(pair[1]))
 
-    def column(self, text: str) -> str:
-        """The column that a text names. Raises SqlError."""
-        name = _unquoted(text)
+    def column(self, name: str) -> str:
+        """The column with this name, in any case. Raises SqlError."""
         if name.lower() not in self.names:
             near = closest(name, [*self.names.values()])
             raise SqlError(f"the table has no column {name}", code="unknown-column", subject=name, try_=near or one_of(
@@ -286,10 +283,10 @@ def _over_names(condition: Expr, names: Mapping[str, str]) -> Expr:
 
 def _renamed(text: str, names: Mapping[str, str]) -> str | None:
     """A rule about columns of a table, as one about columns of rows; None if these do not have all of them."""
-    pair = DETERMINES.fullmatch(text)
+    pair = _pair(text)
     if pair is not None:
-        own = [names.get(_unquoted(part).lower()) for part in pair.groups()]
-        return None if own[0] is None or own[1] is None else f"{quote(own[0])} DETERMINES {quote(own[1])}"
+        determines, column = (names.get(name.lower()) for name in pair)
+        return None if determines is None or column is None else f"{quote(determines)} DETERMINES {quote(column)}"
     where = _parsed(text).tree.args["where"]
     for column in list(where.find_all(exp.Column)):
         if column.name.lower() not in names:
@@ -297,6 +294,12 @@ def _renamed(text: str, names: Mapping[str, str]) -> str | None:
         if names[column.name.lower()] != column.name:
             column.set("this", exp.to_identifier(names[column.name.lower()], quoted=True))
     return str(where.this.sql(dialect="duckdb"))
+
+
+def _pair(text: str) -> tuple[str, str] | None:
+    """The two columns that a rule with DETERMINES names; None for a condition."""
+    found = DETERMINES.fullmatch(text)
+    return None if found is None else (_unquoted(found[1]), _unquoted(found[2]))
 
 
 def _unquoted(name: str) -> str:

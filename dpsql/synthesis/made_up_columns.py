@@ -54,13 +54,10 @@ class MadeUpColumn(Frozen):
 def made_up_columns(option: Option | None, columns: Sequence[RowColumn], rows: int | None) -> tuple[MadeUpColumn, ...]:
     """The columns of a query that are made up, in order. `rows` is the number of rows, if the statement says it. Raises
     OptionError, located at the option, if there is one."""
-    found = {} if option is None else _named(option, columns, rows)
-    for at, column in enumerate(columns):
-        if at not in found and _is_by_policy(column):
-            found[at] = _column(at, column, column.like, rows, option)
+    found = _with_those_of_policy({} if option is None else _named(option, columns, rows), columns, (), rows, option)
     if len(found) == len(columns):
         _fail(option, "all columns are made up, so there is nothing to measure", "made_up", "other columns in the query")
-    return tuple(found[at] for at in sorted(found))
+    return found
 
 
 def made_up_in_tables(option: Option | None, tables: Mapping[str, Sequence[RowColumn]], keys: Mapping[str, Collection[str]],
@@ -83,11 +80,16 @@ def made_up_in_tables(option: Option | None, tables: Mapping[str, Sequence[RowCo
         if at in found[table]:
             _fail(option, f"{name} is made up twice", name, "only one of them")
         found[table][at] = _column(at, column, pattern or column.like or None, rows[table], option)
-    for table, columns in tables.items():
-        for at, column in enumerate(columns):
-            if at not in found[table] and column.name not in keys[table] and _is_by_policy(column):
-                found[table][at] = _column(at, column, column.like, rows[table], option)
-    return {table: tuple(own[at] for at in sorted(own)) for table, own in found.items()}
+    return {table: _with_those_of_policy(found[table], columns, keys[table], rows[table], option)
+            for table, columns in tables.items()}
+
+
+def _with_those_of_policy(named: Mapping[int, MadeUpColumn], columns: Sequence[RowColumn], keys: Collection[str],
+                          rows: int | None, option: Option | None) -> tuple[MadeUpColumn, ...]:
+    """The columns of a table that are made up, in order: those that the option names, and those that the policy says so of."""
+    found = {**named, **{at: _column(at, column, column.like, rows, option) for at, column in enumerate(columns)
+                         if at not in named and column.name not in keys and _is_by_policy(column)}}
+    return tuple(found[at] for at in sorted(found))
 
 
 def _is_by_policy(column: RowColumn) -> bool:
