@@ -8,13 +8,14 @@ them, and no further.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
 
 from dpsql.frozen import Frozen
 from dpsql.models.table_domain import Columns
+from dpsql.synthesis.computed_once import ComputedOnce
 from dpsql.synthesis.counted_values import CountedValues, number_of, numbers_of
 from dpsql.synthesis.released_table import CoarserColumn, KeptTable, SyntheticColumn
 from dpsql.synthesis.table_comparison import MarginalComparison, TableComparison, means_by_entry
@@ -110,20 +111,20 @@ def measured_counts(table: KeptTable) -> MeasuredCounts:
         numbers=_Numbers(compared))
 
 
-class _Numbers(Mapping[str, EntryNumbers]):
-    """The numbers in the entries of columns and versions: found when they are asked for, as all rows are read for them."""
+class _Numbers(ComputedOnce[EntryNumbers]):
+    """The numbers in the entries of columns and versions, for which all rows are read."""
 
     def __init__(self, compared: TableComparison) -> None:
-        self._compared, self._found = compared, dict[str, EntryNumbers]()
+        self._compared = compared
         self._coarser = {one.name: one for one in compared.table.coarser}
         self._columns = {version: column for column in compared.table.columns
                          if column.type.numeric and column.counted is not None for version in compared.versions[column.name]}
+        super().__init__(self._columns)
 
-    def __getitem__(self, version: str) -> EntryNumbers:
-        if version not in self._found:
-            column = self._columns[version]
-            self._found[version] = _entries(self._compared, column, version, *self._ends(version, column))
-        return self._found[version]
+    def compute(self, name: str) -> EntryNumbers:
+        """The numbers in the entries of one version."""
+        column = self._columns[name]
+        return _entries(self._compared, column, name, *self._ends(name, column))
 
     def _ends(self, version: str, column: SyntheticColumn) -> tuple[Array, Array]:
         if version in self._coarser:
@@ -131,12 +132,6 @@ class _Numbers(Mapping[str, EntryNumbers]):
             return _merged(self._ends(one.of, column), one)
         assert column.counted is not None
         return _ends(column.counted, whole=column.type is Type.BIGINT)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._columns)
-
-    def __len__(self) -> int:
-        return len(self._columns)
 
 
 def _ends(counted: CountedValues, *, whole: bool) -> tuple[Array, Array]:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from dpsql.frozen import Frozen
 from dpsql.models.noisy_marginals import MarginalMeasurement, combined
 from dpsql.models.table_domain import Columns, TableDomain
+from dpsql.synthesis.computed_once import ComputedOnce
 from dpsql.synthesis.counted_values import CountedValues
 from dpsql.synthesis.method import versions_of
 from dpsql.synthesis.packed_numbers import unpacked_numbers
@@ -149,21 +150,16 @@ class TableComparison(Frozen, kw_only=False):
             start += len(piece)
 
 
-class Places(Mapping[str, NDArray[Any]]):
-    """The index of each row's entry, for each column and coarser version: found when it is first asked for, in as few bytes as
-    possible."""
+class Places(ComputedOnce[NDArray[Any]]):
+    """The index of each row's entry, for each column and coarser version, in as few bytes as possible."""
 
     def __init__(self, compared: TableComparison) -> None:
         self._columns = {column.name: column for column in compared.table.columns if column.counted is not None}
         self._coarser = {one.name: one for one in compared.table.coarser}
-        self._found: dict[str, NDArray[Any]] = {}
+        super().__init__([*self._columns, *self._coarser])
 
-    def __getitem__(self, name: str) -> NDArray[Any]:
-        if name not in self._found:
-            self._found[name] = self._of(name)
-        return self._found[name]
-
-    def _of(self, name: str) -> NDArray[Any]:
+    def compute(self, name: str) -> NDArray[Any]:
+        """The indices for a column, or for a coarser version, from those of the version that it merges."""
         if name in self._coarser:
             one = self._coarser[name]
             return np.asarray(np.array(one.merged, dtype=np.min_scalar_type(one.size))[self[one.of]])
@@ -171,12 +167,6 @@ class Places(Mapping[str, NDArray[Any]]):
         assert column.counted is not None
         kind = np.min_scalar_type(column.counted.size)
         return np.concatenate([column.counted.places(piece).astype(kind) for piece in packed_values(column.values).pieces()])
-
-    def __iter__(self) -> Iterator[str]:
-        return iter((*self._columns, *self._coarser))
-
-    def __len__(self) -> int:
-        return len(self._columns) + len(self._coarser)
 
 
 def summed(measured: MarginalMeasurement, columns: Columns) -> MarginalMeasurement:
