@@ -230,10 +230,10 @@ def compose_answer(question: Question, options: Options, released: Released, ses
 def refusal(refused: Refused, due: ChargeRequest, session: Session) -> BudgetExhausted:
     """The error for a charge that a budget cannot pay, stating what is left."""
     options, accounts = due.options, {account.whose: account for account in accounts_of(session)}
+    place = options.span.get("epsilon", options.span.get("rho"))
     today = None if refused.analyst is None else account_of_today(session, refused.spent)
     if today is not None and (refused.analyst not in accounts or accounts[refused.analyst].limit.allows(
             refused.spent + due.cost.rounded())):
-        return used_up_today(today, options.price, options.span.get("epsilon", options.span.get("rho")))
+        return used_up_today(today, options.price, place)
     account = replace(accounts.pop(refused.analyst), spent=refused.spent)
-    place = options.span.get("epsilon", options.span.get("rho"))
     return exhausted(account, options.price, place, others=tuple(accounts.values()))

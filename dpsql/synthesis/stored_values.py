@@ -6,7 +6,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 from collections.abc import Callable, Iterator, Mapping
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -106,7 +106,7 @@ class StoredValues(PackedValues):
 
     def part(self, start: int, stop: int) -> list[Value]:
         found: list[Value] = []
-        for number, (first, end) in enumerate(zip(self._starts, self._starts[1:], strict=False)):
+        for number, (first, end) in enumerate(pairwise(self._starts)):
             if first < stop and start < end:
                 found += self._piece(number).part(max(start - first, 0), min(stop, end) - first)
         return found

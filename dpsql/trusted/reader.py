@@ -19,21 +19,20 @@ from dpsql.frozen import Frozen
 from dpsql.trusted.declarations.tables import TableSchema
 from dpsql.trusted.plan.stored import StoredTable
 
-
-class ReaderFault(Exception):
-    """The database engine failed. Neither its message nor the cause is shown, as both may depend on private rows. `cause` is one
-    of the words below, for the owner alone."""
-
-    def __init__(self, cause: str = "fault") -> None:
-        super().__init__()
-        self.cause = cause if cause in CAUSES else "fault"
-
-
 CAUSES = MEMORY, DISK, FAULT = "memory", "disk", "fault"
 
 
+class ReaderFault(Exception):
+    """The database engine failed. Neither its message nor its own error is shown, as both may depend on private rows. `cause` is
+    one of `CAUSES`, for the owner alone."""
+
+    def __init__(self, cause: str = FAULT) -> None:
+        super().__init__()
+        self.cause = cause if cause in CAUSES else FAULT
+
+
 def cause_of(fault: BaseException) -> str:
-    """Which of these is the cause of a fault."""
+    """The cause of a fault, one of `CAUSES`."""
     match fault:
         case ReaderFault(cause=cause):
             return cause
