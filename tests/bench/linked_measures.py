@@ -74,10 +74,6 @@ class CodedRows(Frozen, eq=False):
     columns: Mapping[str, Codes]
     above: Codes
 
-    def of_parents(self, columns: Mapping[str, Codes]) -> dict[str, Codes]:
-        """Columns of the parent in each row."""
-        return {name: codes[self.above] for name, codes in columns.items()}
-
 
 class Measurer:
     """Measures drawn tables of a world; what is needed of the real ones is computed once."""

@@ -13,7 +13,7 @@ import pandas as pd
 from dpsql.frozen import Frozen
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from support.lives import people_and_visits
+from support.lives import DECLARED, people_and_visits
 
 Frames = Mapping[str, pd.DataFrame]
 BUDGET = """
@@ -21,28 +21,6 @@ BUDGET = """
 entity = "{entity}"
 epsilon = {epsilon!r}
 delta = {delta!r}
-"""
-LIVES = """version = 1
-[entities.person]
-table = "people"
-key = "id"
-[tables.people]
-key = "id"
-source = "people.parquet"
-[tables.people.columns]
-id = {}
-heavy = { nullable = false }
-age = { range = [0, 99], nullable = false }
-[tables.visits]
-key = ["person", "day"]
-source = "visits.parquet"
-foreign_keys = [{ columns = "person", references = "people(id)" }]
-rows_per_entity = 8
-[tables.visits.columns]
-person = {}
-day = { bounds = [0, 999], nullable = false }
-kind = { values = ["gp", "er", "lab"], nullable = false }
-cost = { bounds = [0, MOST], nullable = false }
 """
 TPCH = """version = 1
 [entities.customer]
@@ -92,8 +70,8 @@ READ = {
 
 
 class WorldTable(Frozen):
-    """A table; the columns that are `measured`; its key, "" if nothing refers to it; and the table that it hangs on, by the column
-    `link`; rows of one parent follow each other in the order of the table."""
+    """A table; the columns that are `measured`; its key, "" if nothing refers to it; and the `parent` to which its column `link` refers.
+    Rows of one parent follow each other in the order of the table."""
 
     name: str
     measured: tuple[str, ...]
@@ -138,7 +116,8 @@ class World(Frozen, eq=False):
 def lives(number: int, most: int = 400) -> World:
     """So many generated people, and their visits; the owner declares that none costs more than `most`, and none costs over 400."""
     people, visits = people_and_visits(number, np.random.default_rng(5))
-    return World(name=f"lives with costs up to {most}", entity="person", policy=LIVES.replace("MOST", str(most)), frames={"people": people, "visits": visits}, tables=(
+    policy = DECLARED.replace("[0, 400]", f"[0, {most}]")
+    return World(name=f"lives with costs up to {most}", entity="person", policy=policy, frames={"people": people, "visits": visits}, tables=(
         WorldTable(name="people", key="id", measured=("heavy", "age")),
         WorldTable(name="visits", parent="people", link="person", measured=("day", "kind", "cost"))))
 

@@ -7,6 +7,29 @@ import pandas as pd
 
 KINDS = np.array(["gp", "er", "lab"])
 MOST = 8  # visits of a person
+DECLARED = """version = 1
+[entities.person]
+table = "people"
+key = "id"
+[tables.people]
+key = "id"
+source = "people.parquet"
+[tables.people.columns]
+id = {}
+heavy = { nullable = false }
+age = { range = [0, 99], nullable = false }
+[tables.visits]
+key = ["person", "day"]
+source = "visits.parquet"
+foreign_keys = [{ columns = "person", references = "people(id)" }]
+rows_per_entity = 8
+[tables.visits.columns]
+person = {}
+day = { bounds = [0, 999], nullable = false }
+kind = { values = ["gp", "er", "lab"], nullable = false }
+cost = { bounds = [0, 400], nullable = false }
+"""
+"""A policy for both tables, as Parquet files; budgets come after it."""
 
 
 def people_and_visits(number: int, draws: np.random.Generator) -> tuple[pd.DataFrame, pd.DataFrame]:

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from support.lives import people_and_visits
+from support.lives import DECLARED, people_and_visits
 
 import dpsql
 from dpsql.engine.synthesizing_linked import linked_synthesis
@@ -19,33 +19,12 @@ from dpsql.synthesis.method import CodedTable
 from dpsql.synthesis.same_levels import with_same_levels
 from dpsql.trusted.kernel.ledger import Ledger
 
-POLICY = """version = 1
-[entities.person]
-table = "people"
-key = "id"
-[tables.people]
-key = "id"
-source = "people.parquet"
-[tables.people.columns]
-id = {}
-heavy = { nullable = false }
-age = { range = [0, 99], nullable = false }
-[tables.courses]
+POLICY = DECLARED + """[tables.courses]
 public = true
 key = "code"
 source = "courses.parquet"
 [tables.courses.columns]
 code = {}
-[tables.visits]
-key = ["person", "day"]
-source = "visits.parquet"
-foreign_keys = [{ columns = "person", references = "people(id)" }]
-rows_per_entity = 8
-[tables.visits.columns]
-person = {}
-day = { bounds = [0, 999], nullable = false }
-kind = { values = ["gp", "er", "lab"], nullable = false }
-cost = { bounds = [0, 400], nullable = false }
 [tables.taken]
 key = ["person", "course"]
 source = "taken.parquet"
