@@ -22,8 +22,8 @@ from dpsql.trusted.kernel.ledger import Ledger, Promised
 
 
 class Entry(Frozen):
-    """One statement that was charged. `body` is its stored answer; None if it failed after the charge, was `stopped` (in a word),
-    or is running.
+    """One statement that was charged. `body` is its stored answer; None if it failed after the charge, was `stopped`, or is
+    running.
 
     Where answers are shared, also one that was not charged, as the account was told the answer to a charge of another one, of
     which `told` is the number.
@@ -37,13 +37,15 @@ class Entry(Frozen):
     body: str | None
     running: bool
     told: int | None = None
-    stopped: str = ""
+    stopped: bool = False
 
     @property
     def outcome(self) -> str:
         if self.told is not None:
             return f"shared, as {self.told}"
-        return "running" if self.running else self.stopped or ("failed" if self.body is None else "answered")
+        if self.running:
+            return "running"
+        return "stopped" if self.stopped else "failed" if self.body is None else "answered"
 
 
 class Failure(Frozen):
@@ -82,6 +84,8 @@ class SharedAnswer(Frozen):
     body: str
 
 
+ENTRIES = f"{LISTS} AND (kind = 'charge' OR body IS NULL)"
+"""The condition that an event is an entry of a list: a charge, or an answer of another account that was told."""
 ANSWERED = ("EXISTS (SELECT 1 FROM events AS reply WHERE reply.kind = 'answer' AND reply.digest = events.digest AND "
             "reply.budget = events.budget AND reply.answers = events.seq AND reply.body IS NOT NULL)")
 """The condition that a charge has a stored answer."""
@@ -103,7 +107,7 @@ class ListTerms(Frozen):
 
     def condition(self, store: EventStore, budget: str, failed: Collection[int]) -> tuple[str, list[str]]:
         """These terms as a condition on events, and its parameters."""
-        values, made = [budget], [f"{LISTS} AND (kind = 'charge' OR body IS NULL) AND budget = $1"]
+        values, made = [budget], [f"{ENTRIES} AND budget = $1"]
         if self.analyst:
             values.append(Account(budget=budget, analyst=self.analyst).named.analyst)
             made.append(store.whose("$1", f"${len(values)}"))
@@ -215,27 +219,29 @@ class ReportingLedger(Ledger):
     def entries(self, budget: str, analyst: str | None = None) -> list[Entry]:
         """Every charged statement of a budget, or of one analyst, and every answer of another account that was told, oldest
         first."""
-        account = None if analyst is None else Account(budget=budget, analyst=analyst)
-        whose, *names = ("budget = $1",) if account is None else (self._store.whose("$1", "$2"), account.named.analyst)
-        with self._unchanging() as chain:
-            found = self._events(f"{LISTS} AND {whose} ORDER BY seq", budget, *names)
-            if len(found) != _listed(chain, budget, account):
-                raise self._damaged()
-            with self._asking():
-                failed = _all_failed(chain, budget)
-            running = {seq for account, pending in chain.sums.pending.items() if account.budget == budget
-                       for seq in pending} - failed
-            stopped = {event.answers for event in self._events(f"kind = 'stopped' AND {whose}", budget, *names)}
-        bodies = {event.answers: event.body for event in found if event.kind == "answer" and event.body is not None}
-        return [Entry(seq=event.seq, at=event.at, account=event.account.named, sql=event.sql, charge=event.cost,
-                      body=bodies.get(event.seq) if event.kind == "charge" else "", told=event.answers,
-                      running=event.kind == "charge" and event.seq in running,
-                      stopped="stopped" if event.kind == "charge" and event.seq in stopped else "")
-                for event in found if event.kind == "charge" or event.body is None]
+        return self._entries(budget, analyst)
 
     def told_entries(self, account: Account, most: int) -> list[Entry]:
         """The newest `most` of the statements of an account, oldest first, with the answers that it was told."""
-        return self.entries(account.budget, account.analyst)[-most:]
+        return self._entries(account.budget, account.analyst, most)
+
+    def _entries(self, budget: str, analyst: str | None, most: int | None = None) -> list[Entry]:
+        """The entries of a budget, or of one analyst, oldest first; with `most`, only the newest ones are read and verified, and
+        that none is missing."""
+        account = None if analyst is None else Account(budget=budget, analyst=analyst)
+        whose, *names = ("budget = $1",) if account is None else (self._store.whose("$1", "$2"), account.named.analyst)
+        with self._unchanging() as chain:
+            self._check_listed(chain, budget, account, whose, *names)
+            if most is not None:  # answers and ends of charges come after these
+                whose += (f" AND seq >= (SELECT MIN(seq) FROM (SELECT seq FROM events WHERE {ENTRIES} AND {whose} "
+                          f"ORDER BY seq DESC LIMIT {int(most)}) AS newest)")
+            found = self._events(f"{LISTS} AND {whose} ORDER BY seq", budget, *names)
+            with self._asking():
+                running = _pending(chain, budget) - _all_failed(chain, budget)
+            stopped = {event.answers for event in self._events(f"kind = 'stopped' AND {whose}", budget, *names)}
+        bodies = {event.answers: event.body for event in found if event.kind == "answer" and event.body is not None}
+        return [_entry(event, bodies.get(event.seq), running, stopped)
+                for event in found if event.kind == "charge" or event.body is None]
 
     def page(self, budget: str, most: int, terms: ListTerms, before: int = 0) -> tuple[list[Entry], int]:
         """The newest `most` entries of a budget that fit `terms`, of those before the event `before` (0: all), newest first, and
@@ -244,9 +250,8 @@ class ReportingLedger(Ledger):
         with self._unchanging() as chain:
             with self._asking():
                 failed = _all_failed(chain, budget) | chain.sums.forgiven
-            there, = self._store.rows(f"SELECT COUNT(*) FROM events WHERE {LISTS} AND budget = $1", budget)
-            if there[0] != _listed(chain, budget, None):
-                raise self._damaged()
+            running = _pending(chain, budget) - failed
+            self._check_listed(chain, budget, None, "budget = $1")
             where, values = terms.condition(self._store, budget, failed)
             rest = f"{where} AND seq < {int(before)}" if before else where
             found = self._events(f"{rest} ORDER BY seq DESC LIMIT {int(most)}", *values)
@@ -254,11 +259,13 @@ class ReportingLedger(Ledger):
             seqs = ", ".join(str(event.seq) for event in found) or "0"
             answered, stopped = ({seq for seq, in self._store.rows(f"SELECT seq FROM events WHERE seq IN ({seqs}) AND {over}")}
                                  for over in (ANSWERED, STOPPED))
-        return [Entry(seq=event.seq, at=event.at, account=event.account.named, sql=event.sql, charge=event.cost,
-                      body="" if event.kind == "answer" or event.seq in answered else None,
-                      running=event.kind == "charge" and event.seq not in answered | stopped | failed,
-                      stopped="stopped" if event.seq in stopped else "",
-                      told=event.answers if event.kind == "answer" else None) for event in found], int(number[0])
+        return [_entry(event, "" if event.seq in answered else None, running, stopped) for event in found], int(number[0])
+
+    def _check_listed(self, chain: Chain, budget: str, account: Account | None, whose: str, *names: str) -> None:
+        """Raises LedgerError if the store lacks an event of a list of statements, of a budget or of one account."""
+        there, = self._store.rows(f"SELECT COUNT(*) FROM events WHERE {LISTS} AND {whose}", budget, *names)
+        if there[0] != _listed(chain, budget, account):
+            raise self._damaged()
 
     def charged(self, budget: str) -> Counter[str]:
         """How many statements each analyst was charged for."""
@@ -273,8 +280,7 @@ class ReportingLedger(Ledger):
         `most` of them, oldest first. With `of_others`, those of all accounts of the budget."""
         contains = self._store.contains("upper(sql)", "upper($2)")
         whose, *names = ("budget = $1",) if of_others else (self._store.whose("$1", "$4"), account.named.analyst)
-        asked = "(kind = 'charge' OR body IS NULL)"
-        found = self._events(f"seq IN (SELECT MAX(seq) FROM events WHERE {LISTS} AND {asked} AND {whose} "
+        found = self._events(f"seq IN (SELECT MAX(seq) FROM events WHERE {ENTRIES} AND {whose} "
                              f"AND {contains} GROUP BY sql ORDER BY 1 DESC LIMIT $3) ORDER BY seq",
                              account.budget, word, most, *names)
         return [event.sql for event in found]
@@ -382,6 +388,18 @@ def _all_failed(chain: Chain, budget: str) -> set[int]:
     """The charges of a budget that failed and are not forgiven."""
     accounts = {*chain.sums.pending, *chain.sums.failed}
     return {seq for account in accounts if account.budget == budget for seq in chain.failed(account)}
+
+
+def _pending(chain: Chain, budget: str) -> set[int]:
+    """The charges of a budget of which no outcome is recorded: they run, or their processes have ended."""
+    return {seq for account, pending in chain.sums.pending.items() if account.budget == budget for seq in pending}
+
+
+def _entry(event: Event, body: str | None, running: Collection[int], stopped: Collection[int | None]) -> Entry:
+    """The entry of a charge with this answer, or of an answer of another account that was told."""
+    return Entry(seq=event.seq, at=event.at, account=event.account.named, sql=event.sql, charge=event.cost,
+                 body="" if event.kind == "answer" else body, told=event.answers, running=event.seq in running,
+                 stopped=event.seq in stopped)
 
 
 def _listed(chain: Chain, budget: str, account: Account | None) -> int:

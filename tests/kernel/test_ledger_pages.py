@@ -74,6 +74,14 @@ def test_pages_are_the_list_by_every_term(ledger: ReportingLedger) -> None:
     assert found > 500
 
 
+def test_the_newest_statements_of_an_account_are_the_end_of_its_list(ledger: ReportingLedger) -> None:
+    for analyst, number in {"ada": 7, "Bea": 7, "eve": 8, "zoe": 2, "nobody": 0}.items():
+        everything = ledger.entries("study", analyst)
+        assert len(everything) == number
+        for most in (1, 2, 3, 5, 100):
+            assert ledger.told_entries(Account(budget="study", analyst=analyst), most) == everything[-most:]
+
+
 def test_seconds_are_whole_as_the_ledger_writes_them(ledger: ReportingLedger) -> None:
     entry = ledger.entries("study")[-1]
     at, less, more = dt.datetime.fromisoformat(entry.at), dt.timedelta(milliseconds=-1), dt.timedelta(milliseconds=1)
