@@ -31,7 +31,7 @@ class HeldColumns:
         self._made: dict[str, str] = {}  # by column that has a table: its values, as SQL over this table
 
     def make_listed(self, connection: duckdb.DuckDBPyConnection) -> None:
-        """Make the columns that come as values and not as arrays, as these take more memory than tables."""
+        """Make the tables of columns that come as lists of values, which take more memory than tables do; arrays do not."""
         for column, (_, values) in self._columns.items():
             if not hasattr(type(values), "arrays"):
                 self._add(connection, column)

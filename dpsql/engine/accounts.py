@@ -16,7 +16,7 @@ from dpsql.trusted.accounting.cost import Charge
 if TYPE_CHECKING:
     from dpsql.planning.explain import Explanation
 
-MOST_TOLD = 1000  # statements with their answers, at once
+MOST_TOLD = 1000  # statements returned at once with their answers
 
 
 def budget_of(session: Session) -> Spending:

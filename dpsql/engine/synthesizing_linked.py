@@ -201,7 +201,7 @@ def _uncut(tables: LinkedTables, terms: SynthesisTerms, price: Cost, session: Se
 
 def _own_rows(table: LinkedTable, forms: Sequence[PlannedForm], terms: SynthesisTerms, session: Session) -> tuple[
         Question, CodedTable]:
-    """The rows of one table with these columns: one row of each entity, but for the top table."""
+    """The rows of one table with these columns. Below the top table it is one row of each entity."""
     tree, base, names = table.query.tree.copy(), session.catalog.table(table.base), [form.name for form in forms]
     tree.set("expressions", [item for item in tree.selects if item.alias in names])
     question = question_by(replace(table.query, tree=tree), forms, [table.query.tree] * len(forms), session, {})

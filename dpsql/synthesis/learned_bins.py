@@ -76,8 +76,8 @@ def learned(task: SynthesisTask, forms: Sequence[PlannedForm]) -> Generator[Requ
 
 def learned_columns(task: SynthesisTask, uncut: Mapping[str, UncutColumn], least: float) -> Generator[
         Request, Any, LearnedColumns]:
-    """Cut columns of the task's rows into bins of `least` rows, about, or more, for a part of its price; `uncut` has each column
-    by its identifier."""
+    """Cut columns of the task's rows into bins of about `least` rows or more, for a part of its price; `uncut` has each column by
+    its identifier."""
     if not uncut:
         return LearnedColumns(forms=(), spent=Fraction(0))
     cut, total, spent = list[BinnedColumn](), (yield from _total(task)), TOTAL
@@ -217,9 +217,9 @@ def _seen(cells: Cells) -> NDArray[np.bool_]:
 
 
 def _shares(counts: Array, widths: Array, errors: Array, *, rising: bool, outermost: bool) -> Array:
-    """How many rows each cell of a bin has, about: as many per width as others, if noise explains how far the counts are from
-    that; otherwise those that were counted, but for cells whose few rows noise explains and their width does not. In tails, cells
-    farther from the middle have no more rows per width than nearer ones."""
+    """About how many rows each cell of a bin has: in proportion to its width, if noise explains how far the counts are from that.
+    Otherwise the rows that were counted, and none in cells whose counts may be noise alone and are too low for their width. In
+    tails, cells farther from the middle have no more rows per width than nearer ones."""
     from scipy.optimize import isotonic_regression  # loaded when used
 
     if len(counts) == 1:

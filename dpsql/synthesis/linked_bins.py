@@ -28,8 +28,8 @@ MOST = Fraction(1, 10)  # of the price, for all tables
 
 
 class UncutRows(Frozen):
-    """Rows of a table by which some of its columns are cut, for at most the part `most` of the price of all tables. The task has
-    the price of a single table that spends as much on bins."""
+    """Rows of a table by which some of its columns are cut into bins, for at most the fraction `most` of the price of all tables.
+    The price of the task is that of a single table which spends as much on bins."""
 
     task: SynthesisTask
     forms: tuple[UncutColumn, ...]

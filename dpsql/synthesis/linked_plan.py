@@ -5,7 +5,7 @@ each entity has one row in both, these rows are the same entities, but for those
 parent and of the row before have the same coarser versions in all views, so that a value and the one before it can be counted
 together at a resolution that noise leaves.
 
-Columns whose bins follow the rows are cut first (`linked_bins`). In the plan, they have as many bins as there can be.
+Columns whose bins follow the rows are cut first (`linked_bins`). Until then the plan assumes the largest number of bins.
 
 A model of later rows is fitted twice. Marginals are chosen as if the columns of the row before were not known, or the choice
 would neglect how later rows depend on the parent. Then their dependence on each other is taken from the first view.
@@ -59,7 +59,8 @@ class LinkedPlan(Frozen):
     first  the views of first rows further below, by the place of the table in the statement
     later  the views of later rows
     pairs  the rows by which columns that determine others are counted together with these, by the place of the table
-    uncut  the rows by which columns are cut into bins, by the place of the table; the views have what these rows leave at least
+    uncut  the rows by which columns are cut into bins, by the place of the table. The prices of the views are what is left if
+           bins cost as much as they may
     """
 
     tables: LinkedTables

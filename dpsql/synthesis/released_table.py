@@ -159,8 +159,8 @@ def packed(column: SyntheticColumn) -> dict[str, Any]:
 
 
 def packed_in_parts(column: SyntheticColumn, keep: Callable[[str], str]) -> dict[str, Any]:
-    """The same, with the values in parts, each of which `keep` keeps, and returns its digest. Values that are made by a pattern
-    need none."""
+    """The same with the values in parts; `keep` stores a part and returns its digest. Values that follow from a pattern need no
+    parts."""
     values = packed_values(column.values)
     if isinstance(values, PatternValues):
         return packed(column)

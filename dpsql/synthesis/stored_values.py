@@ -20,7 +20,7 @@ from dpsql.trusted.stopping import go_on
 from dpsql.types import Type
 
 PART = 2**18  # rows of a column that are kept in one part
-PARTS_TOGETHER = 64  # a table without more values than so many parts have is kept in one text
+PARTS_TOGETHER = 64  # a table whose values would fit into so many parts is kept in one text
 MOST_LISTED = 1000  # values of a column that are the groups of GROUP BY
 OF_ROWS = "codes", "numbers", "missing"  # what a stored form has for each row
 ReadPart: TypeAlias = Callable[[str], str]
@@ -145,7 +145,7 @@ class StoredValues(PackedValues):
 
 
 class PartWriter:
-    """Packs values of a column in parts as they come, so that they are never in memory together. `keep` keeps a part, and returns
+    """Packs values of a column in parts as they come, so that they are never in memory together. `keep` stores a part and returns
     its digest."""
 
     def __init__(self, keep: Callable[[str], str]) -> None:

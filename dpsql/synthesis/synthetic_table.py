@@ -39,8 +39,8 @@ MARK = '{"synthetic table": '  # with which the stored form of each begins, and 
 class SyntheticTable(KeptTable):
     """A synthetic table, with what can be done with it. Asking its rows costs nothing.
 
-    The rows of a large table, of more than 16 million values, are not in memory: they are read in the ledger when they are used,
-    so the connection must be open then.
+    The rows of a table with more than 16 million values are read from the ledger when they are used, so the connection must be
+    open then.
     """
 
     FIELD: ClassVar[str] = "synthetic"
@@ -143,7 +143,7 @@ class SyntheticTable(KeptTable):
 
 
 def _without_drawn(marginal: dict[str, Any]) -> dict[str, Any]:
-    """A marginal as tables in one text have it: its rows are at hand."""
+    """A marginal without the counts of drawn rows: of a table in one text, these can be counted again."""
     return {name: value for name, value in marginal.items() if name != "drawn"}
 
 

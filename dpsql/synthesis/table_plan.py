@@ -195,7 +195,7 @@ class DrawnTogether:
         self._pieces.append({**values})
 
     def values(self) -> Values:
-        """The values of all columns. The pieces are given back column by column, as a table need not be there twice."""
+        """The values of all columns. Pieces are freed column by column, so the table is not in memory twice."""
         return {name: joined([piece.pop(name) for piece in self._pieces]) for name in [*self._pieces[0]]}
 
 

@@ -89,8 +89,8 @@ def error_of_sum(table: MeasuredCounts, value: str, columns: Sequence[str], summ
 
 
 def error_of_mean(table: MeasuredCounts, value: str, columns: Sequence[str], summed: Collection[str] = ()) -> NumberError | None:
-    """The error of averages of a column by others, as above: the largest, as if each was over the average number of rows, or over
-    as many as make it no larger than the range of the column: for more rows, it is in inverse proportion to them."""
+    """The error of averages of a column by others, as above: the largest, as if each was over the average number of rows. If it
+    were larger than the range of the column then, it is stated for more rows, as it is in inverse proportion to their number."""
     cells = _cells(table, value, columns, summed)
     if cells is None:
         return None

@@ -1,7 +1,8 @@
 """Whether a statement must stop, although somebody waits for it; checked between the steps of long work.
 
-Before a charge, when no private row is read, nothing is charged then. After it, what is raised here becomes the same
-`Interrupted` as every other fault of a statement that is to stop. """
+Before the charge no private row is read, and a statement that stops is not charged. After it, what is raised here becomes the
+same `Interrupted` as every other fault of a statement that must stop.
+"""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ Lives are generated: costs and kinds of visits are like those of the visit befor
 declared close to the largest one, and then much too wide. Customers, orders and lines are those of TPC-H: -s 0.05 has 7,500
 customers. `linked_measures.py` says what is measured. The statement of each of --ways is run so many times; cells are means. For
 comparison, at no price and without privacy: as many real customers, with all of their rows, drawn again with replacement; and each
-column by itself, exactly, under the real keys. Last come the ratios of the first way to both: what is below 1 is better.
+column by itself, exactly, under the real keys. The last columns are the ratios of the first way to both; below 1 is better.
 """
 
 from __future__ import annotations

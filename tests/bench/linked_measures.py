@@ -1,4 +1,4 @@
-"""What `linked.py` measures of linked tables that were drawn, beside the real ones.
+"""What `linked.py` measures of linked tables that were drawn, compared with the real ones.
 
     t 2-way ...    the total variation distance of marginals of so many columns of a table, mean over all. Numbers and dates are counted
                    in ten parts, between quantiles of the real rows

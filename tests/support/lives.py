@@ -1,4 +1,4 @@
-"""People and their visits, generated: what follows what in one person's rows is known."""
+"""People and their visits, generated: how one person's rows depend on each other is known."""
 
 from __future__ import annotations
 

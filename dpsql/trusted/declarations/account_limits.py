@@ -4,4 +4,4 @@ from __future__ import annotations
 
 INCIDENTS = 3  # how many may fail after their charge
 LATE = 20  # how many outcomes may leave a server late until all later ones have to wait
-FADES = 7  # days, of which this is the last, whose late outcomes count
+FADES = 7  # days, up to and including today, whose late outcomes count

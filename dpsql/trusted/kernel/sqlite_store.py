@@ -2,9 +2,10 @@
 
 Writers take turns by `BEGIN IMMEDIATE` with a jittered retry: SQLite's own busy handler starves writers under load.
 
-*Versions.* A file that has no room for events of a kind that is not as old as the file, or lacks an index, is converted when
-such an event is written, in the same transaction: rows, hashes and the head of the chain stay unchanged, so the file and its
-anchor are valid before and after. """
+*Versions.* A file of an earlier version may not allow newer kinds of events, or may lack an index. It is converted when such an
+event is written, in the same transaction: rows, hashes and the head of the chain stay unchanged, so the file and its anchor are
+valid before and after.
+"""
 
 from __future__ import annotations
 

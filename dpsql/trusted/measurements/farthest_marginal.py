@@ -35,10 +35,9 @@ class FarthestMarginal(Frozen, OfCells):
         s_i = weights[i] * (sum over its cells of |grain * count - expected| - penalties[i]).
 
     Cost. The cell of a row in a marginal is a function of the row alone, also on a merged axis, as which cells are merged is
-    public. So one row moves one count of each marginal by 1 at
-    most. An entity of k rows moves the sum of distances by at most grain k (triangle inequality), and each score by at most D =
-    grain k max(|weights|); expected counts, weights and penalties are public. So differences of scores change by at most 2 D, as
-    `noise.choice` needs.
+    public. So one row moves one count of each marginal by 1 at most. An entity of k rows moves the sum of distances by at most
+    grain k (triangle inequality), and each score by at most D = grain k max(|weights|); expected counts, weights and penalties
+    are public. So differences of scores change by at most 2 D, as `noise.choice` needs.
 
     The cells that have rows are read once per statement, and asked again with other expectations as long as view and axes stay
     the same: see `marginal_tables`.

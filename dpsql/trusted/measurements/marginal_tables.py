@@ -14,7 +14,7 @@ from dpsql.trusted.measurements.reading.occupied_cells import Filled
 from dpsql.trusted.measurements.reading.request import Context
 from dpsql.trusted.plan.operators.grouped_sums import GroupedSums
 
-MOST_MERGED = 2**16  # cells of a marginal that others are computed from: as many as may be kept for hundreds of pairs
+MOST_MERGED = 2**16  # cells of a marginal from which others are computed, at most: hundreds of these marginals may be kept
 Places = tuple[Natural, ...]  # of the axes of a marginal, in the order of its own axes
 
 
@@ -31,7 +31,8 @@ class MarginalTables(Frozen, kw_only=False):
         return self.tables[places]
 
     def _table(self, places: Places) -> Exact:
-        """The marginal: of merged axes, from that of what they merge, if it is small, as others may follow from it, too."""
+        """The marginal. One with merged axes is computed from that of the axes which they merge, if this is small: others may
+        follow from it too."""
         filled = self.filled
         roots = tuple(dict.fromkeys(map(filled.root, places)))
         shape = [filled.sizes[axis] for axis in roots]

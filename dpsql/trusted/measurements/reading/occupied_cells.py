@@ -78,8 +78,8 @@ class Filled(Frozen, kw_only=False):
         return np.zeros(math.prod(self.sizes[axis] for axis in axes), dtype=np.int64 if self.total < WORDS else object)
 
     def _codes(self, axis: int, cells: slice) -> NDArray[Any]:
-        """The codes of some cells on an axis. Those of merged axes are looked up when they are needed: as there are many cells,
-        they would take much memory."""
+        """The codes of some cells on an axis. Those of merged axes are looked up when they are needed: for all cells they would
+        take much memory."""
         if axis < len(self.codes):
             return self.codes[axis][cells]
         of, codes = self.merged[axis - len(self.codes)]
@@ -122,7 +122,7 @@ def _filled(columns: Sequence[np.ma.MaskedArray[Any, Any]], axes: Sequence[Seque
 
 
 def _joined(parts: list[Filled]) -> Filled:
-    """The cells of all parts, which are given up: axis by axis, so that memory does not hold everything twice."""
+    """The cells of all parts, joined axis by axis; `parts` is emptied, so not everything is in memory twice."""
     sizes, total = parts[0].sizes, sum(part.total for part in parts)
     columns = [[*part.codes, part.sums] for part in parts]
     parts.clear()
