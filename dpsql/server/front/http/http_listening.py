@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import logging
 import socket
 import ssl
@@ -104,8 +105,9 @@ class AcceptingServer(uvicorn.Server):
             try:
                 self._strangers.admit(stranger, len(self.server_state.connections) + len(self._beginning) - 1)
                 seconds = None if self._tls is None else HANDSHAKE_SECONDS
+                made = functools.partial(self._protocol, has_begun=functools.partial(self._beginning.discard, beginning))
                 _, protocol = await asyncio.get_running_loop().connect_accepted_socket(
-                    self._protocol, sock, ssl=self._tls, ssl_handshake_timeout=seconds)
+                    made, sock, ssl=self._tls, ssl_handshake_timeout=seconds)
             except (RefusedOnWire, OSError):  # which errors of TLS are as well
                 sock.close()
             except asyncio.CancelledError:
@@ -116,17 +118,18 @@ class AcceptingServer(uvicorn.Server):
                 held.pop_all()
                 protocol.is_counted_until(stranger.has_asked, forget)
 
-    def _protocol(self) -> TimedProtocol:
-        return TimedProtocol(self._desk.limits, config=self.config, server_state=self.server_state, app_state=self.lifespan.state)
+    def _protocol(self, has_begun: Callable[[], None]) -> TimedProtocol:
+        return TimedProtocol(self._desk.limits, has_begun, config=self.config, server_state=self.server_state, app_state=self.lifespan.state)
 
 
 class TimedProtocol(H11Protocol):
     """A connection that ends where a request is not sent in time, or its answer not read in time."""
 
-    def __init__(self, limits: ServerLimits, **given: Any) -> None:
+    def __init__(self, limits: ServerLimits, has_begun: Callable[[], None], **given: Any) -> None:
+        """`has_begun` is called when the connection is among those of the server's state, so that it is counted once."""
         super().__init__(**given)
         self.conn._receive_buffer = StrictLines()
-        self._limits = limits
+        self._limits, self._has_begun = limits, has_begun
         self._request, self._answer = Timer(self), Timer(self)
         self._has_asked: Callable[[], None] = lambda: None
         self._is_known: Callable[[], None] = lambda: None
@@ -142,6 +145,7 @@ class TimedProtocol(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self._has_begun()
         self._request.start(self._limits.request_seconds)
 
     def connection_lost(self, exc: Exception | None) -> None:
