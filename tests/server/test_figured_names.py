@@ -80,5 +80,3 @@ def test_others_keep_the_text(tmp_path: Path) -> None:
     project = worlds.project(tmp_path, people=20)
     with dpsql.connect(project / "people.duckdb", budget="person", analyst="ada", epsilon=1, delta=1e-6) as con:
         assert [column[0] for column in con.execute("SELECT COUNT(*) FROM people").description or ()] == ["COUNT(*)"]
-
-

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from support import postgres, worlds
 from support.postgres import Postgres
-from support.wire_servers import PASSWORD, Raw, fields, packet, running, startup
+from support.wire_servers import Raw, fields, packet, running, startup
 
 import dpsql
 from dpsql.server.front.statements.seat import seats
@@ -138,5 +138,3 @@ def pair(folder: Path, people: int = 60) -> Iterator[Pair]:
     with running(folder, lambda name, database, given: open_seat(name, "study", given), statements_a_minute=10**6) as ours:
         yield Pair(theirs, ours.port)
 
-
-__all__ = ["PASSWORD", "Pair", "first_replies", "pair", "replies"]

@@ -37,7 +37,7 @@ def names_on_wire(tree: exp.Query, text: str, names: Sequence[str]) -> tuple[str
     for item in items:  # from the left up to a star, which stands for an unknown number of columns
         if item.is_star:
             break
-        left = left[_take(item, text, found, left, ends=True):]
+        left = left[_take(item, text, found, left):]
     else:
         return tuple(found)
     for item in reversed(items):
@@ -49,12 +49,12 @@ def names_on_wire(tree: exp.Query, text: str, names: Sequence[str]) -> tuple[str
     return tuple(found)
 
 
-def _take(item: exp.Expr, text: str, found: list[str], left: Sequence[int], *, ends: bool) -> int:
+def _take(item: exp.Expr, text: str, found: list[str], left: Sequence[int]) -> int:
     """Name the next of the columns that are left, and its ends if they follow; the number of columns."""
     if not left:
         return 0
     own = found[left[0]]
-    number = 3 if ends and [found[at] for at in left[1:3]] == [f"{own}_low", f"{own}_high"] else 1
+    number = 3 if [found[at] for at in left[1:3]] == [f"{own}_low", f"{own}_high"] else 1
     if not isinstance(item, exp.Alias):
         name = name_of(item, text)
         for at in left[:number]:

@@ -83,7 +83,7 @@ class Packets:
         RefusedOnWire (FATAL) for what is no message."""
         packet = await self.receive_packet(most)
         while self._later is not None and packet[:1] in _OF_COPYING:
-            packet = await self.receive_packet(most)  # nothing is copied in, and PostgreSQL ignores these then
+            packet = await self.receive_packet(most)  # nothing is copied in; PostgreSQL ignores these outside of COPY as well
         if self._later is None:
             return decoded(self._connection, packet)
         if packet[:1] not in _LATER:

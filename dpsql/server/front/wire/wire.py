@@ -20,9 +20,6 @@ from pygwire.messages import (
     BindComplete,
     Close,
     CloseComplete,
-    CopyData,
-    CopyDone,
-    CopyFail,
     Describe,
     EmptyQueryResponse,
     Execute,
@@ -221,8 +218,6 @@ class Client:
                 await self._finish()
             case Flush():
                 await self._packets.flush()
-            case CopyData() | CopyDone() | CopyFail():
-                pass  # nothing is copied in; a client may not know it yet, and PostgreSQL ignores these as well
             case Undecoded():
                 raise violated(severity="ERROR")
             case FunctionCall():
