@@ -124,7 +124,7 @@ class Client:
             LOG.error("a connection was ended by a fault of the server")
             self._say_last(fault_of_server("FATAL"))
         finally:
-            self._held.end_of_transaction()
+            self._held.drop_all()
             if self._seat is not None:
                 await asyncio.shield(self._serving.run(self._seat.close))
             await self._packets.close()
