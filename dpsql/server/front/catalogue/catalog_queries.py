@@ -159,7 +159,8 @@ class CatalogDatabase:
             raise _unanswered() from None
 
     def _run(self, text: str) -> CatalogAnswer:
-        self._take_settings()
+        if SETTINGS in text:
+            self._take_settings()
         cursor = self._connection.cursor()
         late = threading.Timer(SECONDS, cursor.interrupt)
         late.start()
