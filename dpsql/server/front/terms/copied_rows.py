@@ -13,6 +13,7 @@ from pygwire.messages import CopyData, CopyDone, CopyOutResponse
 
 from dpsql.frozen import Frozen
 from dpsql.server.front.terms.answers_on_wire import ColumnOnWire
+from dpsql.server.front.terms.lists_on_wire import after_length
 from dpsql.server.front.terms.types_on_wire import BINARY, TEXT, written
 
 SIGNATURE = b"PGCOPY\n\xff\r\n\0" + struct.pack("!ii", 0, 0)  # then flags, and the length of what else would follow
@@ -49,8 +50,7 @@ def _in_binary(columns: Sequence[ColumnOnWire], rows: Sequence[Row]) -> Iterator
     ahead, number = SIGNATURE, struct.pack("!h", len(columns))
     for row in rows:
         cells = (written(value, column.kind, BINARY) for value, column in zip(row, columns, strict=True))
-        yield ahead + number + b"".join(struct.pack("!i", -1) if cell is None else struct.pack("!i", len(cell)) + cell
-                                        for cell in cells)
+        yield ahead + number + b"".join(map(after_length, cells))
         ahead = b""
     yield ahead + struct.pack("!h", -1)
 

@@ -44,10 +44,14 @@ def list_binary(kind: str, element: Callable[[object], bytes]) -> Callable[[Sequ
         nulls = int(any(value is None for value in values))
         if not values:
             return struct.pack("!iiI", 0, nulls, _OF_ELEMENTS[kind])
-        elements = b"".join(struct.pack("!i", _NULL) if value is None else struct.pack("!i", len(found)) + found
-                            for value in values for found in [b"" if value is None else _bytes(value, kind, element)])
+        elements = b"".join(after_length(None if value is None else _bytes(value, kind, element)) for value in values)
         return struct.pack("!iiIii", 1, nulls, _OF_ELEMENTS[kind], len(values), kind != "INT2VECTOR") + elements
     return written
+
+
+def after_length(value: bytes | None) -> bytes:
+    """A value in binary after its length; None is NULL."""
+    return struct.pack("!i", _NULL) if value is None else struct.pack("!i", len(value)) + value
 
 
 def _bytes(value: object, kind: str, element: Callable[[object], bytes]) -> bytes:

@@ -56,7 +56,9 @@ _FIRST_DAY, _LAST_DAY = -2_451_545, 2_145_031_948  # days since 2000 of PostgreS
 _FIRST_MOMENT, _LAST_MOMENT = -211_813_488_000_000_000, 9_223_371_331_200_000_000 - 1
 _LONGEST_NUMBER = 400  # characters; a double in full has fewer than 330 before its point
 _HUGE = 2**127  # HUGEINT lies below
-_RANGES = {"HUGEINT": (-_HUGE, _HUGE), "BIGINT": (-(2**63) - 1, 2**63), "OID": (-1, 2**32)}  # the ends are outside
+_RANGES = {"HUGEINT": range(1 - _HUGE, _HUGE), "BIGINT": range(-(2**63), 2**63), "OID": range(2**32)}
+_LENGTHS = {_INT2: 2, _INT4: 4, _INT8: 8, _FLOAT4: 4, _FLOAT8: 8, 16: 1, 1082: 4, 1114: 8, _MOMENT: 8, _UUID: 16, 26: 4}
+"""Bytes that values take in binary, by the number of their type."""
 MOST_DIGITS = 38  # of a decimal, before its point and after it
 
 
@@ -127,8 +129,7 @@ def _in_kind(value: Any, kind: str, place: int) -> object:
     match kind:
         case "BIGINT" | "HUGEINT" | "OID":
             whole = _whole(value)
-            least, most = _RANGES[kind]
-            if whole is not None and least < whole < most:
+            if whole is not None and whole in _RANGES[kind]:
                 return whole
             raise RefusedOnWire(f"parameter ${place} is no whole number in the range of {kind.lower()}", sqlstate="22003")
         case "DECIMAL" if isinstance(value, int | float | Decimal) and not isinstance(value, bool):
@@ -137,7 +138,7 @@ def _in_kind(value: Any, kind: str, place: int) -> object:
                 raise RefusedOnWire(f"parameter ${place} is not finite, or has more than {MOST_DIGITS} digits", sqlstate="22003",
                                     hint="send a double")
             return number
-        case "NUMERIC" if (whole := _whole(value)) is not None and -(2**63) <= whole < 2**63:
+        case "NUMERIC" if (whole := _whole(value)) is not None and whole in _RANGES["BIGINT"]:
             return whole
         case "DOUBLE" | "NUMERIC" if isinstance(value, int | float | Decimal) and not isinstance(value, bool):
             try:
@@ -221,7 +222,7 @@ def _bool_of_text(text: str) -> bool:
 
 
 _ZONE = r"( ?[+-][0-9]{2}(:?[0-9]{2}){0,2}| ?Z)?"  # PostgreSQL ignores it where a type has no zone; drivers write it
-_SHIFT = re.compile(r":[0-9]{2}(?:\.[0-9]+)? ?(Z|([+-])([0-9]{2}):?([0-9]{2})?:?([0-9]{2})?)( BC)?$")
+_SHIFT = re.compile(r":[0-9]{2}(?:\.[0-9]+)? ?(Z|([+-])([0-9]{2}):?([0-9]{2})?:?([0-9]{2})?)(?: BC)?$")
 _DATE = re.compile(rf"([0-9]{{4,7}})-([0-9]{{1,2}})-([0-9]{{1,2}}){_ZONE}( BC)?")
 _TIME = re.compile(rf"([0-9]{{4,7}})-([0-9]{{1,2}})-([0-9]{{1,2}})"
                    rf"([ T]([0-9]{{1,2}}):([0-9]{{2}})(:([0-9]{{2}})(\.[0-9]{{1,6}})?)?)?{_ZONE}( BC)?")
@@ -250,19 +251,16 @@ def _time_of_text(text: str) -> dt.datetime | str:
     return _time_of_microseconds(days * _DAY + ((hours * 60 + minutes) * 60 + seconds) * 1_000_000 + parts)
 
 
-_LENGTHS = {_INT2: 2, _INT4: 4, _INT8: 8, _FLOAT4: 4, _FLOAT8: 8, 16: 1, 1082: 4, 1114: 8, _MOMENT: 8, _UUID: 16, 26: 4}
-
-
 def _moment_of_text(text: str) -> dt.datetime | str:
     """A moment in UTC, which a text without a zone is in already."""
     found = _SHIFT.search(text)
     moment = _time_of_text(text)
-    if found is None or found[1] in (None, "Z") or isinstance(moment, str):
+    if found is None or found[1] == "Z" or isinstance(moment, str):
         return moment
-    sign, *parts = found[2], *(int(part or 0) for part in found.groups()[2:])
-    shift = dt.timedelta(hours=parts[0], minutes=parts[1], seconds=parts[2])
+    hours, minutes, seconds = (int(part or 0) for part in found.group(3, 4, 5))
+    shift = dt.timedelta(hours=hours, minutes=minutes, seconds=seconds)
     try:
-        return moment - shift if sign == "+" else moment + shift
+        return moment - shift if found[2] == "+" else moment + shift
     except OverflowError:
         raise _Malformed from None
 
@@ -288,6 +286,10 @@ def _bool_of_binary(value: bytes) -> bool:
     if len(value) != 1 or value[0] > 1:
         raise _Malformed
     return value[0] == 1
+
+
+def _time_of_binary(value: bytes) -> dt.datetime | str:
+    return _time_of_microseconds(struct.unpack("!q", value)[0])
 
 
 def _text_of_binary(value: bytes) -> str:
@@ -322,8 +324,8 @@ _OF_BINARY: dict[int, Callable[[bytes], object]] = {
     _INT2: _exactly(struct.Struct("!h")), _INT4: _exactly(struct.Struct("!i")), _INT8: _exactly(struct.Struct("!q")),
     _FLOAT4: _exactly(struct.Struct("!f")), _FLOAT8: _exactly(struct.Struct("!d")), _NUMERIC: _numeric_of_binary,
     16: _bool_of_binary, 1082: lambda value: _date_of_days(struct.unpack("!i", value)[0]),
-    1114: lambda value: _time_of_microseconds(struct.unpack("!q", value)[0]), 26: _exactly(struct.Struct("!I")),
-    _MOMENT: lambda value: _time_of_microseconds(struct.unpack("!q", value)[0]), _UUID: _uuid_of_binary,
+    1114: _time_of_binary, 26: _exactly(struct.Struct("!I")),
+    _MOMENT: _time_of_binary, _UUID: _uuid_of_binary,
     **dict.fromkeys(_TEXTS, _text_of_binary),
 }
 
