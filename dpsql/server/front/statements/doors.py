@@ -18,6 +18,7 @@ from dpsql.server.front.statements.shown_answers import ShownToAccounts
 from dpsql.server.front.terms.answers_on_wire import Seat
 from dpsql.server.front.terms.sqlstates import refusal_on_wire
 from dpsql.server.link.login_messages import MALFORMED, UNPROVEN, WRONG, FirstProof, NotProven
+from dpsql.server.link.vault_calls import ToldAccount
 
 Say = Callable[[bytes], bytes]
 """Tells the client the challenge, and returns its answer; then the last message, to which there is none."""
@@ -53,15 +54,7 @@ class VaultDoor:
     def connect(self, name: str, database: str, first: FirstProof, say: Say) -> Connection:
         """The connection of a user who has proven to know the password. Raises NotProven and errors.Error."""
         asked = iter((lambda message: first.as_bytes(), say, say))
-        channel = self._new_channel()
-        try:
-            opening = channel.log_in(name, database, lambda message: next(asked)(message))
-            return Connection(open_remote_session(channel, opening))
-        except BaseException as fault:
-            channel.close()
-            if isinstance(fault, Error) and fault.code in (WRONG, MALFORMED):
-                raise NotProven(malformed=fault.code == MALFORMED) from None
-            raise
+        return self._opened(lambda channel: channel.log_in(name, database, lambda message: next(asked)(message)))
 
     def begin_sign_on(self) -> tuple[str, str]:
         """The address at which a person signs on, and the state that comes back with them. Raises errors.Error."""
@@ -70,11 +63,15 @@ class VaultDoor:
 
     def sign_on(self, code: str, state: str) -> Connection:
         """The connection of a person who has signed on. Raises NotProven and errors.Error."""
+        return self._opened(lambda channel: channel.sign_on(code, state))
+
+    def _opened(self, bind: Callable[[VaultChannel], ToldAccount]) -> Connection:
+        """The connection over a new channel, which `bind` binds to an account."""
         channel = self._new_channel()
         try:
-            return Connection(open_remote_session(channel, channel.sign_on(code, state)))
+            return Connection(open_remote_session(channel, bind(channel)))
         except BaseException as fault:
             channel.close()
-            if isinstance(fault, Error) and fault.code == UNPROVEN:
-                raise NotProven from None
+            if isinstance(fault, Error) and fault.code in (WRONG, MALFORMED, UNPROVEN):
+                raise NotProven(malformed=fault.code == MALFORMED) from None
             raise

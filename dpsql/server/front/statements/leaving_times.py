@@ -16,23 +16,26 @@ from dpsql.sql.text.statement import Show
 def leave_after(session: Session, seconds: float) -> None:
     """Make outcomes of the session leave after this time (at most an hour) or later, so that outcomes ready by then are not late.
     0 means that no time is stated."""
-    kernel: object = session.kernel
-    if isinstance(kernel, RemoteKernel):
+    if (kernel := _kernel_of(session)) is not None:
         kernel.pace = seconds
 
 
 def stopped_for(session: Session, cause: str) -> None:
     """State the cause for which the statement of the session is interrupted from now on."""
-    kernel: object = session.kernel
-    if isinstance(kernel, RemoteKernel):
+    if (kernel := _kernel_of(session)) is not None:
         kernel.cause = cause
 
 
 def give_up_turn(session: Session) -> None:
     """Stop the statement of the session if it waits for its turn."""
-    kernel: object = session.kernel
-    if isinstance(kernel, RemoteKernel):
+    if (kernel := _kernel_of(session)) is not None:
         kernel.give_up_turn()
+
+
+def _kernel_of(session: Session) -> RemoteKernel | None:
+    """The calls to the vault's kernel; None for a session whose kernel is in this process."""
+    kernel: object = session.kernel
+    return kernel if isinstance(kernel, RemoteKernel) else None
 
 
 def waits_of(session: Session) -> Iterator[str]:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 
-from dpsql.server.front.statements.shown_answers import CELL
 from dpsql.server.front.statements.transaction_status import IDLE, first_word
 from dpsql.server.front.terms.answers_on_wire import ColumnOnWire, Described, Outcome, RefusedOnWire
 from dpsql.server.front.wire.cursors import (
+    ALL,
     CursorMove,
     CursorOnWire,
     DeclaredCursor,
@@ -113,7 +113,7 @@ class CursorAnswers:
     def _hold(self, cursor: CursorOnWire, portal: PortalOnWire | None = None) -> None:
         if portal is not None:
             portal.suspended.close()
-        cursor.counted.enter_context(self._work.suspended(size_of(cursor.rows, CELL)))
+        cursor.counted.enter_context(self._work.suspended(size_of(cursor.rows)))
         self._held.hold_cursor(cursor)
 
 
@@ -126,9 +126,9 @@ def of_portal(name: str) -> DeclaredCursor:
     return DeclaredCursor(name=name, query="", start=0, is_held=False, is_forward=True, is_binary=False)
 
 
-def further(number: int) -> CursorMove:
-    """The move of an Execute."""
-    return CursorMove(word="SELECT", name="", number=number)
+def further(most: int | None) -> CursorMove:
+    """The move of an Execute by at most so many rows; None for all."""
+    return CursorMove(word="SELECT", name="", number=ALL if most is None else most)
 
 
 def _no_rows() -> RefusedOnWire:

@@ -13,6 +13,7 @@ import re
 from collections.abc import Sequence
 
 from dpsql.frozen import Frozen
+from dpsql.server.front.statements.shown_answers import CELL
 from dpsql.server.front.statements.transaction_status import NAME, blanked, condensed, first_word, name_meant, start_of
 from dpsql.server.front.terms.answers_on_wire import ColumnOnWire, OutcomeOnWire, RefusedOnWire
 
@@ -26,7 +27,7 @@ _MOVE = re.compile(
 _CLOSE = re.compile(rf"CLOSE {NAME}", re.IGNORECASE)
 _ALONE = "NEXT", "PRIOR", "FIRST", "LAST"  # ways without a number
 _QUERIES = "SELECT", "VALUES", "WITH", "TABLE", "FROM", ""
-_ALL = 2**63
+ALL = 2**63  # more rows than any answer has
 
 
 class DeclaredCursor(Frozen):
@@ -76,7 +77,7 @@ def cursor_move(text: str) -> CursorMove:
             way in ("ABSOLUTE", "RELATIVE") and given in ("", "ALL")):
         raise _wrong("FETCH 100 FROM name")
     name, word = name_meant(found["name"]), found["word"].upper()
-    number = _ALL if given == "ALL" else int("".join(given.split()) or 1)
+    number = ALL if given == "ALL" else int("".join(given.split()) or 1)
     match way:
         case "FIRST" | "LAST" | "ABSOLUTE":
             place = {"FIRST": 1, "LAST": -1}.get(way, number)
@@ -138,7 +139,7 @@ class CursorOnWire:
             return not move.from_start or 0 < self.at >= move.number
         if move.number == 0:
             return move.word != "MOVE" and 0 < self.at <= len(self.rows)
-        goes_to_start = move.word == "MOVE" and move.each and move.number <= -_ALL
+        goes_to_start = move.word == "MOVE" and move.each and move.number <= -ALL
         return move.number < 0 and not (goes_to_start and self.at == 0)
 
 
@@ -146,9 +147,9 @@ def cannot_run(name: str) -> RefusedOnWire:
     return RefusedOnWire(f"portal \"{name}\" cannot be run", sqlstate="55000")
 
 
-def size_of(rows: Sequence[tuple[object, ...] | None], cell: int) -> int:
-    """Bytes, about, that rows take, of which each value but a text takes `cell`."""
-    return sum(cell + (len(value) if isinstance(value, str) else 0) for row in rows for value in row or ())
+def size_of(rows: Sequence[tuple[object, ...] | None]) -> int:
+    """The approximate size of rows in bytes."""
+    return sum(CELL + (len(value) if isinstance(value, str) else 0) for row in rows for value in row or ())
 
 
 def _wrong(form: str) -> RefusedOnWire:

@@ -11,24 +11,20 @@ from dpsql.server.link.login_messages import NotProven
 
 
 @contextlib.contextmanager
-def told_faults() -> Iterator[None]:
-    """A context that raises RefusedOnWire: for whatever else is raised in it, one in words that say nothing of it."""
+def told_faults(severity: str = "ERROR", let_through: tuple[type[Exception], ...] = (RefusedOnWire,)) -> Iterator[None]:
+    """A context that replaces an exception with a RefusedOnWire that gives no details, except for those that are let through."""
     try:
         yield
-    except RefusedOnWire:
+    except let_through:
         raise
     except Exception:  # its text and its chain may depend on the data
-        raise fault_of_server("ERROR") from None
+        raise fault_of_server(severity) from None
 
 
 def entered(work: Callable[[], Seat]) -> Seat:
-    """Raises NotProven, Gone, or RefusedOnWire: for whatever else the work raises, one in words that say nothing of it."""
-    try:
+    """The seat that a door gives. Raises NotProven, Gone or RefusedOnWire."""
+    with told_faults("FATAL", (RefusedOnWire, NotProven, Gone)):
         return work()
-    except (RefusedOnWire, NotProven, Gone):
-        raise
-    except Exception:
-        raise fault_of_server("FATAL") from None
 
 
 def quietly(work: Callable[[], None]) -> None:

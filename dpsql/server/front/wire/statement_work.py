@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import operator
 import time
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import TypeVar
 
 from dpsql.frozen import Frozen
@@ -114,11 +114,10 @@ class StatementWork:
         async with self._steadily(), self._at_work():
             return await self._in_thread(lambda: encoded_rows(outcome, formats, most))
 
-    @contextlib.contextmanager
-    def admitted(self, size: int, *, again: bool = False) -> Iterator[None]:
-        """A context for a statement of the account, of about so many bytes. Raises RefusedOnWire."""
-        with contextlib.nullcontext() if again else self._serving.use.asking(self.account, size, time.monotonic()):
-            yield
+    def admitted(self, size: int, *, again: bool = False) -> contextlib.AbstractContextManager[None]:
+        """A context for a statement of the account, of about so many bytes; it counts once, so not `again`. Raises
+        RefusedOnWire."""
+        return contextlib.nullcontext() if again else self._serving.use.asking(self.account, size, time.monotonic())
 
     def suspended(self, size: int) -> contextlib.AbstractContextManager[None]:
         """A context for rows of the account that wait to be fetched. Raises RefusedOnWire."""

@@ -65,7 +65,6 @@ LOG = logging.getLogger("dpsql.server")
 _AT_ONCE = 100  # statements of one message that are answered before others have their turn
 _EMPTY = Described(parameters=(), columns=None)
 _MOST = 2**31
-_ALL_ROWS = 2**63
 
 
 class Client:
@@ -442,7 +441,7 @@ class Client:
 
     async def _execute_cursor(self, cursor: CursorOnWire, most: int | None) -> None:
         """Send the next rows of a cursor."""
-        outcome = cursor.moved(further(_ALL_ROWS if most is None else most))
+        outcome = cursor.moved(further(most))
         sent, _ = await self._work.send_rows(outcome, cursor.formats)
         if sent == most:
             self._packets.send(PortalSuspended())
