@@ -33,12 +33,7 @@ def values(raw: Raw, text: str) -> list[str]:
 
 
 def answers(both: Pair, text: str) -> tuple[list[str], list[str]]:
-    with Raw(both.theirs.port) as theirs, Raw(both.ours) as ours:
-        from support.wire_servers import startup
-
-        theirs.send(startup(user="owner", database=both.theirs.name))
-        theirs.until("Z")
-        assert ours.login(database="study")[-1] == ("Z", b"I")
+    with both.logged_in() as (theirs, ours):
         return values(theirs, text), values(ours, text)
 
 

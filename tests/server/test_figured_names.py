@@ -35,7 +35,7 @@ def theirs() -> Iterator[Any]:
     psycopg2 = pytest.importorskip("psycopg2")
     made = postgres.fresh()
     for table, columns in worlds.SCHEMA.items():
-        made.run(f"CREATE TABLE {table} ({columns.replace('INTEGER', 'BIGINT').replace('DOUBLE', 'DOUBLE PRECISION')})")
+        made.run(f"CREATE TABLE {table} ({worlds.in_postgresql(columns)})")
     with contextlib.closing(psycopg2.connect(made.uri)) as con:
         con.autocommit = True
         yield con.cursor()

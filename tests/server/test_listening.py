@@ -25,6 +25,7 @@ from dpsql.frozen import replace
 pytest.importorskip("pygwire", reason="the extra dpsql[server] is not installed")
 pytest.importorskip("scramp", reason="the extra dpsql[server] is not installed")
 
+from support.frontend_messages import SSL
 from support.seats import ScriptedSeat, wait_until
 from support.standalone_spark import children
 from support.wire_servers import PASSWORD, Raw, add, certificate, fields, kinds, packet, query, running, served, startup
@@ -286,7 +287,7 @@ def test_tls_with_a_bound_proof_and_without(tmp_path: Path) -> None:
 def test_what_is_sent_in_the_clear_behind_a_request_for_tls_is_never_read(tmp_path: Path) -> None:
     tls = listening.tls_terms(listening.TlsFiles(certificate=str(certificate(tmp_path))))
     with running(tmp_path, tls=tls) as server, Raw(server.port) as raw:
-        raw.send(struct.pack("!II", 8, 80877103) + startup(user="ada"))
+        raw.send(SSL + startup(user="ada"))
         assert raw.file.read(1) == b"S"
         context = ssl.create_default_context(cafile=str(tmp_path / "cert.pem"))
         with pytest.raises((ssl.SSLError, OSError)):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import struct
 from collections.abc import Iterator
 
 import pytest
@@ -12,15 +11,14 @@ pytest.importorskip("pygwire", reason="the extra dpsql[server] is not installed"
 pytest.importorskip("scramp", reason="the extra dpsql[server] is not installed")
 pytest.importorskip("adbc_driver_postgresql", reason="the driver of the tests' PostgreSQL is not installed")
 
-from support.frontend_messages import SYNC, bind, close, describe, execute, parse, query
+from support.frontend_messages import GSS, SSL, SYNC, bind, cancel, close, describe, execute, parse, query
 from support.replayed import Pair, first_replies, pair
 from support.replayed_sequences import DIFFERENT, ROWS, SEQUENCES
 from support.wire_servers import startup
 
-SSL, GSS = struct.pack("!II", 8, 80877103), struct.pack("!II", 8, 80877104)
 STARTS = {
-    "tls": (SSL,), "tls twice": (SSL, SSL), "no user": (startup(database="x"),), "cancel": (struct.pack("!IIII", 16, 80877102, 1, 1),),
-    "tls, then cancel": (SSL, struct.pack("!IIII", 16, 80877102, 1, 1)), "login": (startup(user="reader", database="postgres"),),
+    "tls": (SSL,), "tls twice": (SSL, SSL), "no user": (startup(database="x"),), "cancel": (cancel(1, b"\0\0\0\1"),),
+    "tls, then cancel": (SSL, cancel(1, b"\0\0\0\1")), "login": (startup(user="reader", database="postgres"),),
     "tls, then login": (SSL, startup(user="reader", database="postgres")), "a newer version": (startup(0x40000, user="x"),)}
 
 

@@ -16,12 +16,11 @@ import pytest
 pytest.importorskip("pygwire", reason="the extra dpsql[server] is not installed")
 pytest.importorskip("scramp", reason="the extra dpsql[server] is not installed")
 
+from support.frontend_messages import GSS, SSL, cancel
 from support.seats import wait_until
 from support.wire_servers import Raw, Running, add, fields, kinds, packet, query, running, startup
 
 from dpsql.server.front.wire.strangers import Stranger, Strangers
-
-SSL, GSS = struct.pack("!II", 8, 80877103), struct.pack("!II", 8, 80877104)
 
 
 @contextlib.contextmanager
@@ -132,7 +131,7 @@ def test_at_the_limit_a_statement_can_be_cancelled(tmp_path: Path) -> None:
         one.send(query("SLEEP 20"))
         wait_until(lambda: server.seats[0].executed)
         with Raw(server.port) as other:
-            other.send(struct.pack("!III", 12 + len(one.key[1]), 80877102, one.key[0]) + one.key[1])
+            other.send(cancel(*one.key))
             assert other.file.read() == b""
         assert fields(one.until("E")[-1][1])["C"] == "57014"
 

@@ -14,7 +14,8 @@ import pytest
 pytest.importorskip("pygwire", reason="the extra dpsql[server] is not installed")
 pytest.importorskip("scramp", reason="the extra dpsql[server] is not installed")
 
-from support.frontend_messages import FLUSH, SYNC, bind, close, describe, execute, parse
+from support import frontend_messages
+from support.frontend_messages import FLUSH, GSS, SSL, SYNC, bind, close, describe, execute, parse
 from support.seats import wait_until
 from support.wire_servers import PASSWORD, Raw, Running, add, fields, kinds, packet, query, running, startup
 
@@ -67,14 +68,14 @@ def test_versions_and_options_are_negotiated(server: Running) -> None:
 
 def test_gss_is_refused_and_tls_too_without_a_certificate(server: Running) -> None:
     with Raw(server.port) as raw:
-        raw.send(struct.pack("!II", 8, 80877104))
+        raw.send(GSS)
         assert raw.file.read(1) == b"N"
-        raw.send(struct.pack("!II", 8, 80877103))
+        raw.send(SSL)
         assert raw.file.read(1) == b"N"
         assert raw.login()[-1][0] == "Z"
     with Raw(server.port) as raw:
         for _ in range(2):
-            raw.send(struct.pack("!II", 8, 80877103))
+            raw.send(SSL)
         assert raw.file.read(1) == b"N" and errors(raw.until("")) == ["0A000"], "once"
 
 
@@ -264,7 +265,7 @@ def test_malformed_parameters_are_errors(raw: Raw) -> None:
 
 def cancel(server: Running, process: int, key: bytes) -> None:
     with Raw(server.port) as other:
-        other.send(struct.pack("!III", 12 + len(key), 80877102, process) + key)
+        other.send(frontend_messages.cancel(process, key))
         assert other.file.read() == b""
 
 

@@ -6,9 +6,15 @@ import struct
 
 from support.wire_servers import packet, query
 
-__all__ = ["FLUSH", "SYNC", "TERMINATE", "bind", "close", "describe", "execute", "packet", "parse", "query"]
+__all__ = ["FLUSH", "GSS", "SSL", "SYNC", "TERMINATE", "bind", "cancel", "close", "describe", "execute", "packet", "parse", "query"]
 
 SYNC, FLUSH, TERMINATE = packet(b"S", b""), packet(b"H", b""), packet(b"X", b"")
+SSL, GSS = struct.pack("!II", 8, 80877103), struct.pack("!II", 8, 80877104)  # requests to encrypt, by TLS and by GSSAPI
+
+
+def cancel(process: int, key: bytes) -> bytes:
+    """The request to interrupt the statement of another connection."""
+    return struct.pack("!III", 12 + len(key), 80877102, process) + key
 
 
 def parse(text: str, name: str = "", oids: tuple[int, ...] = ()) -> bytes:

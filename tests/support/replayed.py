@@ -14,13 +14,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from support import postgres, worlds
+from support.frontend_messages import GSS, SSL, TERMINATE
 from support.postgres import Postgres
-from support.wire_servers import Raw, fields, packet, running, startup
+from support.wire_servers import Raw, fields, running, startup
 
 import dpsql
 from dpsql.server.front.statements.seat import seats
-
-ENCRYPTING = 80877103, 80877104  # the codes of requests to encrypt by TLS and by GSSAPI
 
 
 def columns_of(body: bytes) -> list[tuple[str, int]]:
@@ -74,23 +73,22 @@ class Pair:
 
     def transcripts(self, *sent: bytes) -> tuple[list[str], list[str]]:
         """After a login; the client leaves at the end."""
-        return self._theirs(sent), self._ours(sent)
+        with self.logged_in() as (theirs, ours):
+            return replies(theirs, sent), replies(ours, sent)
 
-    def _theirs(self, sent: Sequence[bytes]) -> list[str]:
-        with Raw(self.theirs.port) as raw:
-            raw.send(startup(user="owner", database=self.theirs.name))
-            assert raw.until("Z")[-1] == ("Z", b"I")
-            return replies(raw, sent)
-
-    def _ours(self, sent: Sequence[bytes]) -> list[str]:
-        with Raw(self.ours) as raw:
-            assert raw.login(database="study")[-1] == ("Z", b"I")
-            return replies(raw, sent)
+    @contextlib.contextmanager
+    def logged_in(self) -> Iterator[tuple[Raw, Raw]]:
+        """A client of each server, after its login."""
+        with Raw(self.theirs.port) as theirs, Raw(self.ours) as ours:
+            theirs.send(startup(user="owner", database=self.theirs.name))
+            assert theirs.until("Z")[-1] == ("Z", b"I")
+            assert ours.login(database="study")[-1] == ("Z", b"I")
+            yield theirs, ours
 
 
 def replies(raw: Raw, sent: Sequence[bytes]) -> list[str]:
     with contextlib.suppress(OSError):
-        raw.send(*sent, packet(b"X", b""))
+        raw.send(*sent, TERMINATE)
     with contextlib.suppress(OSError):
         found = raw.until("")
     return counted([each for message in found[:-1] if (each := told(*message))])
@@ -104,7 +102,7 @@ def first_replies(port: int, *sent: bytes) -> list[str]:
         for part in sent:
             sock.sendall(part)
             kind = file.read(1)
-            if kind in (b"N", b"S", b"G") and int.from_bytes(part[4:8], "big") in ENCRYPTING:
+            if kind in (b"N", b"S", b"G") and part in (SSL, GSS):
                 found.append(kind.decode())
                 continue
             while kind:
@@ -122,7 +120,7 @@ def pair(folder: Path, people: int = 60) -> Iterator[Pair]:
     theirs = postgres.fresh()
     world = worlds.world(people=people)
     for table, columns in worlds.SCHEMA.items():
-        theirs.run(f"CREATE TABLE {table} ({columns.replace('INTEGER', 'BIGINT').replace('DOUBLE', 'DOUBLE PRECISION')})")
+        theirs.run(f"CREATE TABLE {table} ({worlds.in_postgresql(columns)})")
         if world.rows.get(table):
             theirs.fill(table, world.rows[table])
     project = folder / "project"

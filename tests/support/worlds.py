@@ -149,6 +149,11 @@ def _file_of(pickled: bytes) -> bytes:
         return path.read_bytes()
 
 
+def in_postgresql(columns: str) -> str:
+    """The declaration of a table's columns in the types of PostgreSQL that have the same ranges."""
+    return columns.replace("INTEGER", "BIGINT").replace("DOUBLE", "DOUBLE PRECISION")
+
+
 def insert(connection: duckdb.DuckDBPyConnection, table: str, rows: Sequence[tuple[Any, ...]]) -> None:
     """Put rows into a table by one statement: one for each of them takes tens of times as long."""
     if rows:
