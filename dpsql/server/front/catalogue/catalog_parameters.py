@@ -1,4 +1,4 @@
-"""Parameters of questions to the catalogue, and of questions without a table, as constants of DuckDB that keep their types."""
+"""Parameters as constants of DuckDB that keep their types, in queries of the catalogue and in those without a table."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PLAIN = ("", "VARCHAR")
 
 
 def constant(value: object, kind: str = "") -> exp.Expr:
-    """A value sent by a client, as a node; one of its `kind`, if that is known. Raises DataError for a decimal with too many
+    """A value sent by a client as a node, cast to its `kind` if that is known. Raises DataError for a decimal with too many
     digits."""
     kind = kind.replace("OID", "BIGINT")
     if isinstance(value, list | tuple):
@@ -26,14 +26,14 @@ def constant(value: object, kind: str = "") -> exp.Expr:
 
 
 def _final(node: exp.Expr, kind: str) -> exp.Expr:
-    """A cast to a type of DuckDB, which is not one of PostgreSQL that still has to be translated."""
+    """A cast to a type of DuckDB; it is not translated as casts to types of PostgreSQL are."""
     made = exp.cast(node, kind, dialect="duckdb")
     made.meta[FINAL] = True
     return made
 
 
 def decimal(number: exp.Literal) -> exp.Expr:
-    """A number that is written, as a decimal with all of its digits."""
+    """A literal number as a decimal with all of its digits."""
     return _final(number.copy(), f"DECIMAL({MOST_DIGITS}, {len(number.name.partition('.')[2])})")
 
 
@@ -48,7 +48,7 @@ def _literal(value: object) -> exp.Expr:
 
 
 def _type(kind: str, *values: object) -> str:
-    """The type of constants of a kind: of decimals, one that holds all of their digits."""
+    """The type for constants of a kind; for decimals, one with room for all of their digits."""
     if kind != "DECIMAL":
         return kind
     numbers = [Decimal(value) for value in values if isinstance(value, int | Decimal)]

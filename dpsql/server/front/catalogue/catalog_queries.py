@@ -113,7 +113,7 @@ class CatalogDatabase:
 
     def __init__(self, catalog: Catalog, asking: Asking) -> None:
         self._catalog, self.asking = catalog, asking
-        self._settings: Mapping[str, str] = {}  # those that the database has
+        self._settings: Mapping[str, str] = {}  # those in the table pg_settings
 
     @cached_property
     def _connection(self) -> duckdb.DuckDBPyConnection:
@@ -177,7 +177,7 @@ class CatalogDatabase:
         return CatalogAnswer(columns=columns, rows=[tuple(map(_value, row)) for row in found])
 
     def _take_settings(self) -> None:
-        """Have the database know the settings as they are now."""
+        """Fill pg_settings with the present settings."""
         if self._settings != self.asking.settings:
             self._settings = dict(self.asking.settings)
             self._connection.execute(f"DELETE FROM {quote(SETTINGS)}")
@@ -189,7 +189,8 @@ class CatalogDatabase:
 
 
 def _column(name: str, kind: str) -> ColumnOnWire:
-    """A column of an answer. Lists of oids, which drivers read before they know any other list, show in their name alone."""
+    """A column of an answer. DuckDB has no type for oids, so a list of them is recognised by its name alone. Drivers read such
+    lists before they know any other type of list."""
     return ColumnOnWire(name=name, kind="OID[]" if kind == "BIGINT[]" and name.endswith("oids") else kind)
 
 

@@ -1,4 +1,5 @@
-"""When outcomes leave: what an analyst states of it, and what is told of it, over the wire and over HTTP alike."""
+"""What the front tells the vault about a session's statements: when outcomes leave, and why a statement is interrupted. Notices
+about delayed outcomes are the same over the wire and over HTTP."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ def leave_after(session: Session, seconds: float) -> None:
 
 
 def stopped_for(session: Session, cause: str) -> None:
-    """State the cause for which the statement of the session is interrupted from now on."""
+    """Set the cause that is reported if the session's statement is interrupted from now on."""
     if (kernel := _kernel_of(session)) is not None:
         kernel.cause = cause
 

@@ -88,13 +88,13 @@ class Settings:
         self._set, self._before_local = dict(kept), {}
 
     def set_local(self, name: str, value: str | None) -> None:
-        """Change a setting until `end_of_local`. Raises as `set` does."""
+        """Change a setting for this transaction, which `end_of_local` ends. Raises as `set` does."""
         before = self._set.get(name)
         self.set(name, value)
         self._before_local.setdefault(name, before)
 
     def end_of_local(self) -> bool:
-        """Restore what was changed for a transaction alone; whether anything was."""
+        """Restore the settings that were changed for the transaction; False if there were none."""
         ended, self._before_local = self._before_local, {}
         for name, value in ended.items():
             if value is None:

@@ -12,7 +12,8 @@ from dpsql.frozen import Frozen
 
 
 class ColumnOnWire(Frozen):
-    """A column of an answer. Kinds: BIGINT, HUGEINT, DOUBLE, BOOLEAN, VARCHAR, DATE, TIMESTAMP, and DECIMAL without tables."""
+    """A column of an answer. Kinds: BIGINT, HUGEINT, DOUBLE, BOOLEAN, VARCHAR, DATE, TIMESTAMP, and in queries
+    without a private table, DECIMAL."""
 
     name: str
     kind: str
@@ -33,7 +34,7 @@ class Notice(Frozen):
     hint: str = ""
     severity: str = "NOTICE"
     sqlstate: str = ""
-    """That of the severity, if it is empty."""
+    """Empty for the usual one of the severity."""
 
 
 class OutcomeOnWire(Frozen):
@@ -46,7 +47,7 @@ class OutcomeOnWire(Frozen):
     notices: tuple[Notice, ...]
     copied: Iterator[bytes] | None = None
     local: bool = False
-    """It only means something in a transaction."""
+    """The statement has an effect only inside a transaction, as SET LOCAL has."""
 
 
 Outcome = OutcomeOnWire  # the short name, which a class of VALIDATE has elsewhere

@@ -1,7 +1,8 @@
-"""The names of columns to which a query gives none, as PostgreSQL chooses them: ``count`` for COUNT(*), ``?column?`` for a + 1.
+"""The names that PostgreSQL chooses for columns without an alias: ``count`` for COUNT(*), ``?column?`` for a + 1.
 
-The rules are those of FigureColname in PostgreSQL's parse_target.c: a column's name, a function's, that of a cast's type unless
-what is cast has a name, and so on. Clients of PostgreSQL find their columns by these names; elsewhere dpsql has the text itself.
+The rules are those of FigureColname in PostgreSQL's parse_target.c: the name of a column or a function, or of the type of a cast
+unless its operand has a name, and so on. Clients of PostgreSQL find their columns by these names. Elsewhere, dpsql names such a
+column by its text.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ _TO_VARCHAR = re.compile(r"(?:::|\bAS\b)\s*(?:varchar|character\s+varying)\b[\s\
 
 
 def names_on_wire(tree: exp.Query, text: str, names: Sequence[str]) -> tuple[str, ...]:
-    """The names of the columns of a query's answer, of which dpsql has these `names`: columns of ends keep their endings."""
+    """PostgreSQL's names for the columns of a query's answer, given dpsql's `names`. The columns of a confidence interval keep
+    their endings, _low and _high."""
     first = tree
     while isinstance(first, exp.SetOperation | exp.Subquery):
         first = first.this
@@ -50,7 +52,8 @@ def names_on_wire(tree: exp.Query, text: str, names: Sequence[str]) -> tuple[str
 
 
 def _take(item: exp.Expr, text: str, found: list[str], left: Sequence[int]) -> int:
-    """Name the next of the columns that are left, and its ends if they follow; the number of columns."""
+    """Name the first of the columns `left`, and those of its confidence interval if they follow. Returns the number of these
+    columns."""
     if not left:
         return 0
     own = found[left[0]]
@@ -63,12 +66,12 @@ def _take(item: exp.Expr, text: str, found: list[str], left: Sequence[int]) -> i
 
 
 def name_of(item: exp.Expr, text: str = "") -> str:
-    """The name of an item of a SELECT without an alias; `text` is that of the statement, where functions are named."""
+    """The name of an item of a SELECT without an alias; `text` is the text of the statement, from which functions are named."""
     return _figured(item, text)[0]
 
 
 def _figured(item: exp.Expr, text: str) -> tuple[str, int]:
-    """A name, and how strong it is: 0 for none, 1 for what gives way to another name, 2 for others."""
+    """A name and its strength, as in PostgreSQL: 0 for no name, 1 for one that any other replaces, 2 for all others."""
     match item:
         case exp.Column() | exp.Identifier():
             return item.name, 2
@@ -100,7 +103,7 @@ def _figured(item: exp.Expr, text: str) -> tuple[str, int]:
 
 
 def _called(item: exp.Expr, text: str) -> str:
-    """The name of the function whose call is the whole item, as the statement writes it; empty if it is none."""
+    """The name of the function, as the statement writes it, if the whole item is one call; otherwise empty."""
     written = _written(item, text)
     found = _CALLED.match(written)
     if found is None or not written.endswith(")"):

@@ -1,5 +1,5 @@
-"""Lists as PostgreSQL writes its arrays: the catalogue has them, as the columns of a key. Kinds are those of values with [], and
-INT2VECTOR, an array of small numbers that counts from 0 and is another text.
+"""Lists as PostgreSQL writes its arrays: the catalogue has them, as the columns of a key. The kind of a list is
+that of its values with [], or INT2VECTOR, an array of small numbers that counts from 0 and is written differently.
 
 Clients send lists as well, as the parameter of = ANY($1). `in_text` and `in_binary` take such a list apart; each element is then
 read as a value of its own type."""

@@ -45,7 +45,7 @@ _WORDS = frozenset(re.findall(
     "DISCARD DO DROP END EXECUTE EXPLAIN FETCH GRANT IMPORT INSERT LISTEN LOAD LOCK MERGE MOVE NOTIFY PREPARE REASSIGN REFRESH "
     "REINDEX RELEASE RESET REVOKE ROLLBACK SAVEPOINT SECURITY SELECT SET SHOW START TABLE TRUNCATE UNLISTEN UPDATE VACUUM "
     "VALUES WITH"))
-"""With which a statement of PostgreSQL begins; any other word is a syntax error there."""
+"""The words with which a statement of PostgreSQL can begin; any other is a syntax error there."""
 
 
 def _is_no_statement(fault: Error, text: str) -> bool:

@@ -1,7 +1,7 @@
-"""Statements about cursors, answered: DECLARE, FETCH, MOVE and CLOSE, and portals of the protocol that are fetched by their name.
+"""Answer DECLARE, FETCH, MOVE and CLOSE.
 
-PostgreSQL has portals and cursors under the same names: FETCH moves a portal that was bound, and Execute fetches from a cursor
-that was declared. So it is here.
+As in PostgreSQL, cursors and the portals of the protocol share their names: FETCH moves a portal that was bound, and Execute
+fetches from a cursor that was declared.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ class CursorAnswers:
         return cursor.moved(move), cursor.formats
 
     async def change(self, text: str, parameters: Parameters, *, alone: bool) -> str:
-        """Do what a DECLARE or CLOSE says, and return its tag; `alone` if it is its whole transaction, unless that is open."""
+        """Execute a DECLARE or CLOSE, and return its tag. `alone` says that outside of BEGIN, the statement is a transaction
+        of its own."""
         if first_word(text) == "DECLARE":
             await self._declare(declared_cursor(text), parameters, alone=alone)
             return "DECLARE CURSOR"
@@ -73,13 +74,13 @@ class CursorAnswers:
         return Described(parameters=(), columns=None)
 
     def _columns(self, name: str) -> tuple[ColumnOnWire, ...] | None:
-        """Those of a cursor; none of one that there is not, which is refused when it is moved."""
+        """The columns of a cursor; None for an unknown cursor, which is refused when it is moved."""
         if name and self._held.has_portal(name):
             return self._held.portal(name).columns
         return self._held.cursor(name).columns if self._held.has_cursor(name) else None
 
     async def _cursor(self, name: str) -> CursorOnWire:
-        """A cursor by its name; a portal with rows becomes one."""
+        """The cursor of this name; a portal of this name becomes a cursor."""
         if not name or not self._held.has_portal(name):
             return self._held.cursor(name)
         portal = self._held.portal(name)
@@ -95,7 +96,7 @@ class CursorAnswers:
         return cursor
 
     async def _declare(self, declared: DeclaredCursor, parameters: Parameters, *, alone: bool) -> None:
-        """Answer the query of a cursor, and hold its rows."""
+        """Answer the query of a cursor, and keep its rows."""
         if alone and self._transaction.status == IDLE and not declared.is_held:
             raise RefusedOnWire("DECLARE CURSOR can only be used in transaction blocks", sqlstate="25P01")
         self._held.check_cursor(declared.name)
@@ -122,7 +123,7 @@ def parameters_of(portal: PortalOnWire) -> Parameters:
 
 
 def of_portal(name: str) -> DeclaredCursor:
-    """What a portal is as a cursor: it moves forward only, and ends with its transaction."""
+    """The declaration of a portal as a cursor: it moves only forward, and ends with its transaction."""
     return DeclaredCursor(name=name, query="", start=0, is_held=False, is_forward=True, is_binary=False)
 
 

@@ -1,8 +1,7 @@
 """Cursors in SQL: DECLARE, FETCH, MOVE and CLOSE.
 
-An answer is complete and final when it is given, so a cursor has all of its rows from the beginning: the query of DECLARE is
-answered, and charged, once, and moving through its rows costs nothing. The forms follow PostgreSQL's grammar. They are read here,
-since sqlglot does not parse these statements.
+DECLARE answers and charges its query once, and the cursor has all rows from then on: moving through them costs nothing. The
+syntax is that of PostgreSQL. It is parsed here, as sqlglot does not parse these statements.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ ALL = 2**63  # more rows than any answer has
 
 class DeclaredCursor(Frozen):
     """A DECLARE: `query` is its query, which begins at the character `start` of the statement; `is_held` says that the cursor
-    outlives its transaction, `is_forward` that it only moves forward, and `is_binary` that its values are."""
+    outlives its transaction, `is_forward` that it only moves forward, and `is_binary` that its values are sent in binary."""
 
     name: str
     query: str
@@ -43,8 +42,9 @@ class DeclaredCursor(Frozen):
 
 
 class CursorMove(Frozen):
-    """A FETCH or MOVE: how far the cursor `name` moves. `from_start` says from which row: None for the row where it is, True for
-    the beginning, False for the end. With `each`, all rows on the way are meant, otherwise the last one only."""
+    """A FETCH or MOVE: how far the cursor `name` moves. `from_start` says from where: None for the present row, True for the
+    beginning, False for the end. With `each`, all rows passed are
+    returned or counted, otherwise only the last one."""
 
     word: str
     name: str
@@ -99,9 +99,9 @@ def closed_cursor(text: str) -> str | None:
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class CursorOnWire:
-    """The rows of an answer, and the place in them: 0 before the first one, then that of the last row that was fetched. Only the
-    connection's own task changes it. `formats` are those of its values; `broken` says that a move was refused, after which
-    PostgreSQL has a cursor only closed. `counted` is closed when the rows are no longer held."""
+    """The rows of an answer, and the position `at` in them: 0 before the first row, then the number of the row fetched last. Only
+    the connection's own task changes it. `formats` are those of the values. `broken` says that a move was refused: as in
+    PostgreSQL, the cursor can only be closed then. `counted` is closed when the rows are dropped."""
 
     declared: DeclaredCursor
     columns: tuple[ColumnOnWire, ...]
@@ -112,8 +112,8 @@ class CursorOnWire:
     counted: contextlib.ExitStack = dataclasses.field(default_factory=contextlib.ExitStack)
 
     def moved(self, move: CursorMove) -> OutcomeOnWire:
-        """The rows of a FETCH or MOVE, after which the cursor is at the last one, or before or after all. Raises RefusedOnWire if
-        the cursor would have to move backward and cannot."""
+        """Move the cursor, and return the outcome of the FETCH or MOVE. Raises RefusedOnWire for a move backward that the cursor
+        does not allow."""
         if self.broken:
             raise cannot_run(self.declared.name)
         end = len(self.rows) + 1

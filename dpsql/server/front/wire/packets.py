@@ -32,12 +32,11 @@ class Gone(Exception):
 
 
 def _nothing() -> None:
-    """What is done where nobody waits for anything."""
+    """Do nothing."""
 
 
 class WatchedReader(asyncio.StreamReader):
-    """A reader that tells that its stream has ended, though not all of it is read. What waits unread to be more than twice its
-    limit hides the end."""
+    """A reader that notices the end of its stream while bytes are still unread, unless they are more than twice its limit."""
 
     def __init__(self, limit: int) -> None:
         super().__init__(limit=limit)

@@ -1,4 +1,4 @@
-"""Faults of the server in words that say nothing of them: their texts may depend on the data."""
+"""Faults of the server, reported without details: the text of an exception may depend on the data."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def entered(work: Callable[[], Seat]) -> Seat:
 
 
 def quietly(work: Callable[[], None]) -> None:
-    """Do work whose faults do not matter."""
+    """Do work, and ignore its exceptions."""
     with contextlib.suppress(Exception):
         work()
 
 
 def fault_of_server(severity: str) -> RefusedOnWire:
-    """The refusal for whatever went wrong here."""
+    """The refusal that reports a fault of the server."""
     return RefusedOnWire("a fault of the server; what was charged stays charged, and its answer is kept", sqlstate="XX000",
                          severity=severity)

@@ -1,4 +1,5 @@
-"""The work of one client's statements, which other threads do. It is admitted and can be interrupted; rows are sent in parts."""
+"""Run the statements of one client in other threads, within the limits of its account; they can be interrupted. Rows are sent in
+parts."""
 
 from __future__ import annotations
 
@@ -64,8 +65,8 @@ class StatementWork:
 
     async def outcome(self, text: str, parameters: Parameters, formats: Callable[[Outcome], Sequence[int]],
                       most: int | None = None) -> tuple[Outcome, EncodedRows]:
-        """Execute a statement, and have its first rows encoded in the formats that are right for its outcome. Notices are sent.
-        Raises RefusedOnWire."""
+        """Execute a statement, encode its first rows in the formats that `formats` returns, and send its notices. Raises
+        RefusedOnWire."""
         def begun(outcome: Outcome) -> tuple[Outcome, EncodedRows]:
             return outcome, encoded_rows(outcome, formats(outcome), least(most))
 
@@ -79,7 +80,7 @@ class StatementWork:
         return made
 
     async def whole_outcome(self, text: str, parameters: Parameters) -> tuple[Outcome, list[tuple[object, ...]]]:
-        """Execute a statement, and take all of its rows. Notices are sent. Raises RefusedOnWire."""
+        """Execute a statement, fetch all of its rows, and send its notices. Raises RefusedOnWire."""
         def answered() -> tuple[Outcome, list[tuple[object, ...]]]:
             outcome = self.seat.execute(text, parameters.values, parameters.kinds)
             return outcome, list(outcome.rows)
@@ -92,8 +93,8 @@ class StatementWork:
 
     async def send_rows(self, outcome: Outcome, formats: Sequence[int], most: int | None = None,
                         first: EncodedRows | None = None) -> tuple[int, bool]:
-        """Send rows of an outcome, `most` of them; the `first` ones are encoded already. Their number, and whether they were the
-        last."""
+        """Send at most `most` rows of an outcome, of which the `first` may be encoded already. Returns how many were sent, and
+        whether these were the last."""
         rows = first or await self._rows(outcome, formats, least(most))
         sent = rows.number
         while await self._send(rows) and (most is None or sent < most):
@@ -129,13 +130,13 @@ class StatementWork:
             raise RefusedOnWire(f"the text of a statement can have at most {self._limits.text_bytes} bytes", sqlstate="54000")
 
     def _steadily(self) -> contextlib.AbstractAsyncContextManager[None]:
-        """A context that takes a multiple of a time, where the owner wants that."""
+        """A context that ends at a multiple of `pace_seconds`, if the owner has set that."""
         return at_a_multiple(self._limits.pace_seconds) if self._limits.pace_seconds else contextlib.nullcontext()
 
     @contextlib.asynccontextmanager
     async def _at_work(self) -> AsyncGenerator[None]:
-        """A context in which a statement runs that can be interrupted: when its client has left, it is at once if it waits for
-        its turn, and otherwise some time later."""
+        """A context in which a statement runs and can be interrupted. If its client leaves, a statement that waits for its turn
+        is interrupted at once, and any other after `left_seconds`."""
         loop = asyncio.get_running_loop()
         late: list[asyncio.TimerHandle] = []
 
@@ -153,7 +154,7 @@ class StatementWork:
                 timer.cancel()
 
     async def _in_thread(self, work: Callable[[], Made]) -> Made:
-        """Raises RefusedOnWire: for whatever else the work raises, one in words that say nothing of it."""
+        """The result of work in another thread. Raises RefusedOnWire, without details of any other exception."""
         def told() -> Made:
             with told_faults():
                 return work()

@@ -1,8 +1,7 @@
 """Connections whose password is not proven yet. Where there are too many, one of them gives way to a newcomer.
 
-So nobody without a password keeps others out: whoever holds connections open without logging in loses them first. Of the
-networks, the one with the most gives one up; of its connections, one that has said nothing yet goes before those whose login is
-under way, and older ones before newer ones.
+So nobody without a password can keep others out: whoever opens connections without logging in loses them first. The network with
+the most connections loses one: its oldest connection that has sent nothing yet, or else its oldest one.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 
 class Stranger:
-    """One such connection, which `give_way` closes. `has_spoken` says that its login is under way."""
+    """A connection whose password is not proven yet. `give_way` closes it; `has_spoken` says that its login is under way."""
 
     def __init__(self, give_way: Callable[[], object]) -> None:
         self.give_way = give_way
@@ -24,10 +23,10 @@ class Stranger:
 
 
 class Strangers:
-    """Those of a server, by their network. For one thread."""
+    """The connections of a server whose password is not proven yet, by network. For one thread."""
 
     def __init__(self, of_network: int) -> None:
-        """`of_network` is the largest number of one network."""
+        """At most `of_network` connections of one network are kept."""
         self._of_network = of_network
         self._known: dict[str, list[Stranger]] = {}
 
@@ -46,7 +45,7 @@ class Strangers:
             self._forget(network, stranger)
 
     def shed_one(self) -> bool:
-        """Have one give way; whether there was any."""
+        """Close one connection; False if there is none."""
         if not self._known:
             return False
         self._shed(max(self._known, key=lambda network: len(self._known[network])))

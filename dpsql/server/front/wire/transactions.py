@@ -1,7 +1,7 @@
-"""The transaction of one connection: its status, its savepoints, and what its end takes back.
+"""The transaction of one connection: its status, its savepoints, and what a rollback undoes.
 
-Answers are final when they are given. What a rollback takes back, as in PostgreSQL, are settings that were changed and cursors
-that were declared; both belong to the connection alone.
+Answers are final: a rollback undoes none of them. As in PostgreSQL, it restores the settings that were changed and closes the
+cursors that were declared; both belong to the connection alone.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MOST_SAVEPOINTS = 1_000
 
 
 class ChangeableSettings(Protocol):
-    """Of a seat: what a client set, and how it is taken back."""
+    """The part of a seat that keeps settings: what a client set, and how it is restored."""
 
     @property
     def settings_kept(self) -> Mapping[str, str]: ...
@@ -29,7 +29,7 @@ class ChangeableSettings(Protocol):
 
 
 class Savepoint(Frozen):
-    """A place in a transaction: the settings there, and the cursors that were open."""
+    """A savepoint: the settings at that time, and the cursors that were open."""
 
     name: str
     settings: Mapping[str, str]
@@ -51,7 +51,7 @@ class TransactionOfConnection:
             self._first = self._settings.settings_kept
 
     def failed(self) -> None:
-        """A statement was refused. What the transaction changed is taken back, at once where it was implicit."""
+        """Called when a statement was refused: the settings are restored, and outside of BEGIN, new cursors are closed."""
         if self.status == IDLE:
             self._settings.put_back(self._first)
             self._held.undo_transaction()
@@ -60,7 +60,7 @@ class TransactionOfConnection:
             self._settings.put_back(self._savepoints[-1].settings if self._savepoints else self._first)
 
     def take(self, said: TransactionStatement) -> tuple[str, tuple[Notice, ...]]:
-        """Do what a statement says, and return its tag and warnings. Raises RefusedOnWire; then nothing is done."""
+        """Execute a statement, and return its tag and warnings. Raises RefusedOnWire; then nothing is done."""
         done = step(said, self.status)
         match said.word:
             case "BEGIN" if self.status == IDLE:
