@@ -1,25 +1,31 @@
-"""The marks of a picture: bars and dots with their intervals, lines in their bands, texts, and the names below an axis."""
+"""The marks of a picture: bars and dots with their intervals, lines in their bands, texts, and the labels of its axes."""
 
 from __future__ import annotations
 
+import datetime as dt
 import html
 import math
 from collections.abc import Iterator, Sequence
 
-from dpsql.answers.chart_axes import ChartAxis, Tick, place_of
-from dpsql.answers.chart_texts import SIZE, shortened
+from dpsql.answers.chart_axes import ChartAxis, Tick, axis_of, day_ticks, place_of, ticks
+from dpsql.answers.chart_texts import LINE, SIZE, shortened
 from dpsql.answers.charted import MOST_BARS, Chart, Series
 from dpsql.answers.display import number
 
 BAR = 14  # pixels: the thickness of a bar
-DASHES = ("", "6 3", "2 3", "8 3 2 3", "1 4", "10 4", "4 2 1 2", "3 6", "12 3", "5 5")  # lines are told apart in print too
+DASHES = ("", "6 3", "2 3", "8 3 2 3", "1 4", "10 4", "4 2 1 2", "3 6", "12 3", "5 5")  # distinguish lines in black and white
 
 
-def drawn_values(series: Series) -> Iterator[float]:
-    """The values that an axis must cover: numbers, and the ends of their intervals."""
-    for value, below, above in zip(series.values, *series.drawn_ends, strict=True):
-        if math.isfinite(value):
-            yield from (value, value - below, value + above)
+def drawn_values(chart: Chart) -> list[float]:
+    """The values that the axis of numbers must cover: the numbers, and the ends of their intervals."""
+    return [end for series in chart.series for value, below, above in zip(series.values, *series.drawn_ends, strict=True)
+            if math.isfinite(value) for end in (value, value - below, value + above)]
+
+
+def axis_of_keys(chart: Chart, left: float, right: float) -> ChartAxis:
+    """The axis along which the lines of a chart are drawn."""
+    places = [place_of(key) for series in chart.series for key in series.keys]
+    return axis_of(places, left, right, around=1.0 if chart.temporal else None)
 
 
 def whisker(series: Series, at: int, axis: ChartAxis, y: float, fill: str, *, bar: bool) -> str:
@@ -84,8 +90,23 @@ def dashes(i: int) -> str:
     return f" stroke-dasharray='{DASHES[i % len(DASHES)]}'" if i % len(DASHES) else ""
 
 
+def ticks_of_keys(chart: Chart, along: ChartAxis, width: float) -> list[Tick]:
+    """The keys that are named along an axis of lines, in a picture of this width."""
+    if chart.temporal:
+        times = any(isinstance(key, dt.datetime) for series in chart.series for key in series.keys)
+        return day_ticks(along, width, times=times)
+    return ticks(along, width, whole=chart.whole)
+
+
+def ticks_beside(found: Sequence[Tick], left: float, right: float, bottom: float, gap: float) -> Iterator[str]:
+    """Labels of an upright axis, `gap` pixels to the left of it, each with a line from `left` to `right`."""
+    for tick in found:
+        yield line_between(left, tick.at, right, tick.at, "var(--line)")
+        yield text_at(left - gap, min(tick.at + 4, bottom), tick.text, "end", "dim")
+
+
 def ticks_below(found: Sequence[Tick], top: float, y: float) -> Iterator[str]:
-    """Names below an axis that ends at `y`, each with a thin line from `top`."""
+    """Labels below an axis that ends at `y`, each with a thin line from `top`."""
     for tick in found:
         yield f"<line x1='{tick.at:.1f}' x2='{tick.at:.1f}' y1='{top:.1f}' y2='{y:.1f}' stroke='var(--line)' stroke-width='.7'/>"
         yield text_at(tick.middle, y + SIZE + 1, tick.text, "middle", "dim")
@@ -102,6 +123,16 @@ def title_of_mark(chart: Chart, i: int, at: int) -> str:
 def text_at(x: float, y: float, text: str, anchor: str = "start", kind: str = "") -> str:
     shown = f" class='{kind}'" if kind else ""
     return (f"<text x='{x:.1f}' y='{y:.1f}' font-size='{SIZE}' text-anchor='{anchor}'{shown}>{html.escape(text)}</text>")
+
+
+def texts_at(x: float, top: float, lines: Sequence[str], anchor: str = "start", kind: str = "") -> list[str]:
+    """Lines of text, one below another, from `top` on."""
+    return [text_at(x, top + SIZE + LINE * i, line, anchor, kind) for i, line in enumerate(lines)]
+
+
+def texts_around(x: float, middle: float, lines: Sequence[str], anchor: str) -> list[str]:
+    """Lines of text, one below another, centred on `middle`."""
+    return texts_at(x, middle - LINE * len(lines) / 2, lines, anchor)
 
 
 def line_between(x1: float, y1: float, x2: float, y2: float, colour: str) -> str:

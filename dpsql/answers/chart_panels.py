@@ -1,18 +1,31 @@
-"""Small multiples: a picture of its own for each value of the second key, beside and below each other, all with the same axes.
+"""Small multiples: a picture for each value of the second key, in rows, all with the same axes.
 
-So many groups can be compared with their intervals, which colours could not tell apart. The numbers themselves are in the titles
-of the marks, and in the table.
+They show more groups with their intervals than colours could distinguish. The numbers themselves are in the titles of the marks
+and in the table.
 """
 
 from __future__ import annotations
 
-import datetime as dt
+from functools import partial
 
-from dpsql.answers.chart_axes import ChartAxis, axis_of, day_ticks, place_of, ticks
-from dpsql.answers.chart_marks import drawn_values, line_between, one_line, text_at, ticks_below, title_of_mark, whisker
+from dpsql.answers.chart_axes import ChartAxis, axis_of, ticks
+from dpsql.answers.chart_marks import (
+    axis_of_keys,
+    drawn_values,
+    line_between,
+    one_line,
+    texts_around,
+    texts_at,
+    ticks_below,
+    ticks_beside,
+    ticks_of_keys,
+    title_of_mark,
+    whisker,
+)
 from dpsql.answers.chart_texts import LINE, SIZE, text_width, wrapped
-from dpsql.answers.charted import Chart, Series
+from dpsql.answers.charted import Chart
 from dpsql.answers.display import number
+from dpsql.frozen import replace
 
 LEAST = 220  # pixels of the width of a panel
 GAP, EDGE, BETWEEN = 8, 6, 24  # pixels: beside names, around a picture, and between panels
@@ -24,68 +37,55 @@ def panels(chart: Chart, width: int) -> tuple[list[str], float]:
     """The parts of the picture, and its height."""
     across = min(max(1, (width - 2 * EDGE + BETWEEN) // (LEAST + BETWEEN)), len(chart.series))
     room = (width - 2 * EDGE - BETWEEN * (across - 1)) / across
-    made, y = list[str](), float(EDGE)
-    for line in wrapped(f"{chart.second}:", width - 2 * EDGE):
-        made.append(text_at(EDGE, y + SIZE, line, "start", "dim"))
-        y += LINE
+    numbers = drawn_values(chart)
+    panel = partial(_line_panel, chart, axis_of(numbers, 0, 1), axis_of_keys(chart, 0, 1)) if chart.lines else partial(
+        _bar_panel, chart, axis_of([0.0, *numbers], 0, 1), _widest_name(chart))
+    title = wrapped(f"{chart.second}:", width - 2 * EDGE)
+    made, y = texts_at(EDGE, EDGE, title, "start", "dim"), float(EDGE + LINE * len(title))
     for first in range(0, len(chart.series), across):
-        row = chart.series[first:first + across]
-        heads = [wrapped(series.name, room) for series in row]
+        heads = [wrapped(series.name, room) for series in chart.series[first:first + across]]
         top, bottoms = y + LINE * max(map(len, heads)) + 4, [y]
-        for at, (series, head) in enumerate(zip(row, heads, strict=True)):
+        for at, head in enumerate(heads):
             left = EDGE + at * (room + BETWEEN)
-            made += [text_at(left, y + SIZE + LINE * i, line) for i, line in enumerate(head)]
-            drawn, bottom = (_line_panel if chart.lines else _bar_panel)(chart, first + at, series, left, left + room, top)
-            made += drawn
+            drawn, bottom = panel(first + at, left, left + room, top)
+            made += [*texts_at(left, y, head), *drawn]
             bottoms.append(bottom)
         y = max(bottoms) + LINE
     return made, y
 
 
-def _bar_panel(chart: Chart, i: int, series: Series, left: float, right: float, y: float) -> tuple[list[str], float]:
-    names = [number(key) for each in chart.series for key in each.keys]  # of all, so that bars begin at one place
-    inner = left + min(max(map(text_width, names)), NAMES * (right - left)) + GAP
-    axis = axis_of([0.0, *_ends(chart)], inner, right)
+def _widest_name(chart: Chart) -> float:
+    return max(text_width(number(key)) for series in chart.series for key in series.keys)
+
+
+def _bar_panel(chart: Chart, numbers: ChartAxis, widest: float, i: int, left: float, right: float,
+               y: float) -> tuple[list[str], float]:
+    """The bars of one series, and where they end. `numbers` is the axis of all panels, which is placed here; `widest` is the
+    width of their widest name."""
+    inner = left + min(widest, NAMES * (right - left)) + GAP
+    axis, series = replace(numbers, start=inner, end=right), chart.series[i]
     made, top = list[str](), y
     for at, key in enumerate(series.keys):
         lines = wrapped(number(key), inner - GAP - left)
         height = LINE * len(lines) + 4.0
         middle = y + height / 2
-        first = middle - LINE * len(lines) / 2 + SIZE
-        texts = [text_at(inner - GAP, first + LINE * n, line, "end") for n, line in enumerate(lines)]
         drawn = whisker(series, at, axis, middle, "fill='var(--bar)'", bar=True)
+        texts = texts_around(inner - GAP, middle, lines, "end")
         made.append(f"<g>{title_of_mark(chart, i, at)}{drawn}{''.join(texts)}</g>")
         y += height
     return [*ticks_below(ticks(axis, right), top, y), *made], y + LINE
 
 
-def _line_panel(chart: Chart, i: int, series: Series, left: float, right: float, y: float) -> tuple[list[str], float]:
+def _line_panel(chart: Chart, numbers: ChartAxis, keys: ChartAxis, i: int, left: float, right: float,
+                y: float) -> tuple[list[str], float]:
+    """The line of one series, and where it ends. The axes are those of all panels, and are placed here."""
     bottom = y + HEIGHT
-    upwards = axis_of(_ends(chart), bottom, y + SIZE / 2)
+    upwards = replace(numbers, start=bottom, end=y + SIZE / 2)
     beside = ticks(upwards, 1e9)[::2]
     inner = left + max((text_width(tick.text) for tick in beside), default=0.0) + GAP
-    along = _along(chart, inner, right)
-    made = list[str]()
-    for tick in beside:
-        made += [line_between(inner, tick.at, right, tick.at, "var(--line)"),
-                 text_at(inner - GAP / 2, min(tick.at + 4, bottom), tick.text, "end", "dim")]
-    made += [one_line(chart, i, series, along, upwards, alone=True), line_between(inner, bottom, right, bottom, "var(--dim)")]
-    named = day_ticks(along, right, times=_has_times(chart)) if chart.temporal else ticks(along, right, whole=chart.whole)
-    return [*made, *ticks_below(named, bottom, bottom + 4)], bottom + LINE + 4
-
-
-def _along(chart: Chart, left: float, right: float) -> ChartAxis:
-    places = [place_of(key) for series in chart.series for key in series.keys]
-    return axis_of(places, left + 4, right - 4, around=1.0 if chart.temporal else None)
-
-
-def _of_days(chart: Chart) -> bool:
-    return chart.temporal
-
-
-def _has_times(chart: Chart) -> bool:
-    return any(isinstance(key, dt.datetime) for series in chart.series for key in series.keys)
-
-
-def _ends(chart: Chart) -> list[float]:
-    return [end for series in chart.series for end in drawn_values(series)]
+    along = replace(keys, start=inner + 4, end=right - 4)
+    made = [*ticks_beside(beside, inner, right, bottom, GAP / 2),
+            one_line(chart, i, chart.series[i], along, upwards, alone=True),
+            line_between(inner, bottom, right, bottom, "var(--dim)"),
+            *ticks_below(ticks_of_keys(chart, along, right), bottom, bottom + 4)]
+    return made, bottom + LINE + 4

@@ -11,26 +11,30 @@ forbids them.
 
 from __future__ import annotations
 
-import datetime as dt
 import html
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
-from dpsql.answers.chart_axes import ChartAxis, axis_of, day_ticks, place_of, ticks
+from dpsql.answers.chart_axes import ChartAxis, axis_of, ticks
 from dpsql.answers.chart_marks import (
     BAR,
     DASHES,
+    axis_of_keys,
     dashes,
     drawn_values,
     line_between,
     one_line,
     text_at,
+    texts_around,
+    texts_at,
     ticks_below,
+    ticks_beside,
+    ticks_of_keys,
     title_of_mark,
     whisker,
 )
 from dpsql.answers.chart_panels import panels
-from dpsql.answers.chart_texts import LINE, SIZE, text_width, wrapped
+from dpsql.answers.chart_texts import LINE, text_width, wrapped
 from dpsql.answers.charted import Chart, Series
 from dpsql.answers.display import number
 from dpsql.answers.html_page import paragraph, picture
@@ -96,9 +100,9 @@ def _bars(chart: Chart, width: int) -> tuple[list[str], float]:
     made, y = [], float(EDGE)
     for key, marks in _groups(chart, columns):
         if chart.second:
-            for line in wrapped(f"{chart.key}: {number(key)}", width - 2 * EDGE):  # type: ignore[arg-type]
-                made.append(text_at(EDGE, y + SIZE, line))
-                y += LINE
+            head = wrapped(f"{chart.key}: {number(key)}", width - 2 * EDGE)  # type: ignore[arg-type]
+            made += texts_at(EDGE, y, head)
+            y += LINE * len(head)
         for mark in marks:
             drawn, y = _bar(chart, mark, columns, y)
             made.append(drawn)
@@ -116,7 +120,7 @@ def _columns(chart: Chart, width: int) -> _Columns:
     left = EDGE + (min(max(map(text_width, names)), NAMES * room) + GAP if beside and chart.key else 0.0)
     right = width - EDGE - (min(max(text_width(words) for series in chart.series for words in series.words), NUMBERS * room) + GAP
                             if beside else 0.0)
-    ends = [end for series in chart.series for end in drawn_values(series)]
+    ends = drawn_values(chart)
     axis = axis_of(ends if not chart.key else [0.0, *ends], left, right)
     return _Columns(beside=beside, names=left - GAP, bars=axis, words=right + GAP, width=width)
 
@@ -149,7 +153,8 @@ def _bar(chart: Chart, mark: _Mark, columns: _Columns, y: float) -> tuple[str, f
     if columns.beside:
         height = max(len(mark.names), len(mark.words), 1) * LINE + 4.0
         middle = y + height / 2
-        texts = [*_stacked(mark.names, columns.names, middle, "end"), *_stacked(mark.words, columns.words, middle, "start")]
+        texts = [*texts_around(columns.names, middle, mark.names, "end"),
+                 *texts_around(columns.words, middle, mark.words, "start")]
     else:
         texts, below = _above(mark, columns.width, y)
         middle, height = below + BAR / 2 + 2, below + BAR + 8 - y
@@ -161,15 +166,10 @@ def _above(mark: _Mark, width: int, y: float) -> tuple[list[str], float]:
     """Name and number above a bar, in one line where there is room, and where they end."""
     one = len(mark.names) == len(mark.words) == 1 and (
         text_width(mark.names[0]) + GAP + text_width(mark.words[0]) <= width - 2 * EDGE)
-    names = [text_at(EDGE, y + SIZE + LINE * i, line) for i, line in enumerate(mark.names)]
+    names = texts_at(EDGE, y, mark.names)
     first = y if one else y + LINE * len(mark.names)
-    words = [text_at(width - EDGE, first + SIZE + LINE * i, line, "end") for i, line in enumerate(mark.words)]
+    words = texts_at(width - EDGE, first, mark.words, "end")
     return [*names, *words], first + LINE * len(mark.words)
-
-
-def _stacked(lines: Sequence[str], x: float, middle: float, anchor: str) -> list[str]:
-    top = middle - LINE * len(lines) / 2
-    return [text_at(x, top + SIZE + LINE * i, line, anchor) for i, line in enumerate(lines)]
 
 
 # -- lines
@@ -178,27 +178,19 @@ def _stacked(lines: Sequence[str], x: float, middle: float, anchor: str) -> list
 def _lines(chart: Chart, width: int) -> tuple[list[str], float]:
     named = wrapped(chart.name, width - 2 * EDGE)
     top = EDGE + LINE * len(named) + 10.0
-    upwards = axis_of((end for series in chart.series for end in drawn_values(series)), top + HEIGHT, top)
+    upwards = axis_of(drawn_values(chart), top + HEIGHT, top)
     beside = ticks(upwards, 1e9)
     left = EDGE + max((text_width(tick.text) for tick in beside), default=0.0) + 6
-    places = [place_of(key) for series in chart.series for key in series.keys]
-    days = [key for series in chart.series for key in series.keys if isinstance(key, dt.date)]
-    along = axis_of(places, left + 4, width - EDGE - 4, around=1.0 if days else None)
-    parts = [text_at(EDGE, EDGE + SIZE + LINE * i, line) for i, line in enumerate(named)]
-    for tick in beside:
-        parts += [line_between(left, tick.at, width - EDGE, tick.at, "var(--line)"),
-                  text_at(left - 5, min(tick.at + 4, top + HEIGHT), tick.text, "end", "dim")]
+    along = axis_of_keys(chart, left + 4, width - EDGE - 4)
+    parts = [*texts_at(EDGE, EDGE, named), *ticks_beside(beside, left, width - EDGE, top + HEIGHT, 5)]
     for i, series in enumerate(chart.series):
         parts.append(one_line(chart, i, series, along, upwards))
-    times = any(isinstance(day, dt.datetime) for day in days)
-    below = day_ticks(along, width, times=times) if days else ticks(along, width, whole=chart.whole)
     y = top + HEIGHT
-    parts += [line_between(left, y, width - EDGE, y, "var(--dim)"), *ticks_below(below, y, y + 4)]
+    parts += [line_between(left, y, width - EDGE, y, "var(--dim)"), *ticks_below(ticks_of_keys(chart, along, width), y, y + 4)]
     y += LINE + 10
-    for line in wrapped(chart.key, width - left - EDGE):
-        parts.append(text_at((left + width - EDGE) / 2, y + SIZE, line, "middle", "dim"))
-        y += LINE
-    entries, bottom = _entries(chart, width, y + 4)
+    below = wrapped(chart.key, width - left - EDGE)
+    parts += texts_at((left + width - EDGE) / 2, y, below, "middle", "dim")
+    entries, bottom = _entries(chart, width, y + LINE * len(below) + 4)
     return [*parts, *entries], bottom + EDGE
 
 
@@ -207,9 +199,9 @@ def _entries(chart: Chart, width: int, y: float) -> tuple[list[str], float]:
     parts: list[str] = []
     row, x = 0.0, float(EDGE)
     if chart.second:
-        for line in wrapped(f"{chart.second}:", width - 2 * EDGE):
-            parts.append(text_at(EDGE, y + SIZE, line, "start", "dim"))
-            y += LINE
+        head = wrapped(f"{chart.second}:", width - 2 * EDGE)
+        parts += texts_at(EDGE, y, head, "start", "dim")
+        y += LINE * len(head)
     for i, series in enumerate(chart.series if chart.second else ()):
         lines = wrapped(series.name, width - 2 * EDGE - 34)
         wide = 34 + max(map(text_width, lines)) + 2 * GAP
@@ -217,6 +209,6 @@ def _entries(chart: Chart, width: int, y: float) -> tuple[list[str], float]:
             x, y, row = float(EDGE), y + row, 0.0
         parts.append(f"<line x1='{x:.1f}' x2='{x + 26:.1f}' y1='{y + 8:.1f}' y2='{y + 8:.1f}' stroke='var(--c{i % len(DASHES)})' "
                      f"stroke-width='2'{dashes(i)}/>")
-        parts += [text_at(x + 34, y + SIZE + LINE * at, line) for at, line in enumerate(lines)]
+        parts += texts_at(x + 34, y, lines)
         x, row = x + wide, max(row, LINE * len(lines))
     return parts, y + row
