@@ -79,8 +79,8 @@ def is_moment(value: Any) -> bool:
     if type(value) is not str or len(value) > 40:
         return False
     try:
-        return not value or (dt.datetime.fromisoformat(value).astimezone(dt.UTC).year < 9999 and (
-            dt.datetime.fromisoformat(value).tzinfo is not None))
+        moment = dt.datetime.fromisoformat(value) if value else dt.datetime.now(dt.UTC)
+        return moment.tzinfo is not None and moment.astimezone(dt.UTC).year < 9999
     except (ValueError, OverflowError):
         return False
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -64,11 +65,7 @@ class Doorkeeper(Frozen):
         """The session of a user, with the budget and the price in the file of users. The database name that clients send is
         ignored, as there is only one. Raises errors.Error."""
         user = self._user(name)
-        price: dict[str, Any] = dict(user.price)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # the session's notes say it, and the log
-            return open_session(None, self.policy, None, ConnectionTerms(budget=user.budget, analyst=name, **price),
-                                await_store=await_store, places=False)
+        return _opened(self.policy, name, user.budget, user.price)
 
 
 class SignOnKeeper(Frozen):
@@ -81,11 +78,16 @@ class SignOnKeeper(Frozen):
         """The session of a person, with the budget and the price that the owner has set for those who sign on. Raises
         errors.Error."""
         terms = self.sign_on.terms
-        price: dict[str, Any] = dict(terms.price)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # as above
-            return open_session(None, self.policy, None, ConnectionTerms(budget=terms.budget, analyst=person.name, **price),
-                                await_store=await_store, places=False)
+        return _opened(self.policy, person.name, terms.budget, terms.price)
+
+
+def _opened(policy: Path, analyst: str, budget: str | None, price: Mapping[str, Decimal]) -> Session:
+    """The session of an analyst. Raises errors.Error."""
+    terms: dict[str, Any] = dict(price)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # the notes of the session say the same, and so does the log
+        return open_session(None, policy, None, ConnectionTerms(budget=budget, analyst=analyst, **terms),
+                            await_store=await_store, places=False)
 
 
 def _removed() -> OperationalError:

@@ -62,8 +62,7 @@ class Provider:
         ProviderFault."""
         address = self.published()["jwks_uri"]
         with self._turn:
-            age = None if self._keys is None else time.monotonic() - self._keys[0]
-            if self._keys is None or age is None or age > (AGAIN if anew else KEPT):
+            if self._keys is None or time.monotonic() - self._keys[0] > (AGAIN if anew else KEPT):
                 found = self._asked(address).get("keys")
                 if not isinstance(found, list):
                     raise ProviderFault("the provider publishes no keys")

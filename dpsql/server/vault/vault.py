@@ -37,6 +37,7 @@ from dpsql.server.link.vault_calls import (
     MOST_HELD,
     MOST_NAME,
     OTHER,
+    REQUEST,
     RUN,
     SERVER,
     TELL,
@@ -133,7 +134,7 @@ class Vault:
         with self._turn:
             return len(self._channels)
 
-    def interrupt(self, number: int, statement: int, cause: str = CAUSES[0], *, if_free: bool = False) -> None:
+    def interrupt(self, number: int, statement: int, cause: str = REQUEST, *, if_free: bool = False) -> None:
         """Interrupt a statement of a channel, given by its number, if it is the running one; with `if_free`, only if it is not
         charged yet. The cause is what the front says it is."""
         with self._turn:
@@ -294,7 +295,7 @@ class ServedAccount:
             inside.close()
         self._session.close()
 
-    def interrupt(self, statement: int, cause: str = CAUSES[0], *, if_free: bool = False) -> None:
+    def interrupt(self, statement: int, cause: str = REQUEST, *, if_free: bool = False) -> None:
         """From another thread: stop the statement with this number, if it is running, as soon as possible; with `if_free`, only
         if it is not charged yet. Returns when it has ended.
 

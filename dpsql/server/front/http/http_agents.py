@@ -14,7 +14,6 @@ from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from mcp.server.transport_security import TransportSecuritySettings
-from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from dpsql import errors
@@ -27,7 +26,6 @@ from dpsql.server.front.http.http_sessions import HttpSession
 from dpsql.types import Span
 
 Made = TypeVar("Made")
-PATH = "/mcp"
 
 
 class HttpSeat:
@@ -45,7 +43,7 @@ class HttpSeat:
 
 
 class AgentRoute:
-    """The application at `PATH`. It answers while it is `running`."""
+    """The application at /mcp. It answers while it is `running`."""
 
     def __init__(self, desk: HttpDesk) -> None:
         self._desk = desk
@@ -60,12 +58,9 @@ class AgentRoute:
             yield
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request of a session; the guard has checked its host, its origin and its body."""
+        """Answer a request of a session; the guard has checked its host, its origin and its body. Raises HttpRefusal."""
         if scope["state"]["session"] is None:
-            refusal = not_logged_in()
-            await Response(refusal.as_bytes(), status_code=refusal.status, headers=refusal.headers,
-                           media_type="application/json")(scope, receive, send)
-            return
+            raise not_logged_in()
         await self._server.session_manager.handle_request(scope, receive, send)
 
     def _seat_of(self, context: Any) -> HttpSeat:

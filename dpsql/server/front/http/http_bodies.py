@@ -15,6 +15,7 @@ from dpsql.catalog import name_faults
 from dpsql.catalog.model import LONGEST_PACE
 
 Cell = bool | int | float | str | None
+Role = Literal["analyst", "auditor", "owner"]
 
 
 class AskedBody(BaseModel):
@@ -115,7 +116,7 @@ class OwnAccount(BaseModel):
     that states none, where there is such a price."""
 
     name: str
-    role: Literal["analyst", "auditor", "owner"]
+    role: Role
     budget: str
     unit: str
     confidence: float

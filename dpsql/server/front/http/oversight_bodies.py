@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import BaseModel, Field, StrictStr
 
 from dpsql.catalog import name_faults
-from dpsql.server.front.http.http_bodies import AskedBody
+from dpsql.server.front.http.http_bodies import AskedBody, Role
 
 Outcome = Literal["answered", "failed", "stopped", "running", "shared"]
 
@@ -43,7 +43,7 @@ class OverseenAccount(BaseModel):
     `late` outcomes left late, so the next one waits `waits_seconds`."""
 
     whose: str
-    role: Literal["analyst", "auditor", "owner"] | None
+    role: Role | None
     closed: bool | None
     limit: str | None
     spent: str

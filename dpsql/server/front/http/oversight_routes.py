@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from typing import Any
 
 from fastapi import APIRouter, Depends, Query, Request, Response
@@ -14,7 +13,7 @@ from dpsql.server.front.http.http_bodies import Nothing
 from dpsql.server.front.http.http_errors import refused
 from dpsql.server.front.http.http_sessions import HttpSession
 from dpsql.server.front.http.request_parts import ERRORS, desk_of, session_of_request, told
-from dpsql.server.link.told_to_overseers import MOST_LISTED
+from dpsql.server.link.told_to_overseers import MOST_LISTED, is_moment
 
 OF_CSV: Any = {200: {"content": {"text/csv": {"schema": {"type": "string"}}}, "description": "All statements that fit"}}
 LONGEST_TEXT = 1000
@@ -33,11 +32,8 @@ def terms_of(analyst: str = Query("", max_length=name_faults.LONGEST_GIVEN), tex
 
 def _moment(name: str, given: str) -> str:
     """A time in ISO form with its zone. Raises HttpRefusal."""
-    try:
-        if not given or dt.datetime.fromisoformat(given).tzinfo is not None:
-            return given
-    except ValueError:
-        pass
+    if is_moment(given):
+        return given
     raise refused(400, "request", f"{name} is not a time with its zone", try_=f"{name}=2026-01-31T00:00:00%2B00:00")
 
 
