@@ -194,10 +194,9 @@ def answered_json(connection: Connection, sql: str, parameters: Any, name: str |
     leave_after(connection.session, pace)
     cursor = connection.execute(sql, parameters)
     rows, answer = cursor.fetchall(), cursor.answer
-    columns = [{"name": title, "type": kind, "exact": True, "approximate": False} for title, kind, *_ in cursor.description or ()]
-    if answer is not None:
-        columns = [{"name": column.name, "type": column.type.value, "exact": column.exact, "approximate": column.approximate}
-                   for column in answer.columns]
+    columns = [_exact_column(title, kind) for title, kind, *_ in cursor.description or ()] if answer is None else [
+        {"name": column.name, "type": column.type.value, "exact": column.exact, "approximate": column.approximate}
+        for column in answer.columns]
     cells = ([_cell(value) for value in row] for row in rows)
     errors = ([None] * len(columns) for _ in rows) if answer is None else _errors(answer)
     drawn = charts_of(answer, orders_of(answer, sql, connection.session.catalog)) if charts else {"charts": [], "undrawn": None}
@@ -206,11 +205,15 @@ def answered_json(connection: Connection, sql: str, parameters: Any, name: str |
 
 def _listed(listing: str, connection: Connection, name: str | None, most: int) -> bytes:
     """A listing for auditors and owners, in the shape of an answer. Raises OperationalError for other roles."""
-    columns = [{"name": each.name, "type": each.kind, "exact": True, "approximate": False} for each in columns_of(listing)]
+    columns = [_exact_column(each.name, each.kind) for each in columns_of(listing)]
     cells = [[_cell(value) for value in row] for row in rows_of(listing, connection)]
     about = {"name": name, "columns": columns, "cost": "", "stored": False, "left": left_if_known(connection.session),
              "notes": [], "confidence": None, "charts": [], "undrawn": "only answers of SELECT are drawn"}
     return _in_full(about, cells, ([None] * len(columns) for _ in cells), most)
+
+
+def _exact_column(name: str, kind: str) -> dict[str, Any]:
+    return {"name": name, "type": kind, "exact": True, "approximate": False}
 
 
 def _in_full(about: dict[str, Any], cells: Iterable[list[Any]], errors: Iterable[list[Any]], most: int) -> bytes:

@@ -18,10 +18,10 @@ from dpsql.answers.listings import price_in_words, price_of_entry
 from dpsql.answers.spending import ALL, BudgetLine
 from dpsql.dbapi import Connection
 from dpsql.errors import OperationalError
+from dpsql.server.front.statements.oversight import price_in_numbers
 from dpsql.server.front.statements.remote_session import RemoteLedger
 from dpsql.server.link.told_to_overseers import MOST_LISTED, ListedStatements, UserState
 from dpsql.server.link.vault_calls import AccountState
-from dpsql.trusted.accounting.cost import ATTO, NANO
 
 if TYPE_CHECKING:
     from dpsql.ledgers.ledger_reports import Entry
@@ -51,10 +51,8 @@ def statements_csv(connection: Connection, terms: Terms, most: int) -> bytes:
     rows.writerow(TITLES)
     for page in _pages(connection, terms):
         for entry in page.entries:
-            charge = entry.charge
-            epsilon = "" if charge.epsilon is None else charge.epsilon / NANO
             rows.writerow([entry.seq, entry.at, _text(entry.account.analyst), _statement(entry)["outcome"], price_of_entry(entry),
-                           epsilon, charge.rho / NANO, charge.delta / ATTO, _text(entry.sql)])
+                           *price_in_numbers(entry.charge), _text(entry.sql)])
         if made.tell() > most:
             raise OperationalError(f"a list can have at most {most} bytes", code="answer-size",
                                    try_="an analyst, or a shorter time")

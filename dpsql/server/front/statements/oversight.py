@@ -41,9 +41,9 @@ def rows_of(listing: str, connection: Connection) -> Sequence[tuple[Any, ...]]:
     if not isinstance(ledger, RemoteLedger):
         raise Unsupported("roles exist only on a server", code="role", try_="SHOW RELEASES, or dpsql budget")
     if listing == "SPENDING":
-        return [(entry.seq, entry.at, entry.account.analyst, *_price(entry.charge),
+        return [(entry.seq, entry.at, entry.account.analyst, *price_in_numbers(entry.charge),
                  entry.outcome, entry.sql) for entry in ledger.everything()]
-    return [(state.analyst, state.statements, *_price(state.spent), *_limit(state),
+    return [(state.analyst, state.statements, *price_in_numbers(state.spent), *_limit(state),
              *((None,) * 3 if state.analyst is None else (state.failed, state.incidents, state.waits)))
             for state in ledger.accounts()]
 
@@ -55,5 +55,6 @@ def _limit(state: AccountState) -> tuple[str | None, float | None]:
     return str(state.total), float(1 - BudgetLine(whose=state.analyst, total=state.total, spent=state.spent).share_left)
 
 
-def _price(charge: Charge) -> tuple[float | None, float, float]:
+def price_in_numbers(charge: Charge) -> tuple[float | None, float, float]:
+    """The epsilon, rho and delta of a charge; epsilon is None if it is not bounded."""
     return None if charge.epsilon is None else charge.epsilon / NANO, charge.rho / NANO, charge.delta / ATTO
