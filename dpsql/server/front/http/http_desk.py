@@ -141,13 +141,12 @@ class HttpDesk:
     # -- statements
 
     async def ask(self, session: HttpSession, text: str, work: Callable[[Connection], Made],
-                  gone: Callable[[], Awaitable[None]] | None = None, *, size: int = 0) -> Made:
-        """Do work on the connection of a session when its turn comes, and return the result. The request is of so many bytes.
-        `gone` returns when the client has left; a running statement is then interrupted. Raises HttpRefusal; errors refer to a
-        statement with this text."""
+                  gone: Callable[[], Awaitable[None]] | None = None) -> Made:
+        """Do work on the connection of a session when its turn comes, and return the result. `gone` returns when the client has
+        left; a running statement is then interrupted. Raises HttpRefusal; errors refer to a statement with this text."""
         if len(text.encode()) > self.limits.text_bytes:
             raise refused(413, "too-large", f"a statement can have at most {self.limits.text_bytes} bytes", sqlstate="54000")
-        with _limits(), self.use.asking(session.name, size or len(text), time.monotonic()):
+        with _limits(), self.use.asking(session.name, len(text), time.monotonic()):
             async with self._turn(session):
                 return await self._worked(session, text, work, gone)
 
