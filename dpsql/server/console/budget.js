@@ -1,7 +1,7 @@
 /** The page of what is spent and left, and what it was spent on. */
 
 import {get} from "./api.js";
-import {element} from "./elements.js";
+import {definitions, element} from "./elements.js";
 import {fill} from "./filling.js";
 import {percent} from "./left.js";
 import {moment} from "./numbers.js";
@@ -35,11 +35,7 @@ export function accountOf({whose, limit, spent, left, share}) {
       {class: "meter", role: "img", "aria-label": `${percent(share)} of the budget of ${whose} is spent`},
       fill,
     ),
-    element(
-      "dl",
-      {},
-      ...Object.entries({limit, spent, left}).flatMap(([name, told]) => [element("dt", {}, name), element("dd", {}, told)]),
-    ),
+    definitions(Object.entries({limit, spent, left})),
   );
 }
 

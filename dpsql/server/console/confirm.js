@@ -1,6 +1,6 @@
 /** The question back, before a statement that takes much of what is left of an account: by its numbers, and by the keyboard. */
 
-import {element} from "./elements.js";
+import {closed, element} from "./elements.js";
 import {percent} from "./left.js";
 
 const UNSEEN = 400; // milliseconds in which a key is still that of before, and runs nothing
@@ -9,7 +9,7 @@ const UNSEEN = 400; // milliseconds in which a key is still that of before, and 
  * Whether the statement is to be run at this price. Enter says yes, Escape no.
  * @param {import("./price.js").Price} price @returns {Promise<boolean>}
  */
-export function confirmed({cost, share, accounts}) {
+export async function confirmed({cost, share, accounts}) {
   const opened = performance.now();
   const run = () => performance.now() - opened >= UNSEEN && dialog.close("run");
   const dialog = element(
@@ -48,14 +48,7 @@ export function confirmed({cost, share, accounts}) {
       element("button", {type: "button", onclick: () => dialog.close("")}, "Do not run it ", kbd("Esc")),
     ),
   );
-  document.body.append(dialog);
-  dialog.showModal();
-  return new Promise((answer) => {
-    dialog.addEventListener("close", () => {
-      dialog.remove();
-      answer(dialog.returnValue === "run");
-    });
-  });
+  return (await closed(dialog)) === "run";
 }
 
 const kbd = (key) => element("kbd", {"aria-hidden": "true"}, key);

@@ -24,6 +24,27 @@ export function show(parent, ...children) {
   return parent;
 }
 
+/** A list of names and what they mean. @param {[string, string][]} pairs @param {{list?: string, words?: string}} [classes] */
+export function definitions(pairs, {list, words} = {}) {
+  return element(
+    "dl",
+    {class: list},
+    ...pairs.flatMap(([name, told]) => [element("dt", {}, name), element("dd", {class: words}, told)]),
+  );
+}
+
+/** Shows a dialog until it is closed, and returns the value it was closed with. @returns {Promise<string>} */
+export function closed(dialog) {
+  document.body.append(dialog);
+  dialog.showModal();
+  return new Promise((answer) => {
+    dialog.addEventListener("close", () => {
+      dialog.remove();
+      answer(dialog.returnValue);
+    });
+  });
+}
+
 /** An element of the page by its id; one that is missing is a fault of this program. @returns {any} */
 export function byId(id) {
   const found = document.getElementById(id);

@@ -2,7 +2,7 @@
 
 import {get, inTurn, post} from "./api.js";
 import {accountOf} from "./budget.js";
-import {element, show} from "./elements.js";
+import {definitions, element, show} from "./elements.js";
 import {fill} from "./filling.js";
 import {percent} from "./left.js";
 import {refusal} from "./price.js";
@@ -140,9 +140,5 @@ const commands = () =>
       {class: "quiet measure"},
       "These change what can be revealed, or who has which rights. Run them on the owner's machine.",
     ),
-    element(
-      "dl",
-      {class: "commands"},
-      ...OF_THE_OWNER.flatMap(([what, how]) => [element("dt", {}, what), element("dd", {class: "code"}, how)]),
-    ),
+    definitions(OF_THE_OWNER, {list: "commands", words: "code"}),
   );

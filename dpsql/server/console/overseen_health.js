@@ -1,7 +1,7 @@
 /** How the server and its ledger are. */
 
 import {get} from "./api.js";
-import {element} from "./elements.js";
+import {definitions, element} from "./elements.js";
 import {fill} from "./filling.js";
 import {moment} from "./numbers.js";
 
@@ -26,15 +26,7 @@ export async function showHealth(place) {
       ],
     ];
     return [
-      element(
-        "div",
-        {class: "card"},
-        element(
-          "dl",
-          {class: "policy"},
-          ...facts.flatMap(([name, words]) => [element("dt", {}, name), element("dd", {}, words)]),
-        ),
-      ),
+      element("div", {class: "card"}, definitions(facts, {list: "policy"})),
       element("button", {type: "button", onclick: () => showHealth(place)}, "Look again"),
     ];
   });

@@ -78,20 +78,16 @@ export function showStatements(place, {outcome}) {
   look();
 }
 
-function field(title, attributes) {
-  const id = `term-${++count}`;
-  const input = element("input", {id, ...attributes});
-  return {input, place: element("div", {class: "term"}, element("label", {for: id}, title), input)};
-}
+const field = (title, attributes) => term(title, "input", attributes);
 
-function choice() {
+const choice = () =>
+  term("Outcome", "select", {}, ...Object.entries(OUTCOMES).map(([value, told]) => element("option", {value}, told)));
+
+/** A term of the search with its label. */
+function term(title, tag, attributes, ...options) {
   const id = `term-${++count}`;
-  const input = element(
-    "select",
-    {id},
-    ...Object.entries(OUTCOMES).map(([value, told]) => element("option", {value}, told)),
-  );
-  return {input, place: element("div", {class: "term"}, element("label", {for: id}, "Outcome"), input)};
+  const input = element(tag, {id, ...attributes}, ...options);
+  return {input, place: element("div", {class: "term"}, element("label", {for: id}, title), input)};
 }
 
 /** A time of the reader's clock with its zone. */

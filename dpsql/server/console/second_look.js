@@ -1,12 +1,12 @@
-/** A question back before an act that others will notice. */
+/** A question before an act that affects others, and a message that is shown once. */
 
-import {element} from "./elements.js";
+import {closed, element} from "./elements.js";
 
 /**
- * Whether it is to be done. Escape says no, and the first button that has the focus does nothing.
+ * Whether the user agrees. Escape means no; the button that has the focus at first closes the dialog without doing anything.
  * @param {{title: string, words: string, act: string}} asked @returns {Promise<boolean>}
  */
-export function agreed({title, words, act}) {
+export async function agreed({title, words, act}) {
   const dialog = element(
     "dialog",
     {class: "card", "aria-labelledby": "look-title", "aria-describedby": "look-words"},
@@ -19,17 +19,10 @@ export function agreed({title, words, act}) {
       element("button", {type: "button", class: "first", onclick: () => dialog.close("yes")}, act),
     ),
   );
-  document.body.append(dialog);
-  dialog.showModal();
-  return new Promise((answer) => {
-    dialog.addEventListener("close", () => {
-      dialog.remove();
-      answer(dialog.returnValue === "yes");
-    });
-  });
+  return (await closed(dialog)) === "yes";
 }
 
-/** Says something that is shown once. @param {string} title @param {...(Node | string)} words */
+/** Shows a message until the user closes it. @param {string} title @param {...(Node | string)} words */
 export function told(title, ...words) {
   const dialog = element(
     "dialog",
@@ -42,7 +35,5 @@ export function told(title, ...words) {
       element("button", {type: "button", class: "first", onclick: () => dialog.close()}, "Done"),
     ),
   );
-  dialog.addEventListener("close", () => dialog.remove());
-  document.body.append(dialog);
-  dialog.showModal();
+  return closed(dialog);
 }

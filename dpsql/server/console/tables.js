@@ -1,7 +1,7 @@
 /** What the owner declared: who is protected, what is promised, and the tables that can be queried. */
 
 import {get} from "./api.js";
-import {element} from "./elements.js";
+import {definitions, element} from "./elements.js";
 import {fill} from "./filling.js";
 import {noteList} from "./notes.js";
 import {stacked} from "./stacked.js";
@@ -30,10 +30,9 @@ function policyOf({unit, confidence, policy, budget, price, notes = []}) {
   return element(
     "div",
     {class: "card"},
-    element(
-      "dl",
-      {class: "policy"},
-      ...facts.filter(([, told]) => told).flatMap(([name, told]) => [element("dt", {}, name), element("dd", {}, told)]),
+    definitions(
+      facts.filter(([, told]) => told),
+      {list: "policy"},
     ),
     noteList(notes),
   );
