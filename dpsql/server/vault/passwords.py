@@ -171,9 +171,12 @@ def add_user(path: Path, user: User) -> None:
     """Add a user. Raises OptionError if the name is taken, OperationalError if the file cannot be used."""
     with _changed(path, new=True) as users:
         if user.name in users:
-            raise OptionError(f"{user.name} is a user already", code="user", subject=user.name,
-                              try_=f"dpsql user password {user.name}")
+            raise taken(user.name)
         users[user.name] = user
+
+
+def taken(name: str) -> OptionError:
+    return OptionError(f"{name} is a user already", code="user", subject=name, try_=f"dpsql user password {name}")
 
 
 def remove_user(path: Path, name: str) -> None:

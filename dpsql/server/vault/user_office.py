@@ -53,6 +53,8 @@ class UserOffice:
         whether an account of this name has asked or been told anything."""
         with _about_the_name():
             normal = passwords.account_name(name)
+            if normal in self._users.now().users:
+                raise passwords.taken(normal)
         if known(normal):
             raise OptionError(f"{normal} has answers already, which a new password would open", code=NAME, subject="name",
                               try_=f"another name, or dpsql user add {normal}")
