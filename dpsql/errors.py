@@ -184,8 +184,8 @@ class Interrupted(Incident):
 
 
 class SourceChanged(Incident):
-    """Files of the database were changed while the statement ran, after it was charged. The charge stays, and it does not count
-    as failed, whatever became of it."""
+    """Files of the database were changed while the statement ran, after it was charged. The charge is kept. The statement does
+    not count as failed, whether or not it would have been answered."""
 
     code = "data-changed"
 

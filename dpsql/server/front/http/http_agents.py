@@ -1,9 +1,9 @@
-"""Agents over HTTP: the Model Context Protocol at /mcp, for the sessions that the guard finds by their tokens.
+"""Agents over HTTP: the Model Context Protocol at /mcp, for clients that have logged in and send their token.
 
-The SDK's server keeps nothing between two requests (`stateless`) and answers each in JSON, so all that lasts is the session of
-the desk: its account, its turns, its limits and its end are those of every other request. It runs behind the same walls, as it
-opens no file and no socket. It cannot ask the client during a call. Clients of the protocol of 2026 get the question to a person
-as the answer to the call; those of an earlier one are refused what needs consent.
+The SDK's server keeps no state between requests (`stateless`) and answers each in JSON. The only state is the session of the
+desk, so accounts, turns, limits and the end of a session work as for all other requests. It opens no file and no socket, so it
+can run behind the same walls. It cannot ask the client during a call: clients of the protocol of 2026 receive the question to
+their user as the answer to the call, and for earlier clients, statements that need consent are refused.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Made = TypeVar("Made")
 
 
 class HttpSeat:
-    """The seat of a session: work waits for its turn, and counts for the limits of its account."""
+    """The seat of a session: work waits for its turn, and counts towards the limits of the account."""
 
     def __init__(self, desk: HttpDesk, session: HttpSession, tools: AgentDesk) -> None:
         self._desk, self._session, self._tools = desk, session, tools
@@ -70,7 +70,7 @@ class AgentRoute:
 
 
 def _fault_of(told: dict[str, Any], text: str) -> Error:
-    """The error that a refusal was made of, as far as it says."""
+    """The error from which a refusal was made, with the fields that the refusal contains."""
     kind = getattr(errors, str(told["type"]), OperationalError)
     if kind in (errors.Incident, errors.Interrupted):
         return kind()  # type: ignore[no-any-return]

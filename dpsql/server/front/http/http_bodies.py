@@ -50,8 +50,8 @@ class AskedStatement(AskedBody):
 
 class AskedQuery(AskedStatement):
     """`name` is what the answer is called: it is given back, and is the name of the file where the answer is one of Arrow. With
-    `charts`, an answer in JSON has its charts. An outcome leaves after `pace` seconds at the earliest: who knows that a statement
-    takes long states it, so that it is not late."""
+    `charts`, an answer in JSON has its charts. An answer leaves after `pace` seconds at the earliest: set it
+    for a statement that you know to be slow, so that its answer is not late."""
 
     name: StrictStr | None = Field(default=None, max_length=200)
     pace: StrictFloat = Field(default=0.0, ge=0, le=LONGEST_PACE)
@@ -112,8 +112,8 @@ class ToldLimits(BaseModel):
 
 
 class OwnAccount(BaseModel):
-    """`role` is what it was at the login; `unit` is who is protected, in words; `price` what a statement costs
-    that states none, where there is such a price."""
+    """`role` is the user's role at the login; `unit` says who is protected; `price` is the cost of a statement that does not
+    state one, or null."""
 
     name: str
     role: Role
@@ -252,8 +252,8 @@ class CellError(BaseModel):
 
 
 class ToldChart(BaseModel):
-    """A column of numbers as pictures in SVG, for broad, wide and narrow places. `number` tells columns of the same name
-    apart, and `notes` say what the marks mean and what is not drawn. Colours are variables of CSS: --text, --dim, --line,
+    """A column of numbers as pictures in SVG, for broad, wide and narrow places. `number` distinguishes columns of the
+    same name, and `notes` say what the marks mean and what is not drawn. Colours are variables of CSS: --text, --dim, --line,
     --bar, --mark, and of groups --c0 to --c9."""
 
     number: int

@@ -26,8 +26,8 @@ MOST_LETTERS = 2**21  # of the charts of an answer: with more, no other column i
 
 
 def orders_of(answer: Answer | None, sql: str, catalog: Catalog) -> Orders:
-    """For keys whose values the owner declares, the order in which they are declared: `poor, fair, good` says more than the order
-    of letters. A statement that orders its rows is left as it is, and so is a key for which two declarations disagree."""
+    """The order in which the owner declares the values of each key: `poor, fair, good` says more than alphabetical order. There
+    is none for a statement with ORDER BY, nor for a key for which two declarations disagree."""
     if answer is None or not isinstance(statement := parse(sql), Query) or statement.tree.args.get("order") is not None:
         return {}
     declared = [(name.lower(), column.domain.listed or column.domain.values) for table in catalog.tables.values()
@@ -65,7 +65,7 @@ def charts_of(answer: Answer | None, orders: Orders = MappingProxyType({})) -> d
 
 
 def _as_bars(answer: Answer, orders: Orders) -> list[Chart]:
-    """What is drawn as lines once more as bars, where these are not too many."""
+    """The charts as bars instead of lines; none if there would be too many bars."""
     try:
         return pictured(answer, bars=True, orders=orders)
     except ProgrammingError:

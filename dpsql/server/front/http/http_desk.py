@@ -41,7 +41,7 @@ class ConnectionDoor(Protocol):
         """The connection of a user who has proven to know the password. Raises NotProven and errors.Error."""
 
     def begin_sign_on(self) -> tuple[str, str]:
-        """The address at which a person signs on elsewhere, and the state that comes back with them. Raises errors.Error."""
+        """The provider's address for a sign-on, and the state that the browser brings back. Raises errors.Error."""
 
     def sign_on(self, code: str, state: str) -> Connection:
         """The connection of a person who has signed on. Raises NotProven and errors.Error."""
@@ -52,12 +52,12 @@ class HttpDesk:
 
     def __init__(self, *, door: ConnectionDoor, limits: ServerLimits, use: AccountUse, failed: FailedLogins,
                  policy: str, signs_on: bool = False) -> None:
-        """`policy` is what the policy is called. `signs_on` says whether people sign on elsewhere."""
+        """`policy` is what the policy is called. `signs_on` says whether single sign-on is configured."""
         self.limits, self.use, self.policy, self.signs_on = limits, use, policy, signs_on
         self.sessions = HttpSessions(limits)
         self._door, self._failed, self._at_once = door, failed, AccountUse(limits)  # of logins by HTTP alone
         self._pool = ThreadPoolExecutor(max_workers=limits.connections, thread_name_prefix="http")  # each may wait for a turn
-        self._at_door = ThreadPoolExecutor(max_workers=limits.connections, thread_name_prefix="http-login")  # proofs wait
+        self._at_door = ThreadPoolExecutor(max_workers=limits.connections, thread_name_prefix="http-login")  # wait for the vault
 
     async def run(self, work: Callable[[], Made]) -> Made:
         """The result of work that another thread does."""
@@ -73,7 +73,7 @@ class HttpDesk:
         return await self._begun(connection)
 
     async def begin_sign_on(self, address: str) -> tuple[str, str]:
-        """The address at which a person signs on elsewhere, and the state that comes back with them. Raises HttpRefusal."""
+        """The provider's address for a sign-on, and the state that the browser brings back. Raises HttpRefusal."""
         with _limits(), self._at_once.unproven(network(address)):
             return await self._at_the_door(self._door.begin_sign_on)
 
@@ -110,7 +110,7 @@ class HttpDesk:
             raise refused(401, "login", "the name or the password is wrong", kind="OperationalError", sqlstate="28P01") from None
 
     async def _at_the_door(self, work: Callable[[], Made]) -> Made:
-        """What work tells that may wait for the vault. Raises HttpRefusal and NotProven."""
+        """The result of work that may wait for the vault. Raises HttpRefusal and NotProven."""
         try:
             return await asyncio.get_running_loop().run_in_executor(self._at_door, work)
         except Error as fault:
@@ -201,7 +201,7 @@ class HttpDesk:
         return not_logged_in(fault.code, fault.reason)
 
     def cancel(self, session: HttpSession, cause: str = REQUEST) -> bool:
-        """Interrupt the running statement, for a cause that the owner is told; returns whether there is one."""
+        """Interrupt the running statement and return whether there is one. The ledger records the cause."""
         if session.working:
             session.cancelled = True
             stopped_for(session.connection.session, cause)

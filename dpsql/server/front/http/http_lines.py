@@ -1,9 +1,9 @@
 """Heads of requests in which every line ends with CR LF and none is folded.
 
 RFC 9112 allows a server to take LF alone for the end of a line, and to join a line that begins with a space to the one before it.
-h11 does both and has no option against it, and uvicorn hands none on. A proxy in front that reads such a head in another way sees
-other headers, or another number of requests, than this server; so these heads are refused with 400. The lines are looked at
-where h11 parts them, of heads and of trailers, as only h11 knows where a body ends.
+h11 does both, and neither it nor uvicorn has an option to forbid it. A proxy that reads such a head in another way sees other
+headers, or another number of requests, than this server; so these heads are refused with 400. The lines of heads and trailers
+are checked where h11 splits them, because only h11 knows where a body ends.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class StrictLines(ReceiveBuffer):
     """The buffer of a connection. A connection gets it before its first byte."""
 
     def maybe_extract_lines(self) -> list[bytearray] | None:
-        """See `ReceiveBuffer`. Raises LocalProtocolError, which h11 tells as a mistake of the client."""
+        """See `ReceiveBuffer`. Raises LocalProtocolError, which h11 reports as a mistake of the client."""
         before = bytes(self)
         lines = super().maybe_extract_lines()
         if lines is not None and _LOOSE.search(before, 0, len(before) - len(self)) is not None:

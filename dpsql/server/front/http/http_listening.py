@@ -1,4 +1,4 @@
-"""Serving HTTP on the event loop of the front: uvicorn, without its signal handlers and logs, within times and counts of ours."""
+"""Serving HTTP on the event loop of the front: uvicorn, without its signal handlers and logs, with limits of our own."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class HttpServer:
 
 
 class AcceptingServer(uvicorn.Server):
-    """Accepts connections itself, as these are counted before TLS begins; signals are the front's."""
+    """Accepts connections itself, so that they are counted before TLS begins. The front handles signals."""
 
     def __init__(self, desk: HttpDesk, config: uvicorn.Config, tls: ssl.SSLContext | None, accepting: asyncio.Event) -> None:
         """`accepting` is set when it accepts."""
@@ -94,8 +94,8 @@ class AcceptingServer(uvicorn.Server):
             task.add_done_callback(self._beginning.discard)
 
     async def _begin(self, sock: socket.socket, address: str) -> None:
-        """Have a connection served. If there are too many, or too many of its address that have sent no request, or none of a
-        session, the oldest of these is shed."""
+        """Serve a connection. If there are too many, or too many of its address that have sent no request or have no session,
+        the oldest of these is closed; see `http_strangers`."""
         beginning = asyncio.current_task()
         assert beginning is not None
         stranger = HttpStranger(network=network(address), beginning=beginning)
@@ -123,7 +123,7 @@ class AcceptingServer(uvicorn.Server):
 
 
 class TimedProtocol(H11Protocol):
-    """A connection that ends where a request is not sent in time, or its answer not read in time."""
+    """A connection that is closed if a request is not sent in time, or an answer is not read in time."""
 
     def __init__(self, limits: ServerLimits, has_begun: Callable[[], None], **given: Any) -> None:
         """`has_begun` is called when the connection is among those of the server's state, so that it is counted once."""

@@ -1,6 +1,6 @@
-"""What auditors and owners see of everybody over HTTP, and what owners may change: in the shapes of `oversight_bodies`.
+"""What auditors and owners can see of all analysts over HTTP, and what owners can change, in the shapes of `oversight_bodies`.
 
-The vault decides who may, at each call; nothing here is a right. No answer of an analyst is told.
+Nothing here checks the role of the user: the vault does, at each call. Answers of analysts are never included.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from dpsql.ledgers.ledger_reports import Entry
 
 Terms = tuple[str, str, str, str, str]
-"""What statements must fit: the analyst, a part of the text, the outcome, and times since and until; "" for any."""
+"""The search for statements: the analyst, a part of the text, the outcome, and times since and until; "" matches all."""
 TITLES = ("number", "at", "analyst", "outcome", "cost", "epsilon", "rho", "delta", "statement")
-MOST_FAILURES = 1000  # that are told, the newest
-FORMULA = ("=", "+", "-", "@", "\t", "\r")  # with which a spreadsheet begins one
+MOST_FAILURES = 1000  # in a list; older ones are left out
+FORMULA = ("=", "+", "-", "@", "\t", "\r")  # spreadsheets take text that begins with one of these for a formula
 
 
 def statements_of(connection: Connection, terms: Terms, before: int, most: int) -> dict[str, Any]:
@@ -44,7 +44,7 @@ def _statement(entry: Entry) -> dict[str, Any]:
 
 
 def statements_csv(connection: Connection, terms: Terms, most: int) -> bytes:
-    """All statements that fit, newest first, as comma-separated values. Raises OperationalError if they have more than `most`
+    """All statements that match, newest first, as comma-separated values. Raises OperationalError if they have more than `most`
     bytes."""
     made = io.StringIO()
     rows = csv.writer(made)
@@ -75,7 +75,7 @@ def _text(value: str) -> str:
 
 
 def accounts(connection: Connection) -> dict[str, Any]:
-    """The accounts of the budget, the total first, and then of all who are users or were charged."""
+    """The accounts of the budget: first the total, then one for each user and for each analyst who was charged."""
     ledger = _ledger(connection)
     states, users = ledger.accounts(), {user.name: user for user in ledger.users()}
     late = Counter[str]()
@@ -110,7 +110,7 @@ def checks(connection: Connection) -> dict[str, Any]:
 
 
 def health(connection: Connection, *, most: int, under_way: int, waiting: int) -> dict[str, Any]:
-    """How the server is: the vault tells of itself and of the ledger, and this process of requests."""
+    """The state of the server: of the vault and the ledger, as the vault reports it, and of the requests in this process."""
     state = _ledger(connection).vault_state()
     return {"version": __version__, "started": dt.datetime.fromtimestamp(state.started, dt.UTC).isoformat(timespec="seconds"),
             "uptime_seconds": max(0.0, time.time() - state.started), "connections": state.channels,

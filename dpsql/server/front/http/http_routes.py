@@ -1,4 +1,4 @@
-"""The routes of the interface over HTTP. What they answer is told at /openapi.json."""
+"""The routes of the interface over HTTP, which /openapi.json describes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ api = APIRouter(prefix="/api", responses=ERRORS)
 
 @api.get("/login", response_model=bodies.WaysIn)
 async def ways_in(request: Request) -> Response:
-    """How people can log in: besides by a password, at /sign-on, in a browser, if they sign on elsewhere."""
+    """Whether people can log in by single sign-on (/sign-on in a browser) as well as by a password."""
     return _json({"signs_on": desk_of(request).signs_on})
 
 
@@ -165,7 +165,7 @@ def _value(name: str, given: Any) -> Any:
 
 
 def application(desk: HttpDesk, console: Mapping[str, ConsoleFile], agents: ASGIApp | None = None) -> FastAPI:
-    """The routes, without the guard; `agents` serves agents, if the owner wants that. FastAPI's own pages are disabled, as they
+    """The routes, without the guard. `agents` is the application for agents, or None. FastAPI's own pages are disabled, as they
     load files from other hosts."""
     app = FastAPI(title="dpsql", version=__version__, description=ABOUT, docs_url=None, redoc_url=None,
                   redirect_slashes=False)
@@ -174,7 +174,7 @@ def application(desk: HttpDesk, console: Mapping[str, ConsoleFile], agents: ASGI
     app.include_router(overseeing)
     app.include_router(signing_on)
     if agents is not None:
-        app.router.routes.append(Route("/mcp", agents, methods=["POST"]))  # GET would hold a connection, for nothing
+        app.router.routes.append(Route("/mcp", agents, methods=["POST"]))  # GET would keep a connection open and send nothing
 
     @app.get("/", include_in_schema=False)
     async def index() -> Response:

@@ -1,7 +1,8 @@
-"""Connections that have not shown a session. At a limit, the oldest one that keeps nobody's answer waiting is shed.
+"""Connections that have not sent a request of a session. At a limit, the oldest of them is closed.
 
-So nobody without a password keeps others out: who holds many connections open loses the oldest of them whenever somebody else
-comes. A connection is spared while a whole request of it is being answered, which the limits of logins bound.
+So nobody without a password can lock others out: somebody who opens many connections loses the oldest of them whenever another
+client connects. A connection stays open while the server answers a complete request on it; the limits on logins also limit the
+number of such requests.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from dpsql.server.front.wire.server_limits import ServerLimits
 
 
 class ShedConnection(Protocol):
-    """Whether a connection `is_answered` now, and what ends it at once."""
+    """A connection that can be closed at once, unless a request on it `is_answered` now."""
 
     @property
     def is_answered(self) -> bool: ...
@@ -25,8 +26,8 @@ class ShedConnection(Protocol):
 
 @dataclass(slots=True, eq=False)
 class HttpStranger:
-    """A connection of a network. `beginning` is the task that makes it, until there is a `connection`; it is `silent` until
-    it has sent the head of a request."""
+    """A client of a network. `beginning` is the task that sets up its `connection`; it is `silent` until it has sent the head of
+    a request."""
 
     network: str
     beginning: asyncio.Task[None]
@@ -48,15 +49,15 @@ class HttpStranger:
 
 
 class HttpStrangers:
-    """All of a server, the oldest first. For one thread."""
+    """All such connections of a server, the oldest first. For one thread."""
 
     def __init__(self, limits: ServerLimits) -> None:
         self._limits = limits
         self._held: dict[HttpStranger, None] = {}
 
     def admit(self, new: HttpStranger, connections: int) -> None:
-        """Hold a connection that comes now, when there are so many `connections`, known ones too. Raises RefusedOnWire if none
-        can be shed for it."""
+        """Add a connection, and close another one if there are too many. `connections` is the number of all that are open, with
+        or without a session. Raises RefusedOnWire if there are too many and none can be closed."""
         own = [one for one in self._held if one.network == new.network]
         silent = [one for one in own if one.silent]
         if len(silent) >= self._limits.unproven_of_address:
@@ -68,7 +69,7 @@ class HttpStrangers:
         self._held[new] = None
 
     def forget(self, one: HttpStranger) -> None:
-        """Called when a connection has shown a session, or has ended; has no effect the second time."""
+        """Remove a connection that has a session now, or has ended; has no effect the second time."""
         self._held.pop(one, None)
 
     def forgetting(self, one: HttpStranger) -> Callable[[], None]:

@@ -1,4 +1,4 @@
-"""What auditors and owners ask and are told over HTTP, as JSON; see `http_bodies`."""
+"""The requests and responses for auditors and owners over HTTP, as JSON; see `http_bodies`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class NamedUser(AskedBody):
 
 
 class OverseenStatement(BaseModel):
-    """A charged statement of an analyst, by the number of its charge. One that is `shared` was answered by the charge of another
+    """A charged statement of an analyst; `number` is that of its charge. A `shared` statement reused the answer of another
     analyst."""
 
     number: int
@@ -29,8 +29,8 @@ class OverseenStatement(BaseModel):
 
 
 class ToldStatements(BaseModel):
-    """A page of statements, newest first. `found` is how many fit in all; the next page is that `before` this number, null after
-    the last."""
+    """A page of statements, newest first. `found` is how many statements match in total. The next page begins `before` this
+    number, which is null on the last page."""
 
     statements: list[OverseenStatement]
     found: int
@@ -38,9 +38,10 @@ class ToldStatements(BaseModel):
 
 
 class OverseenAccount(BaseModel):
-    """An account: `whose` is an analyst, or all of them; without a limit of its own, `limit`, `left` and `share` (the part that
-    is spent) are null. `role` and `closed` are null if nobody of this name can log in. Of `may_fail` statements, `failed` did;
-    `late` outcomes left late, so the next one waits `waits_seconds`."""
+    """An account: `whose` is an analyst, or all of them. `limit`, `left` and `share` (the part that is spent) are null if the
+    account has no limit of its own. `role` and `closed` are null if there is no user of this name. The account closes when
+    `failed`, the number of its failed statements, reaches `may_fail`. `late` outcomes left late, so the next one waits at least
+    `waits_seconds`."""
 
     whose: str
     role: Role | None
@@ -64,7 +65,7 @@ class ToldAccounts(BaseModel):
 
 class ToldFailure(BaseModel):
     """A statement that failed after its charge; it no longer counts if the owner has `forgiven` it. The cause may depend on rows,
-    so it is not recorded."""
+    so it is not included."""
 
     number: int
     at: str
@@ -74,7 +75,7 @@ class ToldFailure(BaseModel):
 
 
 class ToldLate(BaseModel):
-    """How many outcomes left 2^`step` times as late as the first step."""
+    """The `number` of an analyst's outcomes that left 2^`step` times the pace after the request."""
 
     analyst: str
     step: int
@@ -97,9 +98,9 @@ class ToldChecks(BaseModel):
 
 
 class ToldHealth(BaseModel):
-    """`connections` of accounts are open by all protocols; `under_way` are statements and other requests without an answer, and
-    `waiting` those that wait for another one of their session. The ledger has so many events; the newest checkpoint is the event
-    `checkpoint`."""
+    """`connections` of accounts are open, over all protocols. `under_way` is the number of requests that are not answered yet,
+    and `waiting` of those that wait for another request of their session. `events` is the length of the ledger, and `checkpoint`
+    the number of its newest checkpoint."""
 
     version: str
     started: str
@@ -115,7 +116,7 @@ class ToldHealth(BaseModel):
 
 
 class NewUser(BaseModel):
-    """A user with a password that was chosen at random, and is told this once."""
+    """A new user. The password was chosen at random and is shown only here."""
 
     name: str
     password: str

@@ -1,4 +1,4 @@
-"""The routes for auditors and owners, under /api/oversight. Analysts get the error `role` from the vault, which decides."""
+"""The routes for auditors and owners, under /api/oversight. The vault refuses analysts with the error `role`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dpsql.server.front.http.http_sessions import HttpSession
 from dpsql.server.front.http.request_parts import ERRORS, desk_of, session_of_request, told
 from dpsql.server.link.told_to_overseers import MOST_LISTED, is_moment
 
-OF_CSV: Any = {200: {"content": {"text/csv": {"schema": {"type": "string"}}}, "description": "All statements that fit"}}
+OF_CSV: Any = {200: {"content": {"text/csv": {"schema": {"type": "string"}}}, "description": "All statements that match"}}
 LONGEST_TEXT = 1000
 
 overseeing = APIRouter(prefix="/api/oversight", responses=ERRORS)
@@ -24,7 +24,7 @@ overseeing = APIRouter(prefix="/api/oversight", responses=ERRORS)
 def terms_of(analyst: str = Query("", max_length=name_faults.LONGEST_GIVEN), text: str = Query("", max_length=LONGEST_TEXT),
              outcome: bodies.Outcome | None = None, since: str = Query("", max_length=40),
              until: str = Query("", max_length=40)) -> oversight.Terms:
-    """The terms that statements must fit. Raises HttpRefusal for a time that is none."""
+    """The search for statements in a request. Raises HttpRefusal if a time is invalid, or a text contains NUL."""
     if "\0" in analyst + text:
         raise refused(400, "request", "text and analyst cannot contain NUL")
     return analyst, text, outcome or "", _moment("since", since), _moment("until", until)
@@ -41,14 +41,14 @@ def _moment(name: str, given: str) -> str:
 async def statements(request: Request, terms: oversight.Terms = Depends(terms_of), before: int = Query(0, ge=0, lt=2**63),
                      most: int = Query(100, ge=1, le=MOST_LISTED),
                      session: HttpSession = Depends(session_of_request)) -> Response:
-    """A page of the statements that everybody was charged for, without answers."""
+    """A page of the charged statements of all analysts, without answers."""
     return await told(request, session, lambda connection: oversight.statements_of(connection, terms, before, most))
 
 
 @overseeing.get("/statements.csv", responses=OF_CSV, response_class=Response)
 async def statements_as_csv(request: Request, terms: oversight.Terms = Depends(terms_of),
                             session: HttpSession = Depends(session_of_request)) -> Response:
-    """The same as a file, of all pages."""
+    """The statements of all pages, as a file."""
     desk = desk_of(request)
     body = await desk.ask(session, "", lambda connection: oversight.statements_csv(connection, terms, desk.limits.json_bytes))
     return Response(body, media_type="text/csv", headers={"Content-Disposition": 'attachment; filename="statements.csv"'})
@@ -56,7 +56,7 @@ async def statements_as_csv(request: Request, terms: oversight.Terms = Depends(t
 
 @overseeing.get("/accounts", response_model=bodies.ToldAccounts)
 async def accounts(request: Request, session: HttpSession = Depends(session_of_request)) -> Response:
-    """What each analyst spent, has left, and failed."""
+    """What each analyst has spent and has left, and how many of their statements failed."""
     return await told(request, session, oversight.accounts)
 
 
@@ -74,7 +74,7 @@ async def checks(request: Request, session: HttpSession = Depends(session_of_req
 
 @overseeing.get("/health", response_model=bodies.ToldHealth)
 async def health(request: Request, session: HttpSession = Depends(session_of_request)) -> Response:
-    """How the server and its ledger are."""
+    """The state of the server and its ledger."""
     desk = desk_of(request)
     under_way, waiting = desk.use.number_running, sum(each.waiting for each in desk.sessions.all())
     return await told(request, session, lambda connection: oversight.health(
@@ -89,7 +89,7 @@ async def add_user(asked: bodies.NamedUser, request: Request, session: HttpSessi
 
 @overseeing.post("/users/close", response_model=Nothing)
 async def close_user(asked: bodies.NamedUser, request: Request, session: HttpSession = Depends(session_of_request)) -> Response:
-    """For owners: close an account, whose next request then fails."""
+    """For owners: close an account. Its next request fails."""
     return await told(request, session, lambda connection: oversight.closed(connection, asked.name, closed=True))
 
 

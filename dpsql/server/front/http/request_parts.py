@@ -37,7 +37,7 @@ def session_of_request(request: Request, bearer: Any = Depends(_BEARER), cookie:
 
 
 async def told(request: Request, session: HttpSession, work: Callable[[Connection], dict[str, Any]], sql: str = "") -> Response:
-    """What work on the session's connection tells, in JSON. Raises HttpRefusal; errors refer to a statement with this text."""
+    """The result of work on the session's connection, in JSON. Raises HttpRefusal; errors refer to a statement with this text."""
     return Response(await desk_of(request).ask(session, sql, lambda connection: as_json(work(connection))),
                     media_type="application/json")
 
@@ -47,6 +47,6 @@ def address_of_client(request: Request) -> str:
 
 
 def kept(request: Request) -> Any:
-    """How a browser keeps the cookie: for TLS alone where its page came by TLS, which may end at a proxy."""
+    """The attributes of the cookie. It is for TLS alone if the page came by TLS, which may end at a proxy."""
     secure = request.url.scheme == "https" or request.headers.get("origin", "").lower().startswith("https://")
     return {"path": "/", "httponly": True, "samesite": "strict", "secure": secure}

@@ -1,8 +1,8 @@
-"""Signing on elsewhere, for browsers: the way to the provider, and the way back. What it proves, the vault decides (`sign_on`).
+"""Single sign-on for browsers: the redirect to the provider, and the redirect back. The vault checks the proof (`sign_on`).
 
-The state that the vault makes goes to the browser twice: in the address of the provider, which sends it back, and in a cookie for
-these pages alone. Only a browser that has both is signed on, so no link signs somebody on as another person. The cookie is Lax,
-because the way back begins at another site; that of the session stays Strict.
+The browser gets the state that the vault makes twice: in the address of the provider, which sends it back, and in a cookie for
+these pages alone. Only a browser that has both is signed on, so no link can sign somebody on as another person. The cookie is
+Lax, because the redirect back comes from another site; the cookie of the session stays Strict.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from dpsql.server.front.http.request_parts import address_of_client, desk_of, ke
 
 GOOD_FOR = 600  # seconds
 OWN_MACHINE = "127.0.0.1", "::1", "localhost"
-REASONS = {"role": "role", "user": "closed", "limit": "busy", "login-busy": "busy"}  # what the page says; else that it failed
+REASONS = {"role": "role", "user": "closed", "limit": "busy", "login-busy": "busy"}  # for the page; others: `failed`
 
 signing_on = APIRouter(prefix="/sign-on", include_in_schema=False)
 
 
 @signing_on.get("")
 async def begin(request: Request) -> RedirectResponse:
-    """The way to the provider."""
+    """Redirect to the provider."""
     if not desk_of(request).signs_on:
-        raise refused(404, "not-found", "people do not sign on elsewhere here", try_="POST /api/login")
+        raise refused(404, "not-found", "single sign-on is not configured", try_="POST /api/login")
     try:
         address, state = await desk_of(request).begin_sign_on(address_of_client(request))
     except HttpRefusal as refusal:
@@ -41,7 +41,7 @@ async def begin(request: Request) -> RedirectResponse:
 
 @signing_on.get("/back")
 async def back(request: Request, code: str = "", state: str = "") -> RedirectResponse:
-    """The way back from the provider, to a session or to a page that says why there is none."""
+    """Receive the redirect from the provider; begin a session, or redirect to a page that says why not."""
     own = cookie_parser(request.headers.get("cookie", "")).get(_cookie(request), "")
     try:
         if not desk_of(request).signs_on or not state or not hmac.compare_digest(own.encode(), state.encode()):
@@ -65,8 +65,8 @@ def _cookie(request: Request) -> str:
 
 
 def _kept(request: Request) -> Any:
-    """How a browser keeps a cookie: a page to which a provider sends people comes by TLS, unless it is of their own machine. Here
-    no header says so where TLS ends at a proxy, as browsers name no origin when they only follow a link."""
+    """The attributes of a cookie. A page to which a provider redirects comes by TLS, unless it is on the user's own machine. If
+    TLS ends at a proxy, no header says so here, because browsers send no Origin when they follow a link."""
     return {**kept(request), "secure": request.url.scheme == "https" or request.url.hostname not in OWN_MACHINE}
 
 
