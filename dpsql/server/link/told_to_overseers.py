@@ -1,7 +1,7 @@
-"""What the vault tells auditors and owners, and what they may ask it for: plain facts about statements, users and the server.
+"""The messages between the vault and auditors or owners: facts about statements, users and the server.
 
-Nothing here holds an answer, and nothing depends on rows but what the ledger records of every statement: that it was charged,
-answered, or failed.
+None contains an answer. They depend on rows only through what the ledger records of each statement: that it was charged, was
+answered, failed, or left late.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ OUTCOMES = ("", "answered", "failed", "stopped", "running", "shared")
 
 
 class ListedStatements(Frozen):
-    """A page of statements, newest first and without answers. `found` is the number of all that fit; The next page is that of
-    the charges before the number `before`, which is 0 after the last page."""
+    """A page of statements, newest first and without answers. `found` is the number of all that match. The next page
+    begins before the charge `before`, which is 0 on the last page."""
 
     entries: tuple[Entry, ...]
     found: int
@@ -57,9 +57,9 @@ class CheckOutcome(Frozen):
 
 
 class VaultState(Frozen):
-    """How the vault is: times in seconds since the epoch or in ISO form, sizes in bytes. `channels` of at most `most_channels`
-    are open. The ledger has so many `events`, the newest checkpoint being event `checkpoint`, of the time
-    `checkpoint_at`; its size is None if it is not a file."""
+    """The state of the vault: times in seconds since the epoch or in ISO form, sizes in bytes. `channels` of at most
+    `most_channels` are open. The ledger has this number of `events`; the newest checkpoint is event `checkpoint`, written at
+    `checkpoint_at`. `ledger_bytes` is None if the ledger is not a file."""
 
     started: float
     channels: int

@@ -47,7 +47,7 @@ LOG = logging.getLogger("dpsql.server")
 LENGTH = struct.Struct(">Q")
 MOST_ASKED = 200  # bytes of a message on the control socket
 CAUSES = REQUEST, TIMEOUT, LEFT, SERVER = "request", "time limit", "client left", "server stopped"
-"""Why a statement is stopped: its analyst asked for it, it took longer than they or the owner allow, or nobody waits for it."""
+"""Why a statement is stopped: its analyst cancels it, it exceeds a time limit, its client has left, or the server ends."""
 WITHHELD = "answered"  # in place of an answer that is not told
 PIECE = 2**20  # bytes that are read at a time, so that nobody fills memory by announcing a length
 AHEAD = 2**14  # bytes that are read at least, if they are there: most frames come in one piece
@@ -141,7 +141,7 @@ class VaultCall(Frozen, Generic[Told], kw_only=False):
     checked    before it the vault looks whether the files of the database are those that were opened: each statement makes one of
                these first, and what is read afterwards is used only if they still are
     exact      public tables are read, and nothing else; the front says which of their columns it reads
-    oversees   it tells what others asked and spent, or how the server is
+    oversees   it returns what others asked and spent, or the state of the server
     governs    it changes who may connect
     shares     it tells answers of others, where the budget has its analysts share them
     between    it is answered while a script runs
@@ -274,8 +274,8 @@ CALLS: Mapping[str, VaultCall[Any]] = {call.name: call for call in (
 
 
 def may_call(role: str, call: VaultCall[Any]) -> bool:
-    """Whether a user of this role may make a call: some roles may spend, some may see what others asked and spent, and an
-    owner may also say who connects."""
+    """Whether a user of this role may make a call: analysts may spend, auditors may see what others asked and spent, and
+    owners may do both and change who may connect."""
     return {"analyst": not (call.oversees or call.governs), "auditor": not (call.statement or call.shares or call.governs),
             "owner": True}[role]
 

@@ -1,18 +1,18 @@
-"""The turns of each account's statements: as many run at once as may, the others wait, in the order in which they came.
+"""The turns of the statements of each account: a limited number run at once, and the others wait in order of arrival.
 
-A turn is taken where a statement is about to be charged, and given back when its outcome has left. So what is free never waits
-for one: stored answers, the catalogue, EXPLAIN and statements about the connection are not charged, whatever a front says of
-them.
+A statement takes a turn just before it is charged, and gives it back when its outcome has left. Free requests never wait for a
+turn: stored answers, the catalogue, EXPLAIN and statements about the connection are not charged, whatever a front says of them.
 
-At most `incidents` - failed statements of an account can run (`kernel.chain`), so as many turns there are at most. The ledger
-remains the judge: it counts what other servers run too, and a statement that it finds too many waits there, and is not charged.
+At most `incidents` minus the number of failed statements of an account can run at once (`kernel.chain`), so there are never more
+turns than that. The ledger decides: it also counts what other servers run, and a statement beyond the limit waits there and is
+not charged.
 
-What waiting reveals: a turn becomes free when an outcome leaves, so at a step of a public grid, and the next statement begins
-then. So when a statement has to wait, and how long, follows from when statements came and left, which their analyst knows.
-Failures that are counted make turns fewer from the time at which they are told.
+What waiting reveals: a turn becomes free when an outcome leaves, at a step of a public grid of times, and the next statement
+begins then. So whether a statement waits, and how long, follows from when statements arrived and left, which their analyst knows.
+A failure that counts reduces the number of turns from the time at which its analyst receives it.
 
-Whoever waits holds one thread of the vault, that of their channel. An account waits with so many statements and so many bytes at
-most; further ones are refused as too many.
+A waiting statement occupies one thread of the vault, that of its channel. The number of an account's waiting statements and
+their size in bytes are limited; further statements are refused.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from dpsql.trusted.kernel.ledger import Busy
 
 
 class TurnLimits(Frozen):
-    """Of one account: the statements that run `at_once`, and how many `waiting` ones there may be, of how many `size` bytes
-    together and for how many `seconds`."""
+    """The limits of one account: how many statements run `at_once`, how many may be `waiting`, of how many bytes together
+    (`size`), and for how many `seconds` one may wait."""
 
     at_once: int = 4
     waiting: int = 100
@@ -40,7 +40,7 @@ class TurnLimits(Frozen):
 
 
 class Waiter:
-    """A statement that waits: `woken` is set when it has its turn, or is to stop."""
+    """A statement that waits: `woken` is set when it has its turn, or must stop."""
 
     def __init__(self, size: int, woken: threading.Event) -> None:
         self.size, self.woken, self.has_turn = size, woken, False
@@ -75,9 +75,9 @@ class AccountTurns:
     @contextlib.contextmanager
     def turn(self, account: Account, size: int, woken: threading.Event, left: Callable[[], int],
              stored: Callable[[], object]) -> Iterator[None]:
-        """A context in which a statement of `size` bytes has its turn. It waits for it, until `woken` is set from elsewhere, as
-        it is to stop: then it gets none, and must not be charged. `left` returns how many statements of the account may still
-        fail; `stored` is called before it waits, and raises an exception if it need not, as its answer is stored.
+        """A context in which a statement of `size` bytes has a turn, after a wait if necessary. If another thread sets `woken` to
+        stop the statement, it gets no turn and must not be charged. `left` returns how many statements of the account may still
+        fail. `stored` is called before a wait; it raises an exception if the answer is stored, so that no wait is necessary.
 
         Raises Busy if there are too many, or if it takes too long.
         """

@@ -1,4 +1,4 @@
-"""When the outcome of a statement leaves the vault: at a step of a public grid of times, so that its time tells little of rows.
+"""When the outcome of a statement leaves the vault: at a step of a public grid of times, so that its time reveals little of rows.
 
 Step k of a grid is `pace` * 2^k seconds after its beginning: the moment at which the call came, or that at which the statement
 was interrupted, which its analyst or the owner chose. What is over leaves at the first step that is not past yet, and not before
@@ -6,9 +6,9 @@ the first step of its account (`kernel.chain`), nor before a time that its analy
 is *late*, which is counted. One that is interrupted, or refused before its charge, is not held for the sake of a time that was
 asked for.
 
-The first step of an account may be another one for *crowded* statements: those that another statement was under way beside, at
-any time from the charge to the first step of statements that are not. That is looked up when this step has come, also of a
-statement that has long been over, so whether it is crowded depends on when others begin and leave, and not on its own rows.
+The first step of an account may be a later one for *crowded* statements. A statement is crowded if another one was under way at
+any time from its charge to the first step of statements that are not crowded. This is decided when that step has come, even if
+the statement has long been over, so it depends on when others begin and leave, and not on the statement's own rows.
 
 Claim: until an outcome leaves, nothing that another call can see depends on when it was over; and when it leaves is a function of
 the beginning and of k. Proof: the kernel waits here before it writes an answer or a failure (`kernel.run`), so until then the
@@ -24,13 +24,13 @@ to the first step D of the statement, an interruption stops it in any case, and 
 at the interruption: at the first one, unless what is left of the work takes longer, which is late. After D there are only those
 that were not over at D; an interruption states that, so it counts as late at the step of the old grid that would have been next.
 
-The first steps are looked up when the statement is charged, never when it is over: another statement of the account may raise it
-in between, at a time that its analyst knows, and which of the two came first would be told by when the outcome leaves.
+The first steps are looked up when the statement is charged, never when it is over: another statement of the account may raise
+them in between, at a time that its analyst knows, and the time at which the outcome leaves would reveal which came first.
 
 A statement may have to wait, before its charge, for others of its account, or for the same one of an account with which it shares
-answers. These leave at steps, so it is told already when the wait is over; where that takes longer than a step, the grid begins
-anew, a whole number of paces after the call, so that nobody is late because others were. The same goes for the wait for a turn
-(`account_turns`).
+answers. These leave at steps, so the end of the wait reveals nothing more. If the wait takes longer than a step, the grid begins
+anew, a whole number of paces after the call, so that no statement is late because others were. The same goes for the wait for a
+turn (`account_turns`).
 
 Intermediate releases of a script are not held: the front sees when they come, and its analyst sees only what follows from the
 outcome. What a machine shows of its load, a grid does not hide; the guide to the promise says what remains.
@@ -124,7 +124,7 @@ class Leaving(Leave):
                 self._changed.notify_all()
 
     def hold(self) -> Departure:
-        """Wait for the step at which an outcome that is ready now leaves, and tell which it was. It is decided once."""
+        """Wait for the step at which an outcome that is ready now leaves, and return which it was. It is decided once."""
         with self._changed:
             ready = self._clock.now()
             while self._left is None:

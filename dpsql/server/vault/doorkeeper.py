@@ -1,4 +1,4 @@
-"""Who is who, as the vault knows it: passwords are checked here, and accounts opened, by the file of users and the policy."""
+"""Logins in the vault: passwords are checked and accounts are opened, according to the file of users and the policy."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Doorkeeper(Frozen):
 
 
 class SignOnKeeper(Frozen):
-    """The same for people who sign on elsewhere (`sign_on`)."""
+    """The same for single sign-on (`sign_on`)."""
 
     policy: Path
     sign_on: SignOn

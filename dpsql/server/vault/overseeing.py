@@ -1,9 +1,9 @@
-"""What auditors and owners are told of a budget beyond their own account.
+"""What auditors and owners see of a budget beyond their own account.
 
-Who may call this is decided by `vault_calls.may_call`, in the vault, at each call. No function here reads rows, and none returns
-an answer. What is told depends on rows only where the ledger does: through charges that failed and outcomes that left late. Both
-are counted for each analyst, and limited, by the owner (`incidents`, `late`). The cause of a failure may depend on rows without
-limit, so it is not told (`vault`).
+`vault_calls.may_call` decides, in the vault and at each call, who may call this. No function here reads rows or returns an
+answer. The results depend on rows only where the ledger does: through statements that failed after their charge and outcomes that
+left late. The owner limits the number of both for each analyst (`incidents`, `late`). The cause of a failure may depend on rows
+without limit, so it is left out (`vault`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def without_answer(entry: Entry) -> Entry:
 
 def listed(ledger: ReportingLedger, budget: str, analyst: str, text: str, outcome: str, since: str, until: str, before: int,
            most: int) -> ListedStatements:
-    """The newest `most` statements of a budget that fit every given term, from those before the charge `before` (0: all)."""
+    """The newest `most` statements of a budget that match every given term and come before the charge `before` (0: all)."""
     first, last = (dt.datetime.fromisoformat(each) if each else None for each in (since, until))
     terms = ListTerms(analyst=analyst, text=text, outcome=outcome, since=first, until=last)
     entries, found = ledger.page(budget, most + 1, terms, before)
@@ -39,7 +39,7 @@ def listed(ledger: ReportingLedger, budget: str, analyst: str, text: str, outcom
 
 def checks(policy: Path) -> tuple[CheckOutcome, ...]:
     """Read the policy again, compare it with what charges have promised, and verify every event of the ledger. Only the outcomes
-    are told: what is wrong may name files of the owner, who finds it with the command that is named."""
+    are returned: details may name files of the owner, who finds them with the command in the outcome."""
     try:
         declared = read_policy(policy)
     except Error:

@@ -4,13 +4,13 @@
     browser ───────────────────> provider, where the person proves who they are
     browser ── code and state ─> front ── "signed_on" ─> vault ── code, verifier ─> provider ── ID token ─> vault
 
-The front is not trusted. It sees the code, which is of no use without the verifier; the token never comes to it. What it can do
-is what it can do with a password that it is sent by HTTP: misuse the session of a person who signs on while it is in other hands.
+The front is not trusted. It sees the code, which is useless without the verifier, and never sees the token. An attacker who
+controls it can do the same as with passwords that it receives by HTTP: misuse the sessions of people who sign on meanwhile.
 
-*State.* The vault keeps nothing for people who have only begun, so that strangers fill no memory. A state is a random name and
-the time, with a MAC by a secret that ends with the process. The nonce of the token and the verifier are derived from the name by
-the same secret. A state is good for ten minutes, and once. The front gives it to the browser in a cookie as well, and compares
-both, so that nobody is signed on as somebody else by a link.
+*State.* The vault stores nothing for a sign-on that has only begun, so strangers cannot fill its memory. A state is a random
+name and the time, with a MAC by a secret that ends with the process. The nonce of the token and the verifier are derived from the
+name by the same secret. A state is valid for ten minutes and for one use. The front gives it to the browser in a cookie as well,
+and compares both, so that no link can sign somebody on as another person.
 
 *Claim.* A session is opened for a name only if the configured issuer has signed, with a key that it publishes, that the person of
 this name proved to be it for this client, after this vault asked for it with this state, and less than some minutes ago. Proof:
@@ -19,8 +19,8 @@ HMAC and no `none`), and the keys come from the issuer by TLS; the nonce follows
 not seen before.
 
 People of different names have different accounts (`_account_of`). A name that the file of users has is refused: otherwise whoever
-can choose their claim would ask as somebody with a password. The role follows from the groups in the token, and holds for
-`LASTING`; so whoever loses a group is out by then at the latest.
+can choose their claim would ask as somebody with a password. The role follows from the groups in the token and is valid for
+`LASTING`, so a person who loses a group loses access after that time at the latest.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class SignOn:
         return f"{address}{'&' if '?' in address else '?'}{urlencode(asked)}", state
 
     def signed_on(self, code: str, state: str) -> tuple[SignedOn, Callable[[], str]]:
-        """Who signed on, and what tells their role for as long as they are signed on. Raises OperationalError for all others."""
+        """The person who signed on, and a function that returns their role until the sign-on ends. Raises OperationalError."""
         name = self._used(state)
         if not code or len(code) > LONGEST_CODE:
             raise failed()
@@ -148,17 +148,17 @@ class SignOn:
     def _account_of(self, given: str) -> str:
         """The account of a person. Raises OptionError if there can be none.
 
-        Names of accounts are folded, so that two spellings are one account, and two values of `sub` that differ only in that are
-        two people: one that is not in the normal form gets a name with its hash, which no other one may look like. Elsewhere,
-        providers keep names apart by their letters without regard to case, so a name may differ from its normal form in that, and
-        in nothing else."""
+        Names of accounts are normalized, so two spellings are one account, but two values of `sub` that differ only in spelling
+        are two people: a value that is not in the normal form gets a name with its hash, and no other value may have a name of
+        this form. In other claims, providers distinguish names without regard to case, so a name may differ from its normal form
+        in case and in nothing else."""
         name = passwords.account_name(given)
         if self.terms.name == "sub":
             if _HASHED.fullmatch(name):
-                raise OptionError("this name is kept for another one", code="user")
+                raise OptionError("names of this form are reserved", code="user")
             return name if name == given else passwords.account_name(f"{name}.{hashlib.sha256(given.encode()).hexdigest()[:32]}")
         if name != given.lower():
-            raise OptionError("this name is written like another one", code="user")
+            raise OptionError("this name is not in its normal form", code="user")
         return name
 
     def _role_now(self, person: SignedOn, until: float) -> str:
@@ -170,7 +170,7 @@ class SignOn:
         return person.role
 
     def _used(self, state: str) -> str:
-        """The name in a state, which is used herewith. Raises OperationalError if it is none of ours, too old, or was used."""
+        """Mark a state as used, and return its name. Raises OperationalError if it is not ours, is too old, or was used."""
         made, _, mac = state.rpartition(".")
         name, _, at = made.partition(".")
         if len(state) > 200 or not state.isascii() or not hmac.compare_digest(mac, self._derived("state", made)):
@@ -190,7 +190,7 @@ class SignOn:
 
     @contextlib.contextmanager
     def _faults(self) -> Generator[None]:
-        """A context in which faults of the provider are logged, and told without their words."""
+        """A context in which faults of the provider are logged, and raised without details."""
         try:
             yield
         except ProviderFault as fault:
@@ -221,7 +221,7 @@ def _signed(token: str, keys: list[Any]) -> Mapping[str, Any]:
 
 
 def failed(why: str = "") -> OperationalError:
-    """The error of a sign-on, with one text whatever is wrong; the log says it."""
+    """The error of a failed sign-on. Its text is the same for every cause; the log has the cause."""
     if why:
         LOG.warning("a sign-on failed: %s", why)
     return OperationalError("the sign-on failed", code=UNPROVEN, try_="signing on again")

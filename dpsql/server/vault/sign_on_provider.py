@@ -1,9 +1,9 @@
-"""What the vault asks the identity provider, by HTTP: what it publishes, and the token for a code.
+"""Requests of the vault to the identity provider, by HTTP: for its configuration and its keys, and for the token for a code.
 
-The vault asks, and not the front, which can connect to nothing: so the secret of the client, the proof of the code (PKCE) and
-the tokens never leave the vault. It asks nobody but the issuer that the owner configured and the addresses that this issuer
-publishes, all by https but for ones on the same machine; it follows no redirect, reads little, and waits little. What comes
-back is JSON, and nothing of it is believed that is not checked (`sign_on`). The issuer learns who signs on, and nothing of
+The vault sends them because the front cannot connect to anything. So the secret of the client, the proof of the code (PKCE) and
+the tokens never leave the vault. It connects only to the issuer that the owner configured and the addresses that this issuer
+publishes, all by https unless they are on the same machine. It follows no redirect, and limits the size and the time of an
+answer. Answers are JSON, and are checked before they are used (`sign_on`). The issuer learns who signs on, and nothing about
 statements or rows.
 """
 
@@ -28,7 +28,7 @@ AGAIN = 60.0  # seconds between two requests for its keys, however many tokens n
 
 
 class ProviderFault(Exception):
-    """The provider cannot be reached, or answers what makes no sense; the text is for the log."""
+    """The provider cannot be reached, or its answer is invalid; the text is for the log."""
 
 
 class _Unredirected(HTTPRedirectHandler):
@@ -58,8 +58,7 @@ class Provider:
             return self._found[1]
 
     def keys(self, *, anew: bool = False) -> list[Any]:
-        """The keys that the issuer signs with: those that are known or, if that is not too soon, those of now. Raises
-        ProviderFault."""
+        """The keys that the issuer signs with, which are cached; with `anew`, for a shorter time. Raises ProviderFault."""
         address = self.published()["jwks_uri"]
         with self._turn:
             if self._keys is None or time.monotonic() - self._keys[0] > (AGAIN if anew else KEPT):

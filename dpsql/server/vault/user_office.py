@@ -1,11 +1,11 @@
 """What an owner may do to users through the front: add an analyst, close an account, and reopen one that an owner has closed.
 
-The front is not trusted, and whoever holds it while an owner is logged in can make these calls too. None of them widens what can
-be revealed: the limits of a budget, the rows and the policy are as before, and all analysts together stay within the total. A
-new user is an analyst of the owner's budget, one whom the policy allows, and whose name has no answers yet: the front sees the
-password, and would read them with it. Auditors and owners are made and closed by commands alone, so that no owner is locked out.
-What forgives incidents or late outcomes (`dpsql budget --reopen`) lets an analyst provoke more of them, which reveals more about
-rows, so it is a command as well, and so is whatever changes the policy.
+The front is not trusted: an attacker who controls it while an owner is logged in can make these calls too. None of them increases
+what can be revealed: the limits of a budget, the rows and the policy are as before, and all analysts together stay within the
+total. A new user is an analyst of the owner's budget, one whom the policy allows, and whose name has no answers yet: the front
+sees the password, and would read them with it. Only commands add auditors and owners, or close owners, so that no owner is locked
+out. What forgives incidents or late outcomes (`dpsql budget --reopen`) lets an analyst provoke more of them, which reveals more
+about rows, so it is a command as well, and so is whatever changes the policy.
 
 Every act is logged.
 """
@@ -31,7 +31,7 @@ LOG = logging.getLogger("dpsql.server")
 NAME = "user-name"  # code of errors about the name that was given; "user" would say that the caller is no user any more
 RANDOM = 15  # bytes of a password that is made here: 120 bits
 MOST_USERS = 10_000  # with more, none is added through the front, so that nobody fills the disk
-REMEMBERED = 60.0  # seconds for which the outcome of checks is told again, as they may take long
+REMEMBERED = 60.0  # seconds for which the outcome of checks is reused, as they may take long
 
 
 class UserOffice:
@@ -49,8 +49,8 @@ class UserOffice:
                      for user in users if self._spends(user, budget))
 
     def add(self, name: str, budget: Budget, by: str, known: Callable[[str], bool]) -> AddedUser:
-        """Add an analyst with a password chosen at random. Raises OptionError if there cannot be such a user. `known` tells
-        whether an account of this name has asked or been told anything."""
+        """Add an analyst with a password chosen at random. Raises OptionError if there cannot be such a user. `known` returns
+        whether an account of this name has asked anything or received an answer."""
         with _about_the_name():
             normal = passwords.account_name(name)
             if normal in self._users.now().users:

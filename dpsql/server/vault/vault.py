@@ -82,7 +82,7 @@ OpenAccount: TypeAlias = Callable[[str, str], Session]
 
 
 class SignOnDoor(Protocol):
-    """People who sign on elsewhere; see `sign_on` and `doorkeeper`."""
+    """Logins by single sign-on; see `sign_on` and `doorkeeper`."""
 
     @property
     def sign_on(self) -> SignOn: ...
@@ -107,7 +107,7 @@ class Vault:
     def __init__(self, open_account: OpenAccount, authenticate: Authenticate, *, pace: float | None,
                  turns: TurnLimits = TurnLimits(), office: UserOffice | None = None, elsewhere: SignOnDoor | None = None) -> None:
         """`pace` is in seconds; see `departure`. Without an `office`, users cannot be seen or changed through the front; without
-        `elsewhere`, nobody signs on."""
+        `elsewhere`, there is no single sign-on."""
         self._open_account, self._authenticate = open_account, authenticate
         self._common = SharedByAccounts(pace=pace, underway=StatementsUnderway(), turns=AccountTurns(turns))
         self.office, self.elsewhere = office, elsewhere
@@ -227,8 +227,7 @@ class Channel:
         return False
 
     def _open(self, made: Callable[[], Session], role: Callable[[], str]) -> None:
-        """Open the account by making its session, for which files with private rows may be read, and tell so, or what is raised,
-        at a step."""
+        """Open the account with a new session. Files with private rows may be read for that, so its outcome leaves at a step."""
         departure = Leaving(self._common.pace)
         try:
             self._account = ServedAccount(made(), self._frames, role, self._common, self._vault)
@@ -299,8 +298,9 @@ class ServedAccount:
         """From another thread: stop the statement with this number, if it is running, as soon as possible; with `if_free`, only
         if it is not charged yet. Returns when it has ended.
 
-        One that is over and has not left is stopped all the same: when it was over, its analyst is not to find out by
-        interrupting. No other one is met: none begins while a thread has the turn, and looks which it is. """
+        A statement that is over but has not left is stopped all the same, so an interruption does not reveal when it was over. No
+        other statement is stopped: none begins while a thread has the turn and compares the numbers.
+        """
         with self._turn:
             if self.number != statement or self._idle.is_set() or self._stopping.is_set() or (
                     if_free and self._departure.is_charged):
@@ -443,8 +443,8 @@ class ServedAccount:
 
     @contextlib.contextmanager
     def _in_turn(self, stored: str | None = None) -> Generator[None]:
-        """A context in which a statement has its turn. One that wants the stored answer under a name, if there is one, does not
-        wait where there is. Raises AnsweredBefore, Busy, and _Cancelled."""
+        """A context in which a statement has its turn. If an answer is stored under the name `stored`, the statement does not
+        wait for a turn. Raises AnsweredBefore, Busy, and _Cancelled."""
         session = self._session
 
         def look() -> None:
@@ -617,8 +617,8 @@ class ServedAccount:
         return listed(self._session.ledger, self._session.budget.name, analyst, text, outcome, since, until, before, most)
 
     def _failures(self) -> list[Failure]:
-        """The statements that failed after their charge, by everybody. That they failed may depend on rows; their number is
-        limited for each analyst. Their causes may depend on rows without limit, so they stay here."""
+        """The statements that failed after their charge, of all analysts. That they failed may depend on rows; their number
+        is limited for each analyst. Their causes may depend on rows without limit, so they are removed."""
         return [replace(failure, cause="") for failure in self._session.ledger.failures(self._session.budget.name)]
 
     def _late(self) -> list[LateOutcomes]:
@@ -628,7 +628,7 @@ class ServedAccount:
 
     def _state(self) -> VaultState:
         """How many connections there are, and how large the ledger is. Both change when an outcome leaves and not when it is
-        made (`departure`), so they tell nothing more of how long statements take; what runs in the vault is not told."""
+        made (`departure`), so they reveal nothing more about how long statements take. What runs in the vault is left out."""
         ledger = self._session.ledger.state()
         return VaultState(started=self._vault.started, channels=self._vault.channels, most_channels=MOST_CHANNELS,
                           events=ledger.events, ledger_bytes=ledger.bytes, checkpoint=ledger.checkpoint,
@@ -650,8 +650,8 @@ class ServedAccount:
         return self._office.checks()
 
     def _add_user(self, name: str) -> AddedUser:
-        """Not under a name that has asked before, as whoever gets its password is told its answers: it may be that of a person
-        who signs on elsewhere, or of somebody who works without a server."""
+        """Refuses a name that has answers, because its new password would open them. The name may belong to a person who uses
+        single sign-on, or who works without a server."""
         session, ledger = self._session, self._session.ledger
         ledger.refresh()
         return self._office.add(name, session.budget, session.analyst,
