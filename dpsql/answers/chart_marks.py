@@ -47,8 +47,8 @@ def whisker(series: Series, at: int, axis: ChartAxis, y: float, fill: str, *, ba
 
 
 def one_line(chart: Chart, i: int, series: Series, along: ChartAxis, upwards: ChartAxis, *, alone: bool = False) -> str:
-    """A line in its band, broken where there is no number, and a point with a title for each number. One that is drawn `alone`
-    looks like the first."""
+    """A line in its band, broken where there is no number, and a point with a title for each number. One that has a
+    picture `alone` looks like the first."""
     like = 0 if alone else i
     colour, parts = f"var(--c{like % len(DASHES)})", list[str]()
     below, above = series.drawn_ends

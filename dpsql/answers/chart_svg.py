@@ -44,7 +44,7 @@ BROAD, WIDE, NARROW = 1120, 720, 300  # pixels; pictures are shown no larger
 GAP, EDGE = 10, 6  # pixels: between columns, and around a picture
 NAMES, NUMBERS = 0.3, 0.3  # of the width, at most: for names, and for numbers beside bars
 OF_GROUPS = 0.7  # how opaque their bars are, so that intervals stand out from them
-HEIGHT = 260  # of a line's picture, without what stands below
+HEIGHT = 260  # of the part of a picture in which lines are drawn
 
 
 def chart_html(chart: Chart) -> str:

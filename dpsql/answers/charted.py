@@ -19,7 +19,7 @@ from dpsql.frozen import Frozen
 from dpsql.trusted.plan.expr.nodes import Value
 from dpsql.types import Type
 
-MOST_BARS, MOST_LINES = 60, 10  # more cannot be told apart in one picture
+MOST_BARS, MOST_LINES = 60, 10  # more cannot be distinguished in one picture
 MOST_PANELS, MOST_SMALL_BARS = 60, 600  # small pictures of an answer, and bars in all of them together
 MOST_POINTS = 2000  # of the lines of a picture, which is not as many pixels wide
 FEW, FEW_BARS = 3, 8  # different numbers from which on a line can be drawn; and up to which bars say as much
@@ -69,7 +69,7 @@ class Chart(Frozen):
 
     @property
     def panels(self) -> bool:
-        """Whether each series has a picture of its own, as one picture could not tell so many apart."""
+        """Whether each series has a picture of its own, because one picture would have too many series or bars."""
         return len(self.series) > MOST_LINES or (len(self.series) > 1 and not self.lines and self.bars > MOST_BARS)
 
     @property
@@ -95,7 +95,7 @@ class Chart(Frozen):
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """The notes below a picture, as sentences. In small pictures, no numbers stand beside the bars."""
+        """The notes below a picture, as sentences. Small pictures have bars without numbers, so the notes refer to the table."""
         notes = self.notes if self.lines or not self.panels else (
             *(note.replace("± is", "the line across the end of a bar is") for note in self.notes), "the table has the numbers")
         return tuple(f"{note[:1].upper()}{note[1:]}." for note in notes)
@@ -107,7 +107,7 @@ class Chart(Frozen):
 
 
 Orders: TypeAlias = Mapping[int, Sequence[Value]]
-"""The values of keys in the order in which they are drawn, by the positions of their columns; others follow them."""
+"""The order in which values of keys are drawn, by the positions of their columns; values that are not listed come last."""
 
 
 def charts(answer: Answer, columns: Sequence[str] = (), *, bars: bool = False,
@@ -225,7 +225,7 @@ def _series(answer: Answer, column: int, x: int | None, second: int | None, orde
 
 
 def _ordered(values: list[Value], order: Sequence[Value] | None) -> list[Value]:
-    """Values in an order, and those that it does not have after them."""
+    """Values in an order; those that are not in it come last."""
     places = {value: at for at, value in enumerate(order or ())}
     return sorted(values, key=lambda value: places.get(value, len(places)))
 

@@ -92,8 +92,8 @@ def price_in_words(charge: Charge) -> str:
 
 
 def listed_late(late: Sequence[tuple[str, int, int]]) -> Listing:
-    """How many outcomes left a server late, by analyst and by the step of its grid of times, for the owner; those that no longer
-    count, too."""
+    """How many outcomes left a server late, by analyst and by the step of its grid of times, for the owner, including those that
+    no longer count."""
     return Listing(columns=(("analyst", Type.VARCHAR), ("step", Type.BIGINT), ("outcomes", Type.BIGINT)), rows=tuple(late))
 
 

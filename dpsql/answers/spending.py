@@ -224,8 +224,8 @@ def closed(budget: str, analyst: str, failed: int) -> BudgetExhausted:
 
 def busy(analyst: str, running: int) -> BudgetExhausted:
     """The error for a statement that waited too long for other statements of its account."""
-    return BudgetExhausted(f"{running} statements of {analyst} are running, as many as may at a time, and this one waited too "
-                           "long for its turn, or too many wait already; nothing was charged",
+    return BudgetExhausted(f"{running} statements of {analyst} are running, which is the limit, and this one waited too long for "
+                           "its turn, or too many are waiting already; nothing was charged",
                            code="account-busy", subject=analyst,
                            try_="again when some of them have ended; `incidents` in the policy limits how many may run at a time")
 
