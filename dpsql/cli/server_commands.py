@@ -26,14 +26,14 @@ def add(commands: Commands) -> None:
     made.add_argument("--listen", default="127.0.0.1:5433", metavar="HOST:PORT", help="the address (default: %(default)s)")
     made.add_argument("--http", metavar="HOST:PORT", help="also serve browsers and programs by HTTP at this address")
     made.add_argument("--http-name", action="append", default=[], metavar="NAME", help="a host name of the HTTP server")
-    made.add_argument("--mcp", action="store_true", help="also serve agents, by the Model Context Protocol at /mcp of --http")
+    made.add_argument("--mcp", action="store_true", help="also serve agents: the Model Context Protocol, at /mcp of --http")
     made.add_argument("--certificate", metavar="FILE", help="the certificate for TLS, in PEM")
     made.add_argument("--key", metavar="FILE", help="its key, unless it is in the same file")
     made.add_argument("--without-tls", action="store_true", help="send answers to other machines without encryption")
     made.add_argument("--front-user", metavar="NAME", help="if root starts the server: the system user for the process that "
                       "parses statements (default: dpsql-front if it exists, otherwise an unused number)")
-    made.add_argument("--sign-on", metavar="FILE", help="let people sign on by OpenID Connect, in browsers, as this file in TOML "
-                      "says (dpsql help server)")
+    made.add_argument("--sign-on", metavar="FILE", help="enable single sign-on in browsers (OpenID Connect); FILE configures it "
+                      "(dpsql help server)")
     made = commands.add("user", _user, "add, remove, close, reopen and list users of the server, and set passwords")
     made.add_argument("action", choices=["add", "remove", "close", "reopen", "list", "password"], help="what to do")
     made.add_argument("name", nargs="?", help="the user's name, which is the analyst's name in the policy and the ledger")
@@ -63,7 +63,7 @@ def _serve(options: argparse.Namespace) -> int:
     if options.key is not None and options.certificate is None:
         raise OptionError("--key needs a certificate", subject="key", try_="--certificate FILE --key FILE")
     if options.sign_on is not None and options.http is None:
-        raise OptionError("people sign on in browsers, which --http serves", subject="sign-on", try_="--http 127.0.0.1:8433")
+        raise OptionError("--sign-on needs the HTTP server", subject="sign-on", try_="--http 127.0.0.1:8433 --sign-on FILE")
     tls = None if options.certificate is None else TlsFiles(
         certificate=str(Path(options.certificate).absolute()),
         key=None if options.key is None else str(Path(options.key).absolute()))

@@ -20,7 +20,7 @@ let ask = null;
 let account = null;
 let shownFor = null; // the name of who is signed in on this page
 
-/** What signing on elsewhere came to, as the address says. */
+/** Why a single sign-on did not succeed, by the code in the address. */
 const SIGN_ON = {
   failed: "The sign-on failed. Try it again, or ask the owner of the data.",
   role: "You signed on, but have no role here. The owner of the data can give you one.",

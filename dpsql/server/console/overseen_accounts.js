@@ -1,4 +1,4 @@
-/** Budgets and accounts of everybody; owners add analysts here, and close and reopen accounts. */
+/** The total and the accounts of all analysts. Owners add analysts here, and close and reopen accounts. */
 
 import {get, inTurn, post} from "./api.js";
 import {accountOf} from "./budget.js";
@@ -25,7 +25,7 @@ export async function showAccounts(place, account) {
   await fillAccounts(list, account, said);
 }
 
-/** @param {HTMLElement} said where it is said what was done */
+/** @param {HTMLElement} said an element that announces what was done */
 async function fillAccounts(place, account, said) {
   const again = async (words, whose) => {
     await fillAccounts(place, account, said);
@@ -129,12 +129,12 @@ function adding(again) {
   );
 }
 
-/** What a page is not allowed to do, as whoever holds the process that serves it could do the same. */
+/** Acts that need a command, because an attacker who controls the process that serves this page could do all that it can. */
 const commands = () =>
   element(
     "div",
     {class: "card"},
-    element("h2", {class: "first"}, "By commands alone"),
+    element("h2", {class: "first"}, "Only by command"),
     element(
       "p",
       {class: "quiet measure"},

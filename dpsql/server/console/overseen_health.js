@@ -1,4 +1,4 @@
-/** How the server and its ledger are. */
+/** The state of the server and its ledger. */
 
 import {get} from "./api.js";
 import {definitions, element} from "./elements.js";

@@ -14,7 +14,7 @@ export async function showIncidents(place) {
       element(
         "p",
         {class: "quiet measure"},
-        "A statement that fails after its charge stays charged. Why it failed may depend on the rows, so it is not recorded. ",
+        "A statement that fails after its charge stays charged. Why it failed may depend on the rows, so it is not shown here. ",
         "Look for what the statements of an analyst have in common: somebody may provoke failures to learn something.",
       ),
       element("h2", {}, "Failed after their charge"),

@@ -1,4 +1,4 @@
-/** The statements of everybody, as a list with terms, in pages, and as a file. No answers: these are their analysts'. */
+/** The statements of all analysts: a search, its results in pages, and as a file. Answers are not included. */
 
 import {get, inTurn} from "./api.js";
 import {element, show} from "./elements.js";
@@ -10,7 +10,7 @@ const OUTCOMES = {"": "any", answered: "answered", failed: "failed", stopped: "s
 const MOST = 50; // of a page
 let count = 0;
 
-/** @param {HTMLElement} place @param {{outcome?: string}} only an outcome that is not chosen here */
+/** @param {HTMLElement} place @param {{outcome?: string}} only the outcome, if it is not chosen in the search */
 export function showStatements(place, {outcome}) {
   const list = element("div", {"aria-live": "polite"});
   const file = element("a", {class: "button", download: "statements.csv"}, "Save as CSV");

@@ -1,4 +1,4 @@
-/** What auditors and owners see of everybody: one page of several views. The server decides who may see them. */
+/** The page of auditors and owners, with several views. The server decides who may see them. */
 
 import {element, show} from "./elements.js";
 import {showAccounts} from "./overseen_accounts.js";

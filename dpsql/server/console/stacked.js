@@ -1,4 +1,4 @@
-/** Tables whose cells stand below each other where the page is narrow: roles are stated, as layouts of other kinds have none. */
+/** Tables whose cells are stacked on narrow pages. They state their roles, which such a layout would lose. */
 
 import {element} from "./elements.js";
 
