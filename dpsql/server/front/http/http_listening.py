@@ -119,7 +119,8 @@ class AcceptingServer(uvicorn.Server):
                 protocol.is_counted_until(stranger.has_asked, forget)
 
     def _protocol(self, has_begun: Callable[[], None]) -> TimedProtocol:
-        return TimedProtocol(self._desk.limits, has_begun, config=self.config, server_state=self.server_state, app_state=self.lifespan.state)
+        return TimedProtocol(self._desk.limits, has_begun, config=self.config, server_state=self.server_state,
+                             app_state=self.lifespan.state)
 
 
 class TimedProtocol(H11Protocol):
