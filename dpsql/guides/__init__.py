@@ -12,7 +12,7 @@ from pathlib import Path
 
 from dpsql.errors import OptionError
 
-TOPICS = ("start", "owner", "sql", "bounds", "workloads", "accuracy", "synthetic", "validate", "server", "agents",
+TOPICS = ("start", "owner", "sql", "bounds", "workloads", "accuracy", "synthetic", "validate", "server", "clients", "agents",
           "promise", "architecture", "glossary")
 HERE = Path(__file__).parent
 

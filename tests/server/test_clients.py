@@ -101,7 +101,7 @@ def test_an_example_asks_from_r(servers: Servers) -> None:
 
 
 def test_the_guide_shows_what_is_declared() -> None:
-    part = "| for | clients |" + page("server").split("| for | clients |")[1]
+    part = "| for | clients |" + page("clients").split("| for | clients |")[1]
     families = part.split("\n\n")[0]
     stated = [each for line in families.splitlines()[2:] for each in line.split(" | ")[1].removesuffix(" |").split("; ")]
     known = {name: next(each.removeprefix(name).strip() for each in stated if re.fullmatch(rf"{re.escape(name)} \d[\d., ]*", each)) for name in CLIENTS}

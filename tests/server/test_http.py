@@ -404,7 +404,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 def test_the_example_of_the_guide(real: Served) -> None:
-    example = guides.page("server").split("```console\n>>> ", 1)[1].split("```")[0]
+    example = guides.page("clients").split("```console\n>>> ", 1)[1].split("```")[0]
     lines = (">>> " + example).replace(":8433", f":{real.http_port}").splitlines()
     names: dict[str, Any] = {}
     exec("\n".join(line[4:] for line in lines), names)  # noqa: S102 - ours
