@@ -59,7 +59,8 @@ TEXTS = (
     ROWS, "SELECT 1", "SELECT nothing FROM clinics", "BEGIN", "COMMIT", "ROLLBACK", "SAVEPOINT a", "ROLLBACK TO a", "RELEASE a", "SET application_name = 'x'",
     f"DECLARE c CURSOR FOR {ROWS}", f"DECLARE c CURSOR WITH HOLD FOR {ROWS}", f"DECLARE c NO SCROLL CURSOR FOR {ROWS}", "FETCH 1 FROM c",
     "FETCH PRIOR FROM c", "MOVE 2 c", "FETCH ALL p", "CLOSE c", "CLOSE ALL", "SHOW application_name", "SET LOCAL application_name = 'y'", "",
-    f"COPY ({ROWS}) TO STDOUT", "DEALLOCATE ALL", "COMMIT AND CHAIN")
+    f"COPY ({ROWS}) TO STDOUT", "DEALLOCATE ALL", "COMMIT AND CHAIN", f"PREPARE e AS {ROWS}", "EXECUTE e",
+    "PREPARE t (bigint) AS SELECT clinic FROM clinics WHERE beds > $1", "EXECUTE t (7)")
 
 
 def drawn(draw: random.Random) -> bytes:

@@ -115,7 +115,7 @@ def told(command: Sequence[str | Path], *, env: Mapping[str, str] | None = None,
         yield "notices"
 
 
-NO_PREPARE = "PREPARE is not answered"
+NO_PREPARE = "prepares nothing by itself"
 OF_DRIVER = "as the driver does it"
 SAID = "the driver keeps them to itself"
 CONSTANTS = "SELECT 42 AS i, 1.5::DOUBLE AS d, true AS b, 'ä\"' AS t, DATE '2024-02-29' AS day, TIMESTAMP '2024-02-29 12:30:01.00025' AS at, NULL::BIGINT AS none"

@@ -237,6 +237,52 @@ SEQUENCES: Mapping[str, Sequence[bytes]] = {
         parse("DEALLOCATE ALL") + bind() + execute() + SYNC,
         query("DEALLOCATE"),
     ],
+    "prepare": [
+        query("PREPARE s (bigint) AS SELECT clinic FROM clinics WHERE beds > $1 ORDER BY clinic"),
+        query("EXECUTE s (7)"), query("EXECUTE s(9)"), query("EXECUTE s ('7')"), query("EXECUTE s (7.5)"), query("EXECUTE s (-1)"), query("EXECUTE s (3 + 4)"),
+        query("EXECUTE s (NULL)"), query("EXECUTE s ('7'::text)"), query("EXECUTE s (true)"), query("EXECUTE s ('x')"), query("EXECUTE s"), query("EXECUTE s ()"),
+        query("EXECUTE s (1, 2)"), query("EXECUTE nobody"), query("EXECUTE nobody (1)"), query("EXECUTE s (7); EXECUTE s (8)"), query("EXECUTE s ((SELECT 1))"),
+        query("PREPARE s AS SELECT 1"), query("DEALLOCATE s"), query("EXECUTE s (7)"), query("DEALLOCATE s"), query("PREPARE s AS SELECT 1"), query("EXECUTE s"),
+    ],
+    "prepare types": [
+        query("PREPARE a (int, text, bool, date, float8, numeric(5, 2)) AS SELECT $1::bigint, $2, $3, $4, $5, $6"),
+        query("EXECUTE a (1, 'x, )', true, '2020-01-01', 1.5, 2)"), query("EXECUTE a ('1', 2, 't', DATE '2020-01-01', '1.5', '2.5')"),
+        query("EXECUTE a (1, 'it''s', false, timestamp '2020-01-01 10:00', 1, NULL)"), query("EXECUTE a (1, 'x', 1, '2020-01-01', 1.5, 2)"),
+        query("EXECUTE a (9223372036854775808, 'x', true, '2020-01-01', 1.5, 2)"), query("EXECUTE a (1, 'x', true, 5, 1.5, 2)"),
+        query("PREPARE b (nothing) AS SELECT $1"), query("PREPARE c (double precision, timestamp without time zone, bigint[]) AS SELECT $1, $2, $3"),
+        query("EXECUTE c (1, '2020-01-01', '{1,2}')"), query("EXECUTE c (1, '2020-01-01', ARRAY[1, 2]::bigint[])"), query("PREPARE d AS SELECT $1"),
+        query("EXECUTE d ('x')"), query("EXECUTE d (1)"),
+    ],
+    "prepare wrong": [
+        query("PREPARE"), query("PREPARE s"), query("PREPARE s AS"), query("PREPARE s SELECT 1"), query("PREPARE s () AS SELECT 1"), query("EXECUTE"), query("EXECUTE s (1"),
+        query("EXECUTE s 1"), query("EXECUTE s (1,)"), query("EXECUTE (1)"), query("PREPARE s AS SHOW application_name"), query("PREPARE s AS BEGIN"), query("PREPARE s AS PREPARE t AS SELECT 1"),
+        query("PREPARE s AS SELECT nothing FROM clinics"), query("PREPARE s AS SELEC"), query("EXECUTE s"), query("PREPARE s AS SELECT 1; EXECUTE s; DEALLOCATE s"),
+    ],
+    "prepare names": [
+        query('PREPARE "A b" AS SELECT 1'), query('EXECUTE "A b"'), query("EXECUTE a"), query("PREPARE Cc AS SELECT 1"), query("EXECUTE cC"), query("/* x */ EXECUTE -- y\n cc"),
+        query("PREPARE dd(bigint)AS(SELECT $1)"), query("EXECUTE dd(1)"), query("DEALLOCATE PREPARE dd"), query("DEALLOCATE ALL"), query("EXECUTE cc"),
+    ],
+    "prepare and the protocol": [
+        query("PREPARE s (bigint) AS SELECT clinic FROM clinics WHERE beds > $1 ORDER BY clinic"), describe("S", "s") + bind((b"7",), "", "s") + describe("P") + execute() + SYNC,
+        parse("SELECT clinic FROM clinics WHERE beds > $1", "t") + SYNC, query("EXECUTE t (7)"), query("DEALLOCATE t"), describe("S", "t") + SYNC,
+        parse(ROWS, "s") + SYNC, close("S", "s") + SYNC, query("EXECUTE s (7)"), parse("SET application_name = 'x'", "u") + SYNC, query("EXECUTE u"),
+    ],
+    "execute extended": [
+        query("PREPARE s (bigint) AS SELECT clinic, beds FROM clinics WHERE beds > $1 ORDER BY clinic"), ext("EXECUTE s (7)") + SYNC, ext("EXECUTE s (7)", most=1) + SYNC,
+        parse("EXECUTE s (7)") + describe("S") + bind() + describe("P") + execute() + SYNC, ext("EXECUTE s (7)", results=(1,)) + SYNC,
+        ext("PREPARE r AS SELECT 1") + SYNC, ext("EXECUTE r") + SYNC, ext("EXECUTE nobody") + SYNC, ext("EXECUTE s") + SYNC, ext("PREPARE r AS SELECT 1") + SYNC,
+        ext("DEALLOCATE r") + SYNC, ext("EXECUTE r") + SYNC, parse("EXECUTE v", "v") + bind(name="v") + execute() + SYNC,
+        parse("EXECUTE s (7)", "w") + SYNC, query("EXECUTE w"), parse("PREPARE x AS SELECT 1", "y") + SYNC, query("EXECUTE y"), query("EXECUTE x"),
+        parse("SHOW application_name", "z") + SYNC, query("EXECUTE z"), parse("BEGIN", "b") + SYNC, query("EXECUTE b"), query("EXECUTE s (7)"), query("COMMIT"),
+    ],
+    "prepare in a transaction": [
+        query("BEGIN"), query("PREPARE s AS SELECT 1"), query("EXECUTE s"), query("ROLLBACK"), query("EXECUTE s"), query("BEGIN"), query("SELEC"), query("EXECUTE s"),
+        query("PREPARE t AS SELECT 1"), query("ROLLBACK"), query("DISCARD ALL"), query("EXECUTE s"), query("PREPARE s AS SELECT 1"), query("DISCARD PLANS"), query("EXECUTE s"),
+    ],
+    "prepare of private rows": [
+        query("PREPARE p (text, bigint) AS SELECT COUNT(*) FROM people WHERE sex = $1 AND age > $2"), query("EXECUTE p ('f', 30)"), query("EXECUTE p ('f', 30)"),
+        query("PREPARE q AS SELECT sex, COUNT(*) FROM people GROUP BY sex ORDER BY sex"), query("EXECUTE q"),
+    ],
     "cursor": [
         query("BEGIN"),
         query(f"DECLARE c CURSOR FOR {ROWS}"),

@@ -33,9 +33,9 @@ OIDS = {"BIGINT": 20, "OID": 26, "HUGEINT": 1700, "DECIMAL": 1700, "DOUBLE": 701
         "TIMESTAMP": 1114, **LIST_OIDS, "NUMERIC[]": 1231}
 SIZES = {"BIGINT": 8, "DOUBLE": 8, "BOOLEAN": 1, "DATE": 4, "TIMESTAMP": 8}  # bytes; others are of variable length
 
-_INT2, _INT4, _INT8, _FLOAT4, _FLOAT8, _NUMERIC, _UNKNOWN, _MOMENT, _UUID = 21, 23, 20, 700, 701, 1700, 705, 1184, 2950
+_INT2, _INT4, _INT8, _FLOAT4, _FLOAT8, _NUMERIC, UNKNOWN, _MOMENT, _UUID = 21, 23, 20, 700, 701, 1700, 705, 1184, 2950
 _TEXTS = (25, 1043, 1042, 19)  # text, varchar, bpchar, name
-GIVEN: dict[int, str | None] = {0: None, _UNKNOWN: None, _INT2: "BIGINT", _INT4: "BIGINT", _INT8: "BIGINT", _FLOAT4: "DOUBLE",
+GIVEN: dict[int, str | None] = {0: None, UNKNOWN: None, _INT2: "BIGINT", _INT4: "BIGINT", _INT8: "BIGINT", _FLOAT4: "DOUBLE",
                                 _FLOAT8: "DOUBLE", _NUMERIC: "NUMERIC", 16: "BOOLEAN", 1082: "DATE", 1114: "TIMESTAMP",
                                 _MOMENT: "TIMESTAMP", _UUID: "VARCHAR", 26: "BIGINT",
                                 **dict.fromkeys(_TEXTS, "VARCHAR")}
@@ -85,7 +85,7 @@ def read(value: bytes | None, form: int, oid: int, kind: str, place: int) -> obj
     """
     if value is None:
         return None
-    written_as = OIDS[kind] if oid in (0, _UNKNOWN) else oid
+    written_as = OIDS[kind] if oid in (0, UNKNOWN) else oid
     if kind.endswith("[]"):
         return _read_list(value, form, written_as, kind, place)
     try:

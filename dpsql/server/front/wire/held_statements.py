@@ -7,6 +7,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from dpsql.frozen import Frozen
+from dpsql.server.front.terms import types_on_wire
 from dpsql.server.front.terms.answers_on_wire import ColumnOnWire, Described, Outcome, RefusedOnWire
 from dpsql.server.front.wire.cursors import CursorOnWire
 from dpsql.server.front.wire.server_limits import ServerLimits
@@ -99,6 +100,9 @@ class HeldStatements:
     def has_portal(self, name: str) -> bool:
         return name in self._portals
 
+    def has_statement(self, name: str) -> bool:
+        return name in self._statements
+
     def statement(self, name: str) -> PreparedOnWire:
         if name not in self._statements:
             raise RefusedOnWire(f"prepared statement \"{name}\" does not exist", sqlstate="26000")
@@ -165,6 +169,13 @@ class HeldStatements:
         if number >= self._limits.prepared or held + size > self._limits.held_bytes:
             raise RefusedOnWire("the connection holds too many prepared statements or portals", sqlstate="54000",
                                 hint="close those that are no longer used: DEALLOCATE ALL, or connect again")
+
+
+def described_types(stated: Sequence[int], described: Described) -> tuple[int, ...]:
+    """The types of a statement's parameters: those that the client states, others as they were described."""
+    oids = [*stated, *[0] * len(described.parameters)][:len(described.parameters)]
+    return tuple(oid if oid not in (0, types_on_wire.UNKNOWN) else types_on_wire.OIDS[kind]
+                 for oid, kind in zip(oids, described.parameters, strict=True))
 
 
 def formats_of(stated: Sequence[int], number: int) -> tuple[int, ...]:

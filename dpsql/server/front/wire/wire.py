@@ -38,6 +38,7 @@ from pygwire.messages import (
     Terminate,
 )
 
+from dpsql.server.front.statements import prepared_in_sql
 from dpsql.server.front.statements.transaction_status import (
     IDLE,
     first_word,
@@ -51,9 +52,17 @@ from dpsql.server.front.wire import cursors
 from dpsql.server.front.wire.cursor_answers import CursorAnswers, further, parameters_of
 from dpsql.server.front.wire.cursors import CursorOnWire, cannot_run
 from dpsql.server.front.wire.encoded_rows import encoded_description, encoded_tag
-from dpsql.server.front.wire.held_statements import HeldStatements, PortalOnWire, PreparedOnWire, formats_of, same_columns
+from dpsql.server.front.wire.held_statements import (
+    HeldStatements,
+    PortalOnWire,
+    PreparedOnWire,
+    described_types,
+    formats_of,
+    same_columns,
+)
 from dpsql.server.front.wire.logging_in import Login
 from dpsql.server.front.wire.packets import Gone, Undecoded, clean, encoded_notices, error_of, notices_of, violated
+from dpsql.server.front.wire.prepared_answers import PreparedAnswers
 from dpsql.server.front.wire.server_faults import fault_of_server
 from dpsql.server.front.wire.serving_terms import Serving
 from dpsql.server.front.wire.startup import Startup
@@ -142,6 +151,7 @@ class Client:
         self._work = StatementWork(self._serving, self._packets, seat, name)
         self._transaction = TransactionOfConnection(self._held, seat)
         self._cursors = CursorAnswers(self._held, self._work, self._transaction)
+        self._prepared = PreparedAnswers(self._held, self._work)
 
     async def _welcome(self, seat: Seat) -> None:
         self._packets.send(AuthenticationOk())
@@ -263,22 +273,43 @@ class Client:
             self._answer_itself(word, text)
             return
         refuse_if_failed(word, self._transaction.status)
+        match first_word(text):
+            case "PREPARE":
+                await self._prepare(text)
+            case "EXECUTE":
+                statement, parameters = await self._prepared.executed(text)
+                if first_word(statement.text) == "PREPARE":
+                    await self._prepare(statement.text)
+                elif statement.word:
+                    self._answer_itself(statement.word, statement.text)
+                else:
+                    await self._query_with(statement.text, parameters, alone=alone)
+            case _:
+                await self._query_with(text, Parameters(), alone=alone)
+
+    async def _prepare(self, text: str) -> None:
+        with self._work.admitted(len(text)):
+            await self._prepared.prepare(text, self._described_query)
+        self._packets.send_encoded(encoded_tag("PREPARE"))
+
+    async def _query_with(self, text: str, parameters: Parameters, *, alone: bool) -> None:
+        """Answer a statement that is no transaction's in the simple protocol."""
         if first_word(text) in cursors.WORDS:
-            await self._query_cursor(text, alone=alone)
+            await self._query_cursor(text, parameters, alone=alone)
             return
         with self._work.admitted(len(text)):
-            outcome, rows = await self._work.outcome(text, Parameters(), lambda outcome: (0,) * len(outcome.columns or ()))
+            outcome, rows = await self._work.outcome(text, parameters, lambda outcome: (0,) * len(outcome.columns or ()))
             formats = (0,) * len(outcome.columns or ())
             if outcome.columns is not None:
                 self._packets.send_encoded(encoded_description(outcome.columns, formats))
             await self._work.send_rows(outcome, formats, first=rows)
         self._complete(outcome, alone=alone)
 
-    async def _query_cursor(self, text: str, *, alone: bool) -> None:
+    async def _query_cursor(self, text: str, parameters: Parameters, *, alone: bool) -> None:
         """Answer a statement about a cursor in the simple protocol."""
         found = await self._cursors.moved(text)
         if found is None:
-            self._packets.send_encoded(encoded_tag(await self._cursors.change(text, Parameters(), alone=alone)))
+            self._packets.send_encoded(encoded_tag(await self._cursors.change(text, parameters, alone=alone)))
             return
         outcome, formats = found
         if outcome.columns is not None:
@@ -337,10 +368,8 @@ class Client:
             word = None if statement is not None else ""
         else:
             refuse_if_failed(word, self._transaction.status)
-        oids = [*message.param_types, *[0] * len(described.parameters)][:len(described.parameters)]
-        known = tuple(oid if oid not in (0, 705) else types_on_wire.OIDS[kind]
-                      for oid, kind in zip(oids, described.parameters, strict=True))
-        self._held.hold_statement(message.statement, PreparedOnWire(text=text, word=word, described=described, oids=known))
+        self._held.hold_statement(message.statement, PreparedOnWire(
+            text=text, word=word, described=described, oids=described_types(message.param_types, described)))
         self._packets.send(ParseComplete())
 
     async def _only_statement(self, text: str) -> str | None:
@@ -354,6 +383,8 @@ class Client:
         """What a statement takes and gives. Raises RefusedOnWire."""
         if first_word(statement) in cursors.WORDS:
             return await self._cursors.described(statement, given, self._described_query)
+        if first_word(statement) in prepared_in_sql.WORDS:
+            return self._prepared.described(statement)
         return await self._work.describe(statement, given)
 
     async def _described_query(self, text: str, given: Sequence[str | None]) -> Described | None:
@@ -423,16 +454,25 @@ class Client:
         if statement.word is not None:
             self._answer_itself(statement.word, statement.text)
             return
+        parameters = parameters_of(portal)
+        if first_word(statement.text) == "EXECUTE" and portal.outcome is None:
+            statement, parameters = await self._prepared.executed(statement.text)
+            if statement.word:
+                self._answer_itself(statement.word, statement.text)
+                return
+        if first_word(statement.text) == "PREPARE":
+            await self._prepare(statement.text)
+            return
         if first_word(statement.text) in cursors.WORDS and portal.outcome is None:
             found = await self._cursors.moved(statement.text)
             if found is None:
-                tag = await self._cursors.change(statement.text, parameters_of(portal), alone=True)
+                tag = await self._cursors.change(statement.text, parameters, alone=True)
                 self._packets.send_encoded(encoded_tag(tag))
                 return
             portal.outcome = found[0]
             self._check_columns(portal, portal.outcome)
         with self._work.admitted(len(statement.text) + portal.size, again=portal.outcome is not None):
-            sent, suspended = await self._take(portal, most)
+            sent, suspended = await self._take(portal, statement.text, parameters, most)
         assert portal.outcome is not None
         if suspended:
             self._packets.send(PortalSuspended())
@@ -448,12 +488,13 @@ class Client:
         else:
             self._packets.send_encoded(encoded_tag(outcome.tag))
 
-    async def _take(self, portal: PortalOnWire, most: int | None) -> tuple[int, bool]:
-        """Send the next rows of a portal. Their number, and whether there were as many as asked for, so that more may follow."""
+    async def _take(self, portal: PortalOnWire, text: str, parameters: Parameters, most: int | None) -> tuple[int, bool]:
+        """Send the next rows of a portal, which executes a statement with parameters. Their number, and whether there were as
+        many as asked for, so that more may follow."""
         rows = None
         if portal.outcome is None:
             portal.outcome, rows = await self._work.outcome(
-                portal.statement.text, parameters_of(portal), lambda outcome: self._formats(portal, outcome), most)
+                text, parameters, lambda outcome: self._formats(portal, outcome), most)
             if most is not None and not rows.last:
                 self._suspend(portal, rows.waiting(portal.outcome))
         sent, is_last = await self._work.send_rows(portal.outcome, portal.formats, most, first=rows)
