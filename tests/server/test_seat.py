@@ -245,6 +245,23 @@ def test_what_may_have_a_row_is_no_probe(text: str, seat: ConnectionSeat) -> Non
         assert spent(seat) == before
 
 
+@pytest.mark.parametrize("text", ["SELECT * FROM people", "SELECT * FROM people LIMIT 1", "SELECT age, sex FROM people ORDER BY age", "SELECT v.cost, p.* FROM people p JOIN visits v USING (person_id)"])
+def test_rows_of_a_private_table_are_described_and_never_shown(text: str, seat: ConnectionSeat) -> None:
+    before, described = spent(seat), seat.describe(text, [])
+    assert described.columns == seat.execute(text.replace(" LIMIT 1", "") + " LIMIT 0", ()).columns and described.columns
+    with pytest.raises(RefusedOnWire, match="row|aggregate"):
+        seat.execute(text, ())
+    assert spent(seat) == before
+
+
+@pytest.mark.parametrize(("text", "state"), [
+    ("SELECT secret FROM people", "42703"), ("SELECT * FROM unlisted", "42P01"), ("SELECT age, COUNT(*) FROM people", "42803"), ("SELECT * FROM people WHERE age > $1", "0A000")])
+def test_other_statements_are_refused_when_they_are_described(text: str, state: str, seat: ConnectionSeat) -> None:
+    with pytest.raises(RefusedOnWire) as told:
+        seat.describe(text, [])
+    assert told.value.sqlstate == state
+
+
 # -- settings
 
 @pytest.mark.parametrize(("text", "name", "value"), [

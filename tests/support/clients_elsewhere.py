@@ -103,7 +103,7 @@ def pgtcl(servers: Servers) -> Iterator[str]:
 
 
 @other("Tcl (TDBC)", of_program(*tcl("tdbc::postgres")), binding="TLS, by libpq; not asked", columns=ALONE, portions=FETCHED, notices=SAID,
-        tables=NotAnswered("asks for columns by `SELECT * FROM people`"), **without("not in this driver", "cancel", "copied", "place"), **SHOWS)
+        tables=NotAnswered("asks for columns by reading all rows, `SELECT * FROM people`"), **without("not in this driver", "cancel", "copied", "place"), **SHOWS)
 def tdbc(servers: Servers) -> Iterator[str]:
     program("tclsh")
     runs(*tcl("tdbc::postgres"), why="tdbc::postgres")

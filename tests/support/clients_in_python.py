@@ -228,7 +228,7 @@ def alchemy_asyncpg(servers: Servers) -> Iterator[str]:
     yield from asyncio.run(ask())
 
 
-@client("Django", of_package("django"), tables=NotAnswered("`inspectdb` asks for columns by `SELECT * FROM people LIMIT 1`"), **DRIVEN)
+@client("Django", of_package("django"), tables=NotAnswered("`inspectdb` asks for columns by reading a row, `SELECT * FROM people LIMIT 1`"), **DRIVEN)
 def django(servers: Servers) -> Iterator[str]:
     library("django")
     library("psycopg_pool")

@@ -544,6 +544,9 @@ SEQUENCES: Mapping[str, Sequence[bytes]] = {
     "pipeline begin": [ext("BEGIN") + ext(ROWS) + ext("SELECT nothing FROM clinics") + ext("COMMIT") + SYNC + ext("COMMIT") + SYNC],
     "many syncs": [SYNC + SYNC + FLUSH + SYNC],
     "probe": [query("SELECT clinic FROM clinics WHERE 1 = 0"), query("SELECT clinic FROM clinics LIMIT 0")],
+    "probe of private rows": [
+        query("SELECT sex, age FROM people LIMIT 0"), query("SELECT sex, age FROM people WHERE false"), ext("SELECT sex, age FROM people WHERE 1=0") + SYNC,
+        parse("SELECT sex, age FROM people", "s") + describe("S", "s") + bind(name="s") + describe("P") + SYNC, query("PREPARE p AS SELECT sex, age FROM people LIMIT 1")],
     "extended binary": [ext(ROWS, results=(1,)) + SYNC, ext(ROWS, results=(0, 1)) + SYNC, ext(ROWS, results=(0, 0, 0)) + SYNC],
     "an unknown format": [ext(ROWS, results=(2,)) + SYNC],
     "set reported": [

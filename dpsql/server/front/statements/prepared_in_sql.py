@@ -43,7 +43,7 @@ class PreparedInSql(Frozen):
     start: int
 
 
-class Argument(Frozen):
+class ExecuteArgument(Frozen):
     """An argument of EXECUTE as it is written. `kind` is that of a constant, None of a text or NULL, which take any type; an
     expression has no `constant`."""
 
@@ -57,7 +57,7 @@ class ExecutedInSql(Frozen):
     """An EXECUTE."""
 
     name: str
-    arguments: tuple[Argument, ...]
+    arguments: tuple[ExecuteArgument, ...]
 
 
 def prepared_in_sql(text: str) -> PreparedInSql:
@@ -92,7 +92,7 @@ def executed_in_sql(text: str) -> ExecutedInSql:
     return ExecutedInSql(name=name_meant(found["name"]), arguments=tuple(_arguments(text[start:end])))
 
 
-def _arguments(text: str) -> list[Argument]:
+def _arguments(text: str) -> list[ExecuteArgument]:
     """The arguments in parentheses, apart."""
     if not text:
         return []
@@ -115,22 +115,22 @@ def _arguments(text: str) -> list[Argument]:
     return [_argument(part, text) for part in parts]
 
 
-def _argument(tokens: Sequence[Token], text: str) -> Argument:
+def _argument(tokens: Sequence[Token], text: str) -> ExecuteArgument:
     written = text[tokens[0].start:tokens[-1].end + 1]
     sign, last = [token.token_type for token in tokens[:-1]], tokens[-1]
     kind = last.token_type
     if kind is TokenType.NUMBER and sign in ([], [TokenType.DASH], [TokenType.PLUS]):
         value = f"{'-' * (TokenType.DASH in sign)}{last.text}"
-        return Argument(text=written, constant=True, value=value, kind="BIGINT" if last.text.isdigit() else "DECIMAL")
+        return ExecuteArgument(text=written, constant=True, value=value, kind="BIGINT" if last.text.isdigit() else "DECIMAL")
     if not sign and kind is TokenType.STRING:
-        return Argument(text=written, constant=True, value=last.text)
+        return ExecuteArgument(text=written, constant=True, value=last.text)
     if not sign and kind is TokenType.NULL:
-        return Argument(text=written, constant=True)
+        return ExecuteArgument(text=written, constant=True)
     if not sign and kind in (TokenType.TRUE, TokenType.FALSE):
-        return Argument(text=written, constant=True, value="t" if kind is TokenType.TRUE else "f", kind="BOOLEAN")
+        return ExecuteArgument(text=written, constant=True, value="t" if kind is TokenType.TRUE else "f", kind="BOOLEAN")
     if any(token.token_type in _OF_QUERIES for token in tokens):
         raise RefusedOnWire("cannot use subquery in EXECUTE parameter", sqlstate="0A000")
-    return Argument(text=written, constant=False)
+    return ExecuteArgument(text=written, constant=False)
 
 
 def assigned(value: Any, kind: str | None, oid: int, wanted: str, place: int) -> object:

@@ -19,7 +19,7 @@ from dpsql.catalog.model import Catalog
 from dpsql.dbapi import Connection, Cursor
 from dpsql.engine.accounts import left_if_known
 from dpsql.engine.answering import session_for, tables_named
-from dpsql.errors import Error, InternalError, Interrupted
+from dpsql.errors import Error, InternalError, Interrupted, Unsupported
 from dpsql.frozen import Frozen, replace
 from dpsql.server.front.catalogue.catalog_queries import CatalogDatabase, parameter_kinds, read_question
 from dpsql.server.front.catalogue.catalog_rewriting import Asking
@@ -200,7 +200,11 @@ class ConnectionSeat:
     def _describe_statement(self, statement: Statement, text: str, given: Sequence[str | None]) -> Described:
         if is_probe(statement) and not count_of(statement):
             return Described(parameters=(), columns=self._columns_of_probe(statement, text, ()))
-        described, session = describe_with(statement, text, given, self._connection), self._connection.session
+        session = self._connection.session
+        try:
+            described = describe_with(statement, text, given, self._connection)
+        except Error as fault:
+            return Described(parameters=(), columns=self._declared_columns(statement, text, fault))
         described = replace(described, columns=_as_named(described.columns or (), statement, text))
         if self._shown is not None and names_policy_alone(statement, session.catalog):
             self._shown.columns.keep(key_of(session, text, given), described, ENTRY + 4 * len(text))
@@ -277,10 +281,17 @@ class ConnectionSeat:
         try:
             return _as_named(columns_of(text, parameters, self._connection), statement, text)
         except Error as fault:
-            if statement.parameters or fault.code not in OF_ROWS:
-                raise
-            border.check(statement.tree, text)
+            return self._declared_columns(statement, text, fault)
+
+    def _declared_columns(self, statement: Statement, text: str, fault: Error) -> tuple[ColumnOnWire, ...]:
+        """The columns of a query that was refused as it asks for rows of a private table, as the policy declares them: drivers
+        describe queries that they never execute. Raises the fault for other statements."""
+        if not isinstance(statement, Query) or statement.parameters or fault.code not in OF_ROWS:
+            raise fault
+        border.check(statement.tree, text)
+        with contextlib.suppress(Unsupported):
             return _as_named(self._asked().columns_of_rows(statement.tree), statement, text)
+        raise fault
 
     @contextlib.contextmanager
     def _told(self, text: str, *, timed: bool = True) -> Iterator[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 
-from dpsql.server.front.statements.prepared_in_sql import Argument, assigned, executed_in_sql, prepared_in_sql
+from dpsql.server.front.statements.prepared_in_sql import ExecuteArgument, assigned, executed_in_sql, prepared_in_sql
 from dpsql.server.front.statements.transaction_status import first_word
 from dpsql.server.front.terms import types_on_wire
 from dpsql.server.front.terms.answers_on_wire import ColumnOnWire, Described, RefusedOnWire
@@ -68,7 +68,7 @@ class PreparedAnswers:
             zip(values, statement.oids, kinds, strict=True), start=1))
         return statement, Parameters(values=found, kinds=kinds)
 
-    async def _values(self, arguments: Sequence[Argument]) -> list[tuple[object, str | None]]:
+    async def _values(self, arguments: Sequence[ExecuteArgument]) -> list[tuple[object, str | None]]:
         """The value of each argument and its kind; expressions are computed as queries without a table."""
         asked = [argument.text for argument in arguments if not argument.constant]
         computed: list[tuple[object, str | None]] = []
