@@ -42,7 +42,12 @@ def answers(both: Pair, text: str) -> tuple[list[str], list[str]]:
     "SELECT indkey[0] FROM pg_index WHERE indrelid = 'people'::regclass", "SELECT 1 WHERE 1 <> ALL('{2,3}'::int[])", "SELECT 1 = ALL('{1,1}'::int[])",
     "SELECT 1 = ALL(ARRAY[1,2])", "SELECT string_agg(word, ',' ORDER BY word) FROM pg_get_keywords() WHERE word <> ALL('{a,abs,absolute}'::text[])",
     "SELECT catdesc || baredesc FROM pg_get_keywords() WHERE word = 'between'", "SELECT pg_backend_pid() > 0", "SHOW transaction_read_only",
-    "SELECT pg_is_in_recovery()::text", "SELECT count(*) FROM pg_cursors WHERE false", "SELECT abbrev FROM pg_timezone_names WHERE name = 'UTC'"])
+    "SELECT pg_is_in_recovery()::text", "SELECT count(*) FROM pg_cursors WHERE false", "SELECT abbrev FROM pg_timezone_names WHERE name = 'UTC'",
+    "SELECT * FROM current_schema()", "SELECT s FROM current_schema() AS s", "SELECT current_schema FROM current_schema()", "SELECT 'int8'::regtype::text",
+    "SELECT ('\"pg_catalog\".' || '\"int8\"')::regtype::text", "SELECT k FROM pg_index i, generate_subscripts(i.indkey, 1) AS k WHERE i.indrelid = 'people'::regclass",
+    "SELECT generate_subscripts(indkey, 1) FROM pg_index WHERE indrelid = 'people'::regclass", "SELECT k FROM pg_am, generate_subscripts(ARRAY[7, 8], 1) AS k WHERE amname = 'heap' ORDER BY k DESC",
+    "SELECT indexdef FROM pg_indexes WHERE tablename = 'people'", "SELECT pg_get_indexdef(indexrelid) FROM pg_index WHERE indrelid = 'people'::regclass",
+    "SELECT pg_get_indexdef(indexrelid, 0, true) FROM pg_index WHERE indrelid = 'people'::regclass"])
 def test_an_answer_is_that_of_postgresql(text: str, both: Pair) -> None:
     theirs, ours = answers(both, text)
     assert ours == theirs and ours

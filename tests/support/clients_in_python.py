@@ -235,7 +235,7 @@ def django(servers: Servers) -> Iterator[str]:
     yield from told([sys.executable, PROGRAMS / "ask_django.py", str(servers.real), PASSWORD, COUNTED, CONSTANTS, ENDS])
 
 
-@client("peewee", of_package("peewee"), **{**DRIVEN, "parameters": TEXT_ALONE, "tables": NotAnswered("asks for indexes in a way of its own")})
+@client("peewee", of_package("peewee"), **{**DRIVEN, "parameters": TEXT_ALONE})
 def peewee(servers: Servers) -> Iterator[str]:
     library("peewee")
     library("psycopg2")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
-from support.client_terms import COUNTED, ENDS, OF_DRIVER, PROGRAMS, Asks, NotAnswered, Servers, client, program, told, without
+from support.client_terms import COUNTED, ENDS, OF_DRIVER, PROGRAMS, Asks, Servers, client, program, told, without
 from support.wire_servers import PASSWORD
 
 MODULES = os.environ.get("NODE_PATH", "/usr/share/nodejs")
@@ -46,9 +46,7 @@ MORE: Mapping[str, tuple[str, tuple[str, ...], Mapping[str, str]]] = {  # by its
     "Sequelize": ("sequelize", ("pg",), {**DRIVEN, "prepared": OF_DRIVER, "portions": "rows are fetched at once"}),
     "Drizzle": ("drizzle-orm", ("pg",), {**DRIVEN, "portions": "rows are fetched at once", "tables": "in a program of its own"}),
     "Kysely": ("kysely", ("pg", "pg-cursor"), {**DRIVEN, "prepared": OF_DRIVER}),
-    "TypeORM": ("typeorm", ("pg", "reflect-metadata", "pg-query-stream"), {
-        **DRIVEN, "prepared": OF_DRIVER, **without(NotAnswered("asks `SELECT * FROM current_schema()` first"), "password", "values", "parameters", "pools",
-                                                   "ends", "place", "arrays", "portions", "cursors", "transactions", "tables")}),
+    "TypeORM": ("typeorm", ("pg", "reflect-metadata", "pg-query-stream"), {**DRIVEN, "prepared": OF_DRIVER}),
 }
 for _name, (_module, _also, _lacks) in MORE.items():
     client(_name, of_module(_module), family="Node.js", **_lacks)(asks(_module, *_also))

@@ -37,6 +37,8 @@ assert [column[0] for column in database.execute_sql(ends).description] == ["n",
 print("ends")
 assert "people" in database.get_tables() and database.get_primary_keys("people") == ["person_id"]
 assert [column.data_type for column in database.get_columns("people") if column.name == "health"] == ["text"]
+assert [index.columns for index in database.get_indexes("people")] == [["person_id"]]
+print("tables")
 with database.atomic():
     assert [row[0] for row in by_health] == HEALTH
 print("transactions")

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 from dpsql.answers.listings import described_column, limit_of_rows
 from dpsql.catalog.model import Catalog
+from dpsql.catalog.policy import quoted_if_needed
 from dpsql.frozen import Frozen
 from dpsql.server.front.catalogue.catalog_lists import listed
 from dpsql.server.front.catalogue.catalog_words import words
@@ -197,7 +198,10 @@ def _key(at: Placed, database: str) -> Iterator[tuple[str, dict[str, Any]]]:
         "indexrelid": at.key, "indrelid": at.oid, "indnatts": len(places), "indnkeyatts": len(places), "indisunique": True,
         "indisprimary": True, "indimmediate": True, "indisvalid": True, "indisready": True, "indislive": True, "indkey": places,
         "indcollation": [0] * len(places), "indclass": [0] * len(places), "indoption": [0] * len(places)}
-    yield "pg_catalog.pg_indexes", {"schemaname": PUBLIC, "tablename": at.table.name, "indexname": at.key_name}
+    index, table = quoted_if_needed(at.key_name), f"{PUBLIC}.{quoted_if_needed(at.table.name)}"
+    yield "pg_catalog.pg_indexes", {
+        "schemaname": PUBLIC, "tablename": at.table.name, "indexname": at.key_name, "indexdef":
+        f"CREATE UNIQUE INDEX {index} ON {table} USING btree ({', '.join(map(quoted_if_needed, at.table.key))})"}
     yield "pg_catalog.pg_constraint", {
         "oid": at.key, "conname": at.key_name, "connamespace": TABLES, "contype": "p", "convalidated": True, "conrelid": at.oid,
         "conindid": at.key, "conislocal": True, "connoinherit": True, "conkey": places}

@@ -43,7 +43,7 @@ RELATIONS: Mapping[str, Mapping[str, str]] = relations()
 PARSER_FAULTS = (SqlglotError, RecursionError, ValueError, AttributeError, TypeError, IndexError, KeyError)  # on odd texts
 _QUESTIONS = (TokenType.SELECT, TokenType.WITH, TokenType.VALUES, TokenType.L_PAREN)
 _OF_POSTGRES = ("oid", "name", "regclass", "regtype")
-_WORDS = ("pg_", "information_schema")
+_WORDS = ("pg_", "information_schema", "current_schema", "current_database", "current_setting", "version()")
 
 
 class CatalogAnswer(Frozen):

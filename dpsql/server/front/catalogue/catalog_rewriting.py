@@ -36,6 +36,7 @@ KNOWN = (
 _REGISTERED = {"regclass": ("to_regclass", "relation_name"), "regtype": ("to_regtype", "type_name"),
                "regnamespace": ("to_regnamespace", "namespace_name"), "regrole": ("to_regrole", "role_name")}
 _VECTORS = ("indkey", "indclass", "indcollation", "indoption")  # which count from 0
+SUBSCRIPTS = "generate_subscripts"
 _FUNCTIONS = ("typinput", "typoutput", "typreceive", "typsend", "typmodin", "typmodout", "typanalyze", "typsubscript")
 _OPERATORS: Mapping[str, Callable[[exp.Expr, exp.Expr], exp.Expr]] = {
     "~": lambda a, b: _matches(a, b), "!~": lambda a, b: exp.Not(this=_matches(a, b)),
@@ -65,6 +66,7 @@ def rewritten(tree: exp.Query, known: Set[str], asking: Asking, parameters: Sequ
         if not name.args.get("quoted"):
             name.set("this", name.name.lower())
     _tell_classes(tree)
+    _name_values(tree)
     _name_outputs(tree)
     made = _names_of_own(tree)
     steps: tuple[Callable[[exp.Expr], exp.Expr], ...] = (
@@ -85,6 +87,13 @@ def _tell_classes(tree: exp.Query) -> None:
     for column in [each for each in tree.find_all(exp.Column) if each.name == "tableoid" and each.table]:
         named = next((table.name for table in tree.find_all(exp.Table) if table.alias_or_name == column.table), "")
         column.replace(exp.Literal.number(CLASSES.get(named, 0)))
+
+
+def _name_values(tree: exp.Query) -> None:
+    """Give a function that stands for a table, as in FROM current_schema(), its own name before its value takes its place."""
+    for table in tree.find_all(exp.Table):
+        if isinstance(table.this, exp.Func) and not table.alias:
+            table.set("alias", exp.TableAlias(this=exp.to_identifier(_name_of(table.this))))
 
 
 def _names_of_own(tree: exp.Query) -> Set[str]:
@@ -238,13 +247,16 @@ def _relation(node: exp.Expr, known: Set[str], made: Set[str], asking: Asking) -
             alias = node.args.get("alias") or exp.TableAlias(this=exp.to_identifier(name))
             nothing = [exp.alias_(exp.Null(), each) for each in [each.name for each in alias.columns] or [OF_TABLES[name]]]
             return exp.Subquery(this=exp.select(*nothing).where(exp.false()), alias=alias)
+        if name == SUBSCRIPTS:
+            return _subscripts(inside, node.args.get("alias") or exp.TableAlias(this=exp.to_identifier(name)))
         if name in ROWS or isinstance(inside, exp.ExplodingGenerateSeries | exp.GenerateSeries | exp.Unnest | exp.Explode):
             node.set("this", inside)
             node.set("db", None)
             return node
         alias = node.args.get("alias") or exp.TableAlias(this=exp.to_identifier(name or inside.sql_name().lower()))
-        shown = alias.columns[0].name if alias.columns else alias.name
-        return exp.Subquery(this=exp.select(exp.alias_(inside, shown)), alias=alias)
+        return _one_value(inside, alias)
+    if not isinstance(inside, exp.Identifier):
+        return _one_value(inside, node.args["alias"])
     schema, name = node.db.lower(), node.name.lower()
     if not schema and name in made:
         if not node.alias:
@@ -261,6 +273,21 @@ def _relation(node: exp.Expr, known: Set[str], made: Set[str], asking: Asking) -
                      alias=node.args.get("alias") or exp.TableAlias(this=exp.to_identifier(name)))
 
 
+def _one_value(value: exp.Expr, alias: exp.TableAlias) -> exp.Expr:
+    """A value as a table of one row, whose column has the name of the table."""
+    shown = alias.columns[0].name if alias.columns else alias.name
+    return exp.Subquery(this=exp.select(exp.alias_(value, shown)), alias=alias)
+
+
+def _subscripts(call: exp.Func, alias: exp.TableAlias) -> exp.Expr:
+    """The places of a list as a table. DuckDB has no such table for a list of the rows around it."""
+    values = call.expressions[0]
+    first = 0 if isinstance(values, exp.Column) and values.name in _VECTORS else 1
+    places = exp.Explode(this=exp.GenerateSeries(start=exp.Literal.number(first), end=exp.Add(
+        this=exp.Length(this=values.copy()), expression=exp.Literal.number(first - 1))))
+    return _one_value(places, alias)
+
+
 def relation_named(schema: str, name: str, known: Set[str]) -> str | None:
     """The relation of this name with its schema; without one, that of pg_catalog."""
     full = f"{schema or SCHEMAS[0]}.{name}"
@@ -275,6 +302,9 @@ def _function(node: exp.Expr) -> exp.Expr:
             return exp.Anonymous(this="all", expressions=[_array(inner.name)])
         case exp.Bracket(this=exp.Column() as vector, expressions=[place]) if vector.name in _VECTORS:
             node.set("expressions", [exp.Add(this=exp.Paren(this=place), expression=exp.Literal.number(1))])
+        case exp.Anonymous(expressions=[exp.Column() as vector, *_]) if str(node.this).lower() == SUBSCRIPTS and (
+                vector.name in _VECTORS) and not isinstance(node.parent, exp.Sub):
+            return exp.Sub(this=node.copy(), expression=exp.Literal.number(1))
         case exp.Anonymous() if str(node.this).lower() == "format" and node.expressions:
             return _function(exp.Format(this=node.expressions[0], expressions=node.expressions[1:]))
         case exp.Format():
@@ -329,6 +359,8 @@ def _cast(node: exp.Expr) -> exp.Expr:
         around = node.parent
         shown = CASTS.get(type_name(around.to)) == "VARCHAR" if isinstance(around, exp.Cast) else isinstance(
             around, exp.Alias | exp.Select | exp.Order | exp.Ordered) and not isinstance(inner, exp.Literal)
+        if shown and _is_text(inner):  # a name that is checked, and written as PostgreSQL writes it
+            inner = exp.Anonymous(this=to_oid, expressions=[inner])
         return exp.Anonymous(this=to_name if shown else to_oid, expressions=[inner])
     if name in ("regproc", "regprocedure") and isinstance(inner, exp.Literal):
         return exp.Literal.string(inner.name.split(".")[-1])
@@ -341,6 +373,12 @@ def _cast(node: exp.Expr) -> exp.Expr:
     if isinstance(inner, exp.Literal) and inner.is_string and kind.endswith("[]"):
         return exp.cast(_array(inner.name), kind, dialect="duckdb")
     return exp.cast(inner, kind, dialect="duckdb")
+
+
+def _is_text(node: exp.Expr) -> bool:
+    """Whether an expression is a text by its form, where another one may be an oid."""
+    inner = node.this if isinstance(node, exp.Paren) else node
+    return isinstance(inner, exp.DPipe | exp.Concat) or (isinstance(inner, exp.Literal) and inner.is_string)
 
 
 def _exact(inner: exp.Expr) -> exp.Expr | None:
