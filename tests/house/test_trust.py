@@ -191,7 +191,8 @@ ROOMS = {
     # turns, and what is crowded; an account's charges before a day, its stored answers, and a setting for agents
     "the vault of a server": ([*(module for module in below("dpsql.server.vault", "dpsql.server.link") if module not in SIGN_ON),
                                "dpsql.server.start.serving"], 1960),
-    "signing on elsewhere": (SIGN_ON, 306),  # with the names that keep people apart whose names are folded alike
+    "signing on elsewhere": (SIGN_ON, 332),  # with the names that keep people apart whose names are folded alike; with the states of
+    # sessions by account, so that strangers fill no memory, and a rest after a failed request to the provider
     "the walls of its front": ([*below("dpsql.server.walls"), "dpsql.server.start.front_process"], 431),
 }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
+import http.client
 import http.server
 import json
 import os
@@ -15,7 +16,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -28,6 +29,7 @@ pytest.importorskip("scramp", reason="the extra dpsql[server] is not installed")
 from joserfc import jwt
 from joserfc.jwk import ECKey, RSAKey
 from support.browsers import browser, opened
+from support.http_servers import HttpRunning, http_running
 from support.sessions import open_ledger, session_of
 from support.vaults import channel_to
 from support.wire_servers import PASSWORD, served
@@ -36,9 +38,12 @@ from dpsql.demo.folder import BUDGET, export
 from dpsql.errors import OperationalError, OptionError
 from dpsql.frozen import replace
 from dpsql.ledgers.ledger_reports import ReportingLedger
+from dpsql.server.front.http.sign_ons_begun import NETWORKS, SignOnsBegun
 from dpsql.server.front.statements.remote_session import open_remote_session
+from dpsql.server.front.terms.answers_on_wire import RefusedOnWire
 from dpsql.server.vault import passwords, sign_on_provider
-from dpsql.server.vault.sign_on import GOOD_FOR, LASTING, SignedOn, SignOn
+from dpsql.server.vault import sign_on as sign_on_module
+from dpsql.server.vault.sign_on import GOOD_FOR, LASTING, MOST_OF_ACCOUNT, SignedOn, SignOn
 from dpsql.server.vault.sign_on_terms import SignOnTerms, is_safe_address, read_sign_on
 from dpsql.server.vault.vault import Vault
 
@@ -238,6 +243,105 @@ def test_a_state_is_of_this_process_and_good_once_and_not_for_long(provider: Fak
     assert len(provider.asked) == 1, "the provider was asked for nobody else"
 
 
+def test_strangers_fill_no_memory_and_keep_nobody_from_signing_on(provider: FakeProvider, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A code that is wrong leaves its state as it was, whatever the number; so does that of a person without a role."""
+    door = sign_on_of(provider)
+    _, own = begun(door, provider)
+    good = provider.nonce
+    provider.answers["/token"] = (400, {}, b'{"error": "invalid_grant"}')
+    for state in [own, *(door.begun()[1] for _ in range(300))]:
+        with pytest.raises(OperationalError, match="the sign-on failed"):
+            door.signed_on("a wrong code", state)
+    provider.answers.clear()
+    provider.nonce, provider.claims = good, {"groups": ["nobody's"]}
+    with pytest.raises(OperationalError, match="no role here"):
+        door.signed_on("a code", own)
+    assert (len(door._opened), len(door._order), len(door._of_account)) == (0, 0, 0)
+    provider.claims = {}
+    assert door.signed_on("a code", own)[0].name == "ada"
+    asked = len(provider.asked)
+    with pytest.raises(OperationalError, match="the sign-on failed"):
+        door.signed_on("a code", own)
+    assert len(provider.asked) == asked
+
+
+def test_an_account_that_signs_on_too_often_blocks_itself_alone_and_not_for_long(provider: FakeProvider) -> None:
+    now = [time.time()]
+    door = SignOn(terms(provider), lambda: passwords.Users(secret=b"s" * 32, users={}), now=lambda: now[0])
+
+    def sign_on(sub: str) -> str:
+        provider.claims = {"sub": sub, "iat": now[0], "exp": now[0] + 300}
+        return door.signed_on("a code", begun(door, provider)[1])[0].name
+
+    for _ in range(MOST_OF_ACCOUNT):
+        assert sign_on("ada") == "ada"
+    with pytest.raises(OperationalError, match="too often") as caught:
+        sign_on("ada")
+    assert caught.value.code == "login-busy" and sign_on("ben") == "ben"
+    assert len(door._opened) == MOST_OF_ACCOUNT + 1
+    now[0] += GOOD_FOR + 62
+    assert sign_on("ada") == "ada" and (len(door._opened), len(door._order), dict(door._of_account)) == (1, 1, {"ada": 1})
+
+
+def test_two_codes_for_one_state_at_once_open_one_session(provider: FakeProvider) -> None:
+    """And a state that expires while the provider is asked opens none."""
+    now, meeting = [time.time()], threading.Barrier(2, timeout=20)
+    door = SignOn(terms(provider), lambda: passwords.Users(secret=b"s" * 32, users={}), now=lambda: now[0])
+    _, state = begun(door, provider)
+    good, found = provider.sign, list[str]()
+    provider.sign = lambda header, claims: (meeting.wait(), good(header, claims))[1]
+
+    def sign_on(code: str) -> None:
+        try:
+            found.append(door.signed_on(code, state)[0].name)
+        except OperationalError as fault:
+            found.append(fault.reason)
+
+    threads = [threading.Thread(target=sign_on, args=(code,)) for code in ("one", "another")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    assert sorted(found) == ["ada", "the sign-on failed"]
+    _, late = begun(door, provider)
+
+    def slow(header: dict[str, Any], claims: dict[str, Any]) -> str:
+        now[0] += GOOD_FOR + 5
+        return good(header, {**claims, "iat": now[0], "exp": now[0] + 300})
+
+    provider.sign = slow
+    with pytest.raises(OperationalError, match="the sign-on failed"):
+        door.signed_on("a code", late)
+
+
+def test_a_code_waits_for_a_place_and_not_for_ever(provider: FakeProvider, monkeypatch: pytest.MonkeyPatch) -> None:
+    door = sign_on_of(provider)
+    for _ in range(sign_on_module.AT_ONCE):
+        door._exchanging.acquire()
+    _, state = begun(door, provider)
+    threading.Timer(0.2, door._exchanging.release).start()
+    assert door.signed_on("a code", state)[0].name == "ada"
+    door._exchanging.acquire()
+    monkeypatch.setattr(sign_on_module, "WAITING", 0.05)
+    with pytest.raises(OperationalError, match="too many people") as caught:
+        door.signed_on("a code", begun(door, provider)[1])
+    assert caught.value.code == "login-busy"
+
+
+def test_a_provider_that_cannot_be_reached_is_not_asked_by_every_stranger(provider: FakeProvider, monkeypatch: pytest.MonkeyPatch) -> None:
+    door, asked = sign_on_of(provider), list[str]()
+    asking = sign_on_provider.Provider._asked
+    monkeypatch.setattr(sign_on_provider.Provider, "_asked", lambda self, address, *more: (asked.append(address), asking(self, address, *more))[1])
+    provider.answers["/.well-known/openid-configuration"] = (500, {}, b"")
+    for _ in range(20):
+        with pytest.raises(OperationalError, match="the sign-on failed"):
+            door.begun()
+    assert len(asked) == 1
+    provider.answers.clear()
+    monkeypatch.setattr(sign_on_provider, "REST", 0.0)
+    assert door.begun() and len(asked) == 2
+
+
 def test_a_role_follows_from_groups_and_ends(provider: FakeProvider) -> None:
     now = [time.time()]
     users = {"users": passwords.Users(secret=b"s" * 32, users={})}
@@ -416,17 +520,75 @@ def test_a_front_signs_on_in_no_other_way(vault: tuple[Vault, SignOn], provider:
     assert provider.asked == []
 
 
-@pytest.mark.parametrize("scheme, host, secure", [("https", "127.0.0.1", True), ("http", "dpsql.example.org", True), ("http", "localhost:8080", False),
-                                                  ("http", "[::1]:8080", False), ("http", "localhost.example.org", True)])
-def test_cookies_are_for_tls_alone_where_it_ends_at_a_proxy(scheme: str, host: str, secure: bool) -> None:
-    """A browser that only follows a link says no origin, so nothing else tells of the proxy."""
-    from starlette.requests import Request
+@pytest.mark.parametrize("redirect, name, more", [
+    ("https://dpsql.example.org/sign-on/back", "__Host-dpsql-{port}-sign-on", "; Path=/; SameSite=lax; Secure"),
+    ("http://localhost:8080/sign-on/back", "dpsql-{port}-sign-on", "; Path=/sign-on; SameSite=lax")], ids=["https", "http"])
+def test_the_cookie_of_a_state_is_of_this_host_and_for_https_alone(provider: FakeProvider, tmp_path: Path, redirect: str, name: str, more: str) -> None:
+    """Also where TLS ends at a proxy, as here, and the server itself is asked by HTTP."""
+    with signing_on_by_http(tmp_path, provider, redirect=redirect) as server:
+        name, port = name.format(port=server.port), server.port
+        status, headers = got(port, "/sign-on")
+        cookie, = headers["set-cookie"]
+        found = re.fullmatch(rf"{re.escape(name)}=([^;]+); HttpOnly; Max-Age=600{more}", cookie)
+        assert status == 303 and found, cookie
+        asked = {key: values[0] for key, values in parse_qs(urlsplit(headers["location"][0]).query).items()}
+        assert asked["state"] == found[1]
+        provider.nonce = asked["nonce"]
+        other = name.removeprefix("__Host-") if name.startswith("__Host-") else f"__Host-{name}"
+        back = f"/sign-on/back?code=good&state={found[1]}"
+        for wrong in (f"{other}={found[1]}", f"{name}=another", ""):
+            status, headers = got(port, back, wrong)
+            assert (status, headers["location"]) == (303, ["/?sign-on=failed"])
+        assert provider.asked == [], "a browser that has no such cookie makes nobody ask"
+        status, headers = got(port, back, f"{name}={found[1]}")
+        session, over = headers["set-cookie"]
+        assert headers["location"] == ["/?sign-on=done"] and session.startswith(f"dpsql-{port}=") and over.startswith(f'{name}=""')
+        assert ("Secure" in session) is ("Secure" in over) is redirect.startswith("https")
+        assert over.endswith(more), "browsers remove only what has the same attributes"
 
-    from dpsql.server.front.http.sign_on_routes import _kept, _of_these_pages
 
-    request = Request({"type": "http", "scheme": scheme, "path": "/sign-on/back", "query_string": b"", "headers": [(b"host", host.encode())],
-                       "server": ("127.0.0.1", 80)})
-    assert _kept(request)["secure"] is _of_these_pages(request)["secure"] is secure
+def test_a_network_begins_only_so_many_sign_ons_and_others_go_on(provider: FakeProvider, tmp_path: Path) -> None:
+    with signing_on_by_http(tmp_path, provider, sign_ons_a_minute=3) as server:
+        places = [got(server.port, "/sign-on")[1]["location"][0] for _ in range(4)]
+        assert [place.startswith(provider.issuer) for place in places] == [True, True, True, False] and places[3] == "/?sign-on=busy"
+    begun_by = SignOnsBegun(3)
+    for network in ("a", "b"):
+        for _ in range(3):
+            begun_by.begin(network, 100.0)
+        with pytest.raises(RefusedOnWire):
+            begun_by.begin(network, 119.0)
+    begun_by.begin("a", 120.5)
+    with pytest.raises(RefusedOnWire):
+        begun_by.begin("a", 121.0)
+    for number in range(NETWORKS + 10):
+        begun_by.begin(f"network {number}", 130.0)
+    assert len(begun_by) == NETWORKS
+
+
+@contextmanager
+def signing_on_by_http(folder: Path, provider: FakeProvider, *, redirect: str = "https://dpsql.example/sign-on/back", **limits: Any) -> Iterator[HttpRunning]:
+    ledger = open_ledger(folder)
+
+    class Elsewhere:
+        sign_on = sign_on_of(provider, redirect=redirect)
+
+        def open_account(self, person: SignedOn) -> Any:
+            return session_of(folder, analyst=person.name, ledger=ReportingLedger(ledger.path))
+
+    with closing(ledger), http_running(folder, elsewhere=Elsewhere(), **limits) as server:
+        yield server
+
+
+def got(port: int, path: str, cookie: str = "") -> tuple[int, dict[str, list[str]]]:
+    """The status and the headers of an answer."""
+    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=20)) as connection:
+        connection.request("GET", path, headers={"Cookie": cookie} if cookie else {})
+        answer = connection.getresponse()
+        answer.read()
+        found: dict[str, list[str]] = {}
+        for name, value in answer.getheaders():
+            found.setdefault(name.lower(), []).append(value)
+        return answer.status, found
 
 
 def test_nobody_signs_on_where_the_owner_has_not_set_it_up() -> None:

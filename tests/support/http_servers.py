@@ -32,7 +32,7 @@ from dpsql.server.vault import passwords
 from dpsql.server.vault.account_turns import TurnLimits
 from dpsql.server.vault.doorkeeper import Doorkeeper
 from dpsql.server.vault.user_office import UserOffice
-from dpsql.server.vault.vault import Vault
+from dpsql.server.vault.vault import SignOnDoor, Vault
 
 ARROW = "application/vnd.apache.arrow.stream"
 
@@ -141,8 +141,8 @@ class HttpClient:
 
 @contextlib.contextmanager
 def http_running(folder: Path, *, opened: Callable[[str], Session] | None = None, tls: Path | None = None, names: frozenset[str] = frozenset(),
-                 description: bool = True, **limits: Any) -> Iterator[HttpRunning]:
-    """`opened` gives the session of a user; by default, of a small world."""
+                 description: bool = True, elsewhere: SignOnDoor | None = None, **limits: Any) -> Iterator[HttpRunning]:
+    """`opened` gives the session of a user; by default, of a small world. `elsewhere` is the door of single sign-on."""
     users = folder / "dpsql.users.json"
     if not users.exists():
         add(users)
@@ -151,13 +151,13 @@ def http_running(folder: Path, *, opened: Callable[[str], Session] | None = None
     allowed = ServerLimits(**limits)
     vault = Vault(lambda user, database: made(user), keeper.authenticate, pace=None,
                   turns=TurnLimits(at_once=allowed.statements_of_account, seconds=allowed.turn_seconds),
-                  office=UserOffice(keeper.policy, keeper.users))
+                  office=UserOffice(keeper.policy, keeper.users), elsewhere=elsewhere)
     sockets = listen_on("127.0.0.1", 0)
     port, kept, started = sockets[0].getsockname()[1], [], threading.Event()
 
     async def serve() -> None:
         desk = HttpDesk(door=VaultDoor(ControlHere(vault).channel), limits=allowed, use=AccountUse(allowed), failed=FailedLogins(),
-                        policy="dpsql.toml")
+                        policy="dpsql.toml", sign_on_scheme=None if elsewhere is None else elsewhere.sign_on.scheme)
         server = HttpServer(desk, tls=None if tls is None else TlsFiles(certificate=str(tls)), names=names)
         stop = asyncio.Event()
         kept.extend((desk, server, stop, asyncio.get_running_loop()))

@@ -48,7 +48,7 @@ async def _served(door: VaultDoor, settings: Mapping[str, Any], ready: Callable[
         from dpsql.server.front.http.http_listening import HttpServer
 
         desk = HttpDesk(door=door, limits=server.limits, use=server.use, failed=server.failed, policy=settings["policy"],
-                        signs_on=settings["signs_on"])
+                        sign_on_scheme=settings["sign_on_scheme"])
         agents = await running.enter_async_context(_agents(desk)) if settings["agents"] else None
         http = HttpServer(desk, tls=tls, names=frozenset(settings["http_names"]), agents=agents)
         serving.append(http.serve(_sockets(settings["http_sockets"]), stop))

@@ -57,7 +57,7 @@ LAST_WORDS = 2.0  # seconds for the last lines of its log
 
 class FrontSettings(Frozen):
     """What the front is told when it starts: the numbers of the listening sockets, files in PEM for TLS, limits; for HTTP
-    the names of the server, that of the policy's file, and whether people sign on elsewhere."""
+    the names of the server, that of the policy's file, and the scheme of the address to which people who sign on come back."""
 
     sockets: list[int]
     http_sockets: list[int]
@@ -67,7 +67,7 @@ class FrontSettings(Frozen):
     tls: TlsFiles | None
     needs_tls: bool
     limits: ServerLimits
-    signs_on: bool = False
+    sign_on_scheme: str | None = None
 
     def as_json(self) -> str:
         return json.dumps(asdict(self))
@@ -117,7 +117,8 @@ def serve(policy: Path, listen: str, *, http: str | None = None, http_names: Seq
           _stopping(accepts) as running):
         handed = None if tls is None else _handed(tls, Path(folder))
         settings = FrontSettings(sockets=numbers[:wire], http_sockets=numbers[wire:], http_names=[*http_names], agents=agents,
-                                 policy=policy.name, tls=handed, needs_tls=needs_tls[0], signs_on=elsewhere is not None,
+                                 policy=policy.name, tls=handed, needs_tls=needs_tls[0],
+                                 sign_on_scheme=None if elsewhere is None else elsewhere.sign_on.scheme,
                                  limits=replace(limits, pace_seconds=declared.pace_stored or 0.0))
         if user is not None:
             for path in (folder, *([] if handed is None else handed.paths)):

@@ -7,16 +7,31 @@
 The front is not trusted. It sees the code, which is useless without the verifier, and never sees the token. An attacker who
 controls it can do the same as with passwords that it receives by HTTP: misuse the sessions of people who sign on meanwhile.
 
-*State.* The vault stores nothing for a sign-on that has only begun, so strangers cannot fill its memory. A state is a random
-name and the time, with a MAC by a secret that ends with the process. The nonce of the token and the verifier are derived from the
-name by the same secret. A state is valid for ten minutes and for one use. The front gives it to the browser in a cookie as well,
-and compares both, so that no link can sign somebody on as another person.
+*State.* A state is a random name and the time, with a MAC by a secret that ends with the process. The nonce of the token and the
+verifier are derived from the name by the same secret. A state is valid for ten minutes and opens at most one session. The front
+gives it to the browser in a cookie as well, and compares both, so that no link can sign somebody on as another person.
+
+*Strangers.* What a person without an account can do is begin sign-ons, and come back with codes that are wrong. Claim: neither
+takes memory of the vault, and neither keeps anybody else from signing on for longer than the requests themselves take. Proof:
+nothing is stored when a sign-on begins, since the MAC proves later that it did. A state is remembered (`_remember`) only after
+the issuer has signed that the person proved who they are for this state, and only if they have a role. One account can have at
+most `MOST_OF_ACCOUNT` states remembered, and what it has too many of is refused to this account alone, so the memory is bounded
+by the number of people with a role, and no number of states blocks another account. A wrong code costs the vault one request to
+the provider. `AT_ONCE` of these run at once, and the others wait for at most `WAITING` seconds. The front delays the failed ones
+of a network like wrong passwords (`login_delays`) and lets a network begin only so many (`sign_ons_begun`), so it takes many
+networks at once to occupy all places, as with any flood of requests, and the places are free again as soon as it ends. If the
+provider cannot be reached, it is asked again only after some seconds (`sign_on_provider`), so threads do not queue up behind it.
+
+A state that came back with a wrong code can be tried again until it expires. That gives an attacker nothing: a new state is to be
+had by asking. A code is bound to the state's verifier and to its nonce, the provider accepts it once, and two sessions with one
+state are impossible because it is remembered under a lock before the first of them opens; a state that has expired by then is
+refused, so it is forgotten only when it is of no more use.
 
 *Claim.* A session is opened for a name only if the configured issuer has signed, with a key that it publishes, that the person of
 this name proved to be it for this client, after this vault asked for it with this state, and less than some minutes ago. Proof:
 each of `iss`, `aud`, `azp`, `exp`, `iat` and `nonce` is required and compared below; the signature is by a public key alone (no
-HMAC and no `none`), and the keys come from the issuer by TLS; the nonce follows from a state that this process has made and has
-not seen before.
+HMAC and no `none`), and the keys come from the issuer by TLS; the nonce follows from a state that this process has made and that
+has opened no session before.
 
 People of different names have different accounts (`_account_of`). A name that the file of users has is refused: otherwise whoever
 can choose their claim would ask as somebody with a password. The role follows from the groups in the token and is valid for
@@ -34,10 +49,10 @@ import re
 import secrets
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Generator, Mapping
 from typing import Any, TypeGuard
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 from dpsql.errors import OperationalError, OptionError
 from dpsql.extras import extra
@@ -53,7 +68,8 @@ GOOD_FOR = 600.0  # seconds in which a person signs on
 LASTING = 12 * 3600.0  # seconds for which a sign-on opens an account
 LEEWAY = 60  # seconds by which clocks may differ
 AT_ONCE = 8  # codes that are exchanged at a time
-MOST_SEEN = 100_000  # states that were used within `GOOD_FOR`; with more, none is taken
+WAITING = 10.0  # seconds for which another one waits
+MOST_OF_ACCOUNT = 50  # sessions that one account opens within `GOOD_FOR`
 LONGEST_CODE, LONGEST_TOKEN = 4096, 2**16
 BUSY = "login-busy"  # code of an error
 _HASHED = re.compile(r".*\.[0-9a-f]{32}", re.DOTALL)
@@ -75,7 +91,12 @@ class SignOn:
         self.terms, self._users, self._now = terms, users, now
         self._provider, self._secret = Provider(terms), secrets.token_bytes(32)
         self._turn, self._exchanging = threading.Lock(), threading.BoundedSemaphore(AT_ONCE)
-        self._seen, self._order = set[str](), deque[tuple[float, str]]()
+        self._opened, self._order, self._of_account = set[str](), deque[tuple[float, str, str]](), Counter[str]()
+
+    @property
+    def scheme(self) -> str:
+        """The scheme of the address to which people come back: https, or http on their own machine."""
+        return urlsplit(self.terms.redirect).scheme
 
     def begun(self) -> tuple[str, str]:
         """The address at which a person signs on, and the state that belongs to it. Raises OperationalError."""
@@ -92,10 +113,10 @@ class SignOn:
 
     def signed_on(self, code: str, state: str) -> tuple[SignedOn, Callable[[], str]]:
         """The person who signed on, and a function that returns their role until the sign-on ends. Raises OperationalError."""
-        name = self._used(state)
+        name, ends = self._checked(state)
         if not code or len(code) > LONGEST_CODE:
             raise failed()
-        if not self._exchanging.acquire(blocking=False):
+        if not self._exchanging.acquire(timeout=WAITING):
             raise OperationalError("too many people are signing on", code=BUSY, try_="again in a moment")
         try:
             with self._faults():
@@ -105,6 +126,7 @@ class SignOn:
             self._exchanging.release()
         person, until = self._person(claims), self._now() + LASTING
         self._role_now(person, until)
+        self._remember(name, ends, person.name)
         return person, lambda: self._role_now(person, until)
 
     def claims_of(self, token: str, nonce: str) -> Mapping[str, Any]:
@@ -169,21 +191,37 @@ class SignOn:
             raise OperationalError("you signed on too long ago", code="user", try_="signing on again")
         return person.role
 
-    def _used(self, state: str) -> str:
-        """Mark a state as used, and return its name. Raises OperationalError if it is not ours, is too old, or was used."""
+    def _checked(self, state: str) -> tuple[str, float]:
+        """The name of a state, and the time at which it expires. Raises OperationalError if it is not ours, is too old, or has
+        opened a session."""
         made, _, mac = state.rpartition(".")
         name, _, at = made.partition(".")
         if len(state) > 200 or not state.isascii() or not hmac.compare_digest(mac, self._derived("state", made)):
             raise failed()
-        now = self._now()
+        now, begun = self._now(), float(at)
         with self._turn:
-            while self._order and self._order[0][0] < now - GOOD_FOR - LEEWAY:
-                self._seen.discard(self._order.popleft()[1])
-            if not now - GOOD_FOR <= float(at) <= now + 1 or name in self._seen or len(self._seen) >= MOST_SEEN:
+            if not begun - 1 <= now <= begun + GOOD_FOR or name in self._opened:
                 raise failed()
-            self._seen.add(name)
-            self._order.append((now, name))
-        return name
+        return name, begun + GOOD_FOR
+
+    def _remember(self, name: str, ends: float, account: str) -> None:
+        """Remember that a state opens a session of an account. Raises OperationalError if it has opened one or has expired, or
+        if the account has opened too many."""
+        with self._turn:
+            now = self._now()
+            while self._order and self._order[0][0] < now - GOOD_FOR - LEEWAY:
+                _, gone, whose = self._order.popleft()
+                self._opened.discard(gone)
+                self._of_account[whose] -= 1
+                if not self._of_account[whose]:
+                    del self._of_account[whose]
+            if name in self._opened or now > ends:
+                raise failed()
+            if self._of_account[account] >= MOST_OF_ACCOUNT:
+                raise OperationalError("you signed on too often", code=BUSY, try_="again in ten minutes")
+            self._opened.add(name)
+            self._order.append((now, name, account))
+            self._of_account[account] += 1
 
     def _derived(self, what: str, of: str) -> str:
         return _in_letters(hmac.digest(self._secret, f"{what}\n{of}".encode("utf-8", "surrogatepass"), hashlib.sha256))

@@ -25,6 +25,7 @@ SECONDS = 10.0  # of a request
 MOST_BYTES = 2**20  # of an answer
 KEPT = 3600.0  # seconds for which what the issuer publishes is kept
 AGAIN = 60.0  # seconds between two requests for its keys, however many tokens name unknown ones
+REST = 3.0  # seconds after a request that failed until what the issuer publishes is asked for again
 
 
 class ProviderFault(Exception):
@@ -44,18 +45,30 @@ class Provider:
         self._opener = build_opener(_Unredirected)
         self._found: tuple[float, Mapping[str, Any]] | None = None
         self._keys: tuple[float, list[Any]] | None = None
+        self._failed: tuple[float, ProviderFault] | None = None
 
     def published(self) -> Mapping[str, Any]:
-        """The document in which the issuer publishes its addresses. Raises ProviderFault."""
+        """The document in which the issuer publishes its addresses. Raises ProviderFault: for some seconds after a failure
+        without asking again, so that requests of strangers do not wait one after another for a provider that cannot be
+        reached."""
         with self._turn:
             if self._found is None or time.monotonic() - self._found[0] > KEPT:
-                told = self._asked(f"{self._terms.issuer.rstrip('/')}/.well-known/openid-configuration")
-                addresses = [told.get(name) for name in ("authorization_endpoint", "token_endpoint", "jwks_uri")]
-                if told.get("issuer") != self._terms.issuer or not all(
-                        type(each) is str and is_safe_address(each) for each in addresses):
-                    raise ProviderFault("the provider publishes another issuer, or addresses that are not by https")
-                self._found = time.monotonic(), told
+                if self._failed is not None and time.monotonic() - self._failed[0] < REST:
+                    raise ProviderFault(str(self._failed[1]))
+                try:
+                    self._found = time.monotonic(), self._document()
+                except ProviderFault as fault:
+                    self._failed = time.monotonic(), fault
+                    raise
             return self._found[1]
+
+    def _document(self) -> Mapping[str, Any]:
+        told = self._asked(f"{self._terms.issuer.rstrip('/')}/.well-known/openid-configuration")
+        addresses = [told.get(name) for name in ("authorization_endpoint", "token_endpoint", "jwks_uri")]
+        if told.get("issuer") != self._terms.issuer or not all(
+                type(each) is str and is_safe_address(each) for each in addresses):
+            raise ProviderFault("the provider publishes another issuer, or addresses that are not by https")
+        return told
 
     def keys(self, *, anew: bool = False) -> list[Any]:
         """The keys that the issuer signs with, which are cached; with `anew`, for a shorter time. Raises ProviderFault."""

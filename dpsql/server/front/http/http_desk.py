@@ -17,6 +17,7 @@ from dpsql.dbapi import Connection
 from dpsql.errors import Error, OperationalError
 from dpsql.server.front.http.http_errors import HttpRefusal, limited, not_logged_in, refused, told_over_http
 from dpsql.server.front.http.http_sessions import HttpSession, HttpSessions
+from dpsql.server.front.http.sign_ons_begun import SignOnsBegun
 from dpsql.server.front.statements.doors import Say
 from dpsql.server.front.statements.leaving_times import stopped_for
 from dpsql.server.front.terms.answers_on_wire import RefusedOnWire
@@ -51,9 +52,12 @@ class HttpDesk:
     """The sessions of analysts, and what they may use."""
 
     def __init__(self, *, door: ConnectionDoor, limits: ServerLimits, use: AccountUse, failed: FailedLogins,
-                 policy: str, signs_on: bool = False) -> None:
-        """`policy` is what the policy is called. `signs_on` says whether single sign-on is configured."""
-        self.limits, self.use, self.policy, self.signs_on = limits, use, policy, signs_on
+                 policy: str, sign_on_scheme: str | None = None) -> None:
+        """`policy` is what the policy is called. `sign_on_scheme` is that of the address to which people who sign on come back;
+        None without single sign-on."""
+        self.limits, self.use, self.policy = limits, use, policy
+        self.signs_on, self.signs_on_by_https = sign_on_scheme is not None, sign_on_scheme == "https"
+        self._sign_ons = SignOnsBegun(limits.sign_ons_a_minute)
         self.sessions = HttpSessions(limits)
         self._door, self._failed, self._at_once = door, failed, AccountUse(limits)  # of logins by HTTP alone
         self._pool = ThreadPoolExecutor(max_workers=limits.connections, thread_name_prefix="http")  # each may wait for a turn
@@ -75,6 +79,7 @@ class HttpDesk:
     async def begin_sign_on(self, address: str) -> tuple[str, str]:
         """The provider's address for a sign-on, and the state that the browser brings back. Raises HttpRefusal."""
         with _limits(), self._at_once.unproven(network(address)):
+            self._sign_ons.begin(network(address), time.monotonic())
             return await self._at_the_door(self._door.begin_sign_on)
 
     async def sign_on(self, code: str, state: str, address: str) -> tuple[str, HttpSession]:

@@ -3,6 +3,12 @@
 The browser gets the state that the vault makes twice: in the address of the provider, which sends it back, and in a cookie for
 these pages alone. Only a browser that has both is signed on, so no link can sign somebody on as another person. The cookie is
 Lax, because the redirect back comes from another site; the cookie of the session stays Strict.
+
+Whether these pages come by HTTPS follows from the address that the owner has registered for the way back, because TLS may end at
+a proxy, and no header says so here: browsers send no Origin when they follow a link. By HTTPS, the name of the cookie begins with
+`__Host-`, so browsers accept it from this host alone, and by HTTPS alone. Otherwise a page of a neighbouring host, or somebody
+who answers for this host without TLS, could set the state of a sign-on of their own. An address by HTTP is one of the user's own
+machine (`sign_on_terms`).
 """
 
 from __future__ import annotations
@@ -19,7 +25,6 @@ from dpsql.server.front.http.http_guard import cookie_of
 from dpsql.server.front.http.request_parts import address_of_client, desk_of, kept
 
 GOOD_FOR = 600  # seconds
-OWN_MACHINE = "127.0.0.1", "::1", "localhost"
 REASONS = {"role": "role", "user": "closed", "limit": "busy", "login-busy": "busy"}  # for the page; others: `failed`
 
 signing_on = APIRouter(prefix="/sign-on", include_in_schema=False)
@@ -35,7 +40,7 @@ async def begin(request: Request) -> RedirectResponse:
     except HttpRefusal as refusal:
         return _to_page(refusal)
     made = RedirectResponse(address, status_code=303)
-    made.set_cookie(_cookie(request), state, max_age=GOOD_FOR, **_of_these_pages(request))
+    made.set_cookie(_cookie(request), state, max_age=GOOD_FOR, **_of_the_state(request))
     return made
 
 
@@ -52,7 +57,7 @@ async def back(request: Request, code: str = "", state: str = "") -> RedirectRes
     else:
         made = RedirectResponse("/?sign-on=done", status_code=303)
         made.set_cookie(cookie_of(request.scope), token, **_kept(request))
-    made.delete_cookie(_cookie(request), **_of_these_pages(request))
+    made.delete_cookie(_cookie(request), **_of_the_state(request))
     return made
 
 
@@ -61,14 +66,14 @@ def _to_page(refusal: HttpRefusal) -> RedirectResponse:
 
 
 def _cookie(request: Request) -> str:
-    return f"{cookie_of(request.scope).removeprefix('__Host-')}-sign-on"
+    plain = cookie_of(request.scope).removeprefix("__Host-")
+    return f"{'__Host-' if desk_of(request).signs_on_by_https else ''}{plain}-sign-on"
 
 
 def _kept(request: Request) -> Any:
-    """The attributes of a cookie. A page to which a provider redirects comes by TLS, unless it is on the user's own machine. If
-    TLS ends at a proxy, no header says so here, because browsers send no Origin when they follow a link."""
-    return {**kept(request), "secure": request.url.scheme == "https" or request.url.hostname not in OWN_MACHINE}
+    return {**kept(request), "secure": desk_of(request).signs_on_by_https}
 
 
-def _of_these_pages(request: Request) -> Any:
-    return {**_kept(request), "path": "/sign-on", "samesite": "lax"}
+def _of_the_state(request: Request) -> Any:
+    """The attributes of the cookie of the state. Browsers accept a name with `__Host-` only for all pages of a host."""
+    return {**_kept(request), "samesite": "lax", "path": "/" if desk_of(request).signs_on_by_https else "/sign-on"}

@@ -17,6 +17,7 @@ class ServerLimits(Frozen):
     connections_of_account: int = 20
     unproven_of_address: int = 20  # connections that have not proven to know a password yet; over HTTP, that asked nothing yet
     strangers_of_address: int = 100  # over HTTP: connections that have shown no session yet; others find some free
+    sign_ons_a_minute: int = 300  # that an address begins over HTTP
     authentication_seconds: float = 30.0
     idle_seconds: float = 8 * 3600.0
     send_seconds: float = 120.0  # a client that does not read for so long is cut off
