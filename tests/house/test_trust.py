@@ -166,7 +166,7 @@ SNAPSHOTS = [f"dpsql.backends.{module}" for module in (
     "catalog_rows", "dialects", "drivers", "key_equality", "manifests", "postgres_catalog", "snapshots", "sqlite_catalog")]
 FOREIGN = [f"dpsql.backends.{module}" for module in (
     "arrow_files", "column_names", "foreign_files", "foreign_rows", "statistics_files", "workbooks")]
-SIGN_ON = [f"dpsql.server.vault.{module}" for module in ("sign_on", "sign_on_provider", "sign_on_terms")]
+SIGN_ON = [f"dpsql.server.vault.{module}" for module in ("sign_on", "sign_on_names", "sign_on_provider", "sign_on_terms")]
 CHECKER = 200  # lines that are read in one sitting
 ROOMS = {
     **{f"innermost: {room}": (modules, most) for (room, modules), most in zip(
@@ -191,8 +191,8 @@ ROOMS = {
     # turns, and what is crowded; an account's charges before a day, its stored answers, and a setting for agents
     "the vault of a server": ([*(module for module in below("dpsql.server.vault", "dpsql.server.link") if module not in SIGN_ON),
                                "dpsql.server.start.serving"], 1960),
-    "signing on elsewhere": (SIGN_ON, 332),  # with the names that keep people apart whose names are folded alike; with the states of
-    # sessions by account, so that strangers fill no memory, and a rest after a failed request to the provider
+    "signing on elsewhere": (SIGN_ON, 400),  # with the names that keep people apart whose names are folded alike; with the states of
+    # sessions by account, so that strangers fill no memory, a rest after a failed request to the provider, and whose each name is
     "the walls of its front": ([*below("dpsql.server.walls"), "dpsql.server.start.front_process"], 431),
 }
 

@@ -34,7 +34,9 @@ from support.sessions import open_ledger, session_of
 from support.vaults import channel_to
 from support.wire_servers import PASSWORD, served
 
+import dpsql
 from dpsql.demo.folder import BUDGET, export
+from dpsql.engine.accounts import answers_of
 from dpsql.errors import OperationalError, OptionError
 from dpsql.frozen import replace
 from dpsql.ledgers.ledger_reports import ReportingLedger
@@ -43,7 +45,9 @@ from dpsql.server.front.statements.remote_session import open_remote_session
 from dpsql.server.front.terms.answers_on_wire import RefusedOnWire
 from dpsql.server.vault import passwords, sign_on_provider
 from dpsql.server.vault import sign_on as sign_on_module
+from dpsql.server.vault.doorkeeper import SignOnKeeper
 from dpsql.server.vault.sign_on import GOOD_FOR, LASTING, MOST_OF_ACCOUNT, SignedOn, SignOn
+from dpsql.server.vault.sign_on_names import admit, names_file
 from dpsql.server.vault.sign_on_terms import SignOnTerms, is_safe_address, read_sign_on
 from dpsql.server.vault.vault import Vault
 
@@ -409,6 +413,105 @@ def test_a_chosen_name_is_not_taken_for_another_ones(provider: FakeProvider) -> 
                 door.signed_on("a code", state)
 
 
+# -- whose a name is
+
+
+def test_a_sign_on_does_not_open_what_the_ledger_has_of_somebody_else(provider: FakeProvider, tmp_path: Path) -> None:
+    """Of a user with a password who was removed, and of somebody who worked without a server: as a new password would not."""
+    policy, users = export(tmp_path / "study"), {"users": passwords.Users(secret=b"s" * 32, users={})}
+    asked = "SELECT COUNT(*) AS n FROM people"
+    with closing(dpsql.connect(policy=policy, budget=BUDGET, analyst="ada")) as before:
+        before.execute(asked)
+    door = SignOn(terms(provider, budget=BUDGET), lambda: users["users"])
+    keeper = SignOnKeeper(policy=policy, sign_on=door)
+
+    def opened_by(sub: str, keeper: SignOnKeeper = keeper, **claims: Any) -> list[str]:
+        """The statements that a person finds in the ledger."""
+        provider.claims = {"sub": sub, **claims}
+        person, _ = keeper.sign_on.signed_on("a code", begun(keeper.sign_on, provider)[1])
+        with closing(keeper.open_account(person)) as session:
+            return [entry.sql for entry in answers_of(session)]
+
+    for _ in range(2):
+        with pytest.raises(OperationalError, match="answers of somebody else") as caught:
+            opened_by("ada")
+    assert caught.value.code == "user" and not names_file(passwords.users_file(policy)).exists()
+    assert opened_by("ben") == opened_by("ben") == [], "a name that nobody had"
+    with closing(dpsql.connect(policy=policy, budget=BUDGET, analyst="ben")) as own:
+        own.execute(asked)
+    assert opened_by("ben") == [asked], "who had the name first keeps it"
+    allowing = SignOnKeeper(policy=policy, sign_on=SignOn(terms(provider, budget=BUDGET, inherits=frozenset({"ada"})), lambda: users["users"]))
+    assert opened_by("ada", allowing) == [asked], "the owner has allowed it"
+    assert opened_by("ada") == [asked], "and need not allow it again"
+    # a user with a password in between, who is removed later
+    path = passwords.users_file(policy)
+    passwords.add_user(path, passwords.User(name="ben", verifier=passwords.verifier(PASSWORD)))
+    passwords.remove_user(path, "ben")
+    with pytest.raises(OperationalError, match="answers of somebody else"):
+        opened_by("ben")
+
+
+def test_a_name_stays_with_the_person_who_had_it_first(provider: FakeProvider, tmp_path: Path) -> None:
+    """Where the claim of the name can be given to another person; and the same `sub` of another issuer is another person."""
+    policy = export(tmp_path / "study")
+    door = sign_on_of(provider, budget=BUDGET, name="preferred_username")
+    keeper = SignOnKeeper(policy=policy, sign_on=door)
+
+    def person_of(sub: str, name: str) -> SignedOn:
+        provider.claims = {"sub": sub, "preferred_username": name}
+        return door.signed_on("a code", begun(door, provider)[1])[0]
+
+    for name in ("ada", "Ada"):
+        keeper.open_account(person_of("1", name)).close()
+    keeper.open_account(person_of("1", "another")).close()
+    for person in (person_of("2", "ada"), replace(person_of("1", "ada"), person="1 of another issuer")):
+        with pytest.raises(OperationalError, match="answers of somebody else"):
+            keeper.open_account(person)
+    other = FakeProvider()
+    other.claims = {"sub": "1", "preferred_username": "ada"}
+    elsewhere = sign_on_of(other, name="preferred_username")
+    assert elsewhere.signed_on("a code", begun(elsewhere, other)[1])[0].person != person_of("1", "ada").person
+    other.server.shutdown()
+    other.server.server_close()
+    provider.claims = {"sub": None, "preferred_username": "ada"}
+    with pytest.raises(OperationalError, match="the sign-on failed"):
+        door.signed_on("a code", begun(door, provider)[1])
+
+
+def test_a_file_of_names_that_cannot_be_used_opens_nothing(tmp_path: Path) -> None:
+    path = names_file(tmp_path / "mine.users.json")
+    assert path.name == "mine.people.json"
+    for text in ("", "{}", "[]", '{"version": 2, "people": {}}', '{"version": 1, "people": {"ada": 5}}', '{"version": 1, "people": [1]}'):
+        path.write_text(text)
+        with pytest.raises(OperationalError, match="damaged"):
+            admit(path, "ada", "1", is_unused=lambda: True)
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(OperationalError, match="cannot be used"):
+        admit(path, "ada", "1", is_unused=lambda: True)
+    with pytest.raises(OperationalError, match="cannot be used"):
+        admit(tmp_path / "gone" / "mine.people.json", "ada", "1", is_unused=lambda: True)
+
+
+def test_of_two_people_who_take_a_new_name_at_once_one_has_it(tmp_path: Path) -> None:
+    path, meeting, refused = tmp_path / "mine.people.json", threading.Barrier(8, timeout=20), list[str]()
+
+    def take(person: str) -> None:
+        meeting.wait()
+        try:
+            admit(path, "ada", person, is_unused=lambda: True)
+        except OperationalError:
+            refused.append(person)
+
+    threads = [threading.Thread(target=take, args=(str(number),)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    people = json.loads(path.read_text())["people"]
+    assert len(refused) == 7 and {people["ada"], *refused} == {str(number) for number in range(8)}
+
+
 def test_an_address_of_mail_must_be_verified(provider: FakeProvider) -> None:
     door = sign_on_of(provider, name="email")
     for verified, works in ((True, True), (False, False), (None, False), ("true", False)):
@@ -459,9 +562,13 @@ def test_the_terms_of_the_owner_are_read(tmp_path: Path) -> None:
     path.write_text(GOOD)
     found = read_sign_on(path, ["study"])
     assert (found.secret, found.name, found.groups, str(found.price["epsilon"])) == ("hidden", "sub", "groups", "0.1") and "hidden" not in repr(found)
+    assert found.inherits == frozenset()
+    path.write_text(GOOD.replace("epsilon", 'inherits = ["Ada"]\nepsilon'))
+    assert read_sign_on(path, ["study"]).inherits == {"ada"}
     for old, new in (("issuer = ", "issuers = "), ("https://login", "http://login"), ("/sign-on/back", "/back"), ('"study"', '"another"'), ('"secret.txt"', '"gone"'),
                      ("analyst = ", "administrator = "), ('["researchers"]', "[]"), ('["researchers"]', '"researchers"'), ("[roles]", "[rolls]"),
-                     ("epsilon = 0.1", "epsilon = -1"), ('client = "dpsql"', "client = 5"), ("issuer", "[issuer"), ("[roles]", 'name = ""\n[roles]')):
+                     ("epsilon = 0.1", "epsilon = -1"), ('client = "dpsql"', "client = 5"), ("issuer", "[issuer"), ("[roles]", 'name = ""\n[roles]'),
+                     ("epsilon", 'inherits = "ada"\nepsilon'), ("epsilon", "inherits = [1]\nepsilon")):
         assert old in GOOD
         path.write_text(GOOD.replace(old, new, 1))
         with pytest.raises(OptionError):

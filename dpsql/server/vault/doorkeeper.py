@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import warnings
 from collections.abc import Callable, Mapping
 from decimal import Decimal
@@ -11,14 +12,17 @@ from typing import Any
 from dpsql.engine.background import await_store
 from dpsql.engine.opening import ConnectionTerms, open_session
 from dpsql.engine.session import Session
-from dpsql.errors import OperationalError
+from dpsql.errors import Error, OperationalError
 from dpsql.frozen import Frozen, field
 from dpsql.server.link.login_messages import MALFORMED, WRONG, FirstProof, NotProven
+from dpsql.server.vault import sign_on_names
 from dpsql.server.vault.password_proofs import Exchange
-from dpsql.server.vault.passwords import User, Verifier, WatchedUsers
+from dpsql.server.vault.passwords import User, Verifier, WatchedUsers, users_file
 from dpsql.server.vault.proof_attempts import ProofAttempts
 from dpsql.server.vault.sign_on import SignedOn, SignOn
 from dpsql.server.vault.vault import Say
+
+LOG = logging.getLogger("dpsql.server")
 
 
 class Doorkeeper(Frozen):
@@ -76,9 +80,19 @@ class SignOnKeeper(Frozen):
 
     def open_account(self, person: SignedOn) -> Session:
         """The session of a person, with the budget and the price that the owner has set for those who sign on. Raises
-        errors.Error."""
+        errors.Error: also where the name has answers of somebody else."""
         terms = self.sign_on.terms
-        return _opened(self.policy, person.name, terms.budget, terms.price)
+        session = _opened(self.policy, person.name, terms.budget, terms.price)
+        try:
+            session.ledger.refresh()
+            sign_on_names.admit(sign_on_names.names_file(users_file(self.policy)), person.name, person.person,
+                                is_unused=lambda: not session.ledger.entries(terms.budget, person.name), inherits=terms.inherits)
+        except BaseException as fault:
+            session.close()
+            if isinstance(fault, Error):
+                LOG.warning("%s signed on and is refused: %s", person.name, fault.reason)
+            raise
+        return session
 
 
 def _opened(policy: Path, analyst: str, budget: str | None, price: Mapping[str, Decimal]) -> Session:

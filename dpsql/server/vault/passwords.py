@@ -32,6 +32,7 @@ from dpsql.catalog.sections import suggest
 from dpsql.errors import OperationalError, OptionError
 from dpsql.frozen import Frozen, field, replace
 from dpsql.server.link.login_messages import library
+from dpsql.server.vault import sign_on_names
 from dpsql.trusted.declarations import names
 
 ITERATIONS = 32_768
@@ -172,6 +173,7 @@ def add_user(path: Path, user: User) -> None:
     with _changed(path, new=True) as users:
         if user.name in users:
             raise taken(user.name)
+        sign_on_names.forget(sign_on_names.names_file(path), user.name)
         users[user.name] = user
 
 

@@ -34,7 +34,8 @@ HMAC and no `none`), and the keys come from the issuer by TLS; the nonce follows
 has opened no session before.
 
 People of different names have different accounts (`_account_of`). A name that the file of users has is refused: otherwise whoever
-can choose their claim would ask as somebody with a password. The role follows from the groups in the token and is valid for
+can choose their claim would ask as somebody with a password. So is a name that the ledger knows from somebody else
+(`sign_on_names`): its stored answers would be opened. The role follows from the groups in the token and is valid for
 `LASTING`, so a person who loses a group loses access after that time at the latest.
 """
 
@@ -44,6 +45,7 @@ import base64
 import contextlib
 import hashlib
 import hmac
+import json
 import logging
 import re
 import secrets
@@ -76,10 +78,11 @@ _HASHED = re.compile(r".*\.[0-9a-f]{32}", re.DOTALL)
 
 
 class SignedOn(Frozen):
-    """A person who has signed on: the name of the account, and their role."""
+    """A person who has signed on: the name of the account, their role, and a hash of who they are at the provider."""
 
     name: str
     role: str
+    person: str
 
 
 class SignOn:
@@ -156,6 +159,8 @@ class SignOn:
 
     def _person(self, claims: Mapping[str, Any]) -> SignedOn:
         given, role = claims.get(self.terms.name), self.terms.role_of(claims.get(self.terms.groups))
+        if type(subject := claims.get("sub")) is not str or not subject:
+            raise failed("the token has no sub")
         if type(given) is not str or (self.terms.name == "email" and claims.get("email_verified") is not True):
             raise failed(f"the token has no {self.terms.name} that can be relied on")
         try:
@@ -165,7 +170,8 @@ class SignOn:
         if role is None:
             LOG.warning("%s signed on and has no group of a role", name)
             raise OperationalError("you have no role here", code="role", try_="asking the owner of the data for it")
-        return SignedOn(name=name, role=role)
+        person = hashlib.sha256(json.dumps([self.terms.issuer, subject]).encode()).hexdigest()
+        return SignedOn(name=name, role=role, person=person)
 
     def _account_of(self, given: str) -> str:
         """The account of a person. Raises OptionError if there can be none.

@@ -8,6 +8,7 @@
     name = "sub"                             # the claim that names the account
     groups = "groups"                        # the claim that lists the groups of a person
     epsilon = 0.1                            # of statements that state no price, as of `dpsql user add`
+    inherits = []                            # names whose charges and answers from before open to those who sign on with them
 
     [roles]                                  # the first role of which a person has a group counts
     auditor = ["dpsql-auditors"]
@@ -27,10 +28,11 @@ from dpsql.catalog.price import price
 from dpsql.errors import OptionError
 from dpsql.frozen import Frozen, field
 from dpsql.server.vault.passwords import ROLES
+from dpsql.trusted.declarations.names import normal
 
 TEXTS = ("issuer", "client", "redirect", "budget")
 PRICES = ("epsilon", "delta", "rho")
-KNOWN = frozenset({*TEXTS, *PRICES, "secret", "name", "groups", "roles"})
+KNOWN = frozenset({*TEXTS, *PRICES, "inherits", "secret", "name", "groups", "roles"})
 BACK = "/sign-on/back"
 SCOPES = "openid profile email"
 
@@ -47,6 +49,7 @@ class SignOnTerms(Frozen):
     groups: str
     roles: tuple[tuple[str, frozenset[str]], ...]
     price: Mapping[str, Decimal] = field(default_factory=dict)
+    inherits: frozenset[str] = frozenset()
 
     def role_of(self, groups: object) -> str | None:
         """The role of a person with these groups, as a token lists them; None if there is none."""
@@ -77,7 +80,7 @@ def read_sign_on(path: Path, budgets: Sequence[str]) -> SignOnTerms:
     return SignOnTerms(
         issuer=told["issuer"], client=told["client"], secret=_secret(path, told.get("secret")), redirect=told["redirect"],
         budget=told["budget"], name=_claim(path, told, "name", "sub"), groups=_claim(path, told, "groups", "groups"),
-        roles=_roles(path, told.get("roles")), price=given)
+        roles=_roles(path, told.get("roles")), price=given, inherits=_inherits(path, told.get("inherits", [])))
 
 
 def is_safe_address(address: str) -> bool:
@@ -107,6 +110,12 @@ def _roles(path: Path, told: object) -> tuple[tuple[str, frozenset[str]], ...]:
             isinstance(groups, list) and groups and all(type(group) is str for group in groups) for groups in told.values()):
         raise _wrong(path, "roles is no table of roles and their groups", '[roles] analyst = ["researchers"]')
     return tuple((role, frozenset(groups)) for role, groups in told.items())
+
+
+def _inherits(path: Path, told: object) -> frozenset[str]:
+    if not isinstance(told, list) or not all(type(name) is str for name in told):
+        raise _wrong(path, "inherits is no list of names", 'inherits = ["ada"]')
+    return frozenset(map(normal, told))
 
 
 def _wrong(path: Path, what: str, try_: str = "") -> OptionError:
