@@ -12,6 +12,7 @@ from dpsql.agents.claim_checks import check_claims
 from dpsql.agents.price_limits import Quote, exceeds, has_grown, most_in, unit_of
 from dpsql.agents.public_facts import budget_as_data, examples, table_as_data
 from dpsql.agents.purposes import with_purpose
+from dpsql.agents.released_columns import ReadColumns
 from dpsql.agents.shown_results import answer_as_data, answer_in_words, rows_as_data
 from dpsql.agents.text_numbers import MOST_TEXT
 from dpsql.agents.tool_results import ToolResult, claims_result, released_answer, released_list
@@ -37,6 +38,7 @@ class AgentDesk:
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
+        self._columns = ReadColumns()
         self._last: tuple[str, str, PlannedStatement] | None = None  # the statement that was priced last, with its data version
 
     # -- what is free
@@ -95,9 +97,11 @@ class AgentDesk:
         return released_list([entry for entry in releases_of(session) if contains.lower() in entry.sql.lower()], offset)
 
     def check_claims(self, text: str) -> ToolResult:
-        """The numbers of a text, each compared with what was released to this account."""
+        """The numbers of a text, each compared with what was released to this account, and with what it was told of others."""
         session = self.connection.session
-        return claims_result(check_claims(text, answers_of(session), session.catalog), is_whole=len(text) <= MOST_TEXT)
+        columns, are_all = self._columns.of(answers_of(session), session.catalog)
+        found, is_compared = check_claims(text, columns, session.catalog)
+        return claims_result(found, is_whole=len(text) <= MOST_TEXT and is_compared, are_all=are_all)
 
     # -- what may be charged
 

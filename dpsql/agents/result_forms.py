@@ -105,14 +105,16 @@ class ClaimForm(BaseModel):
     verdict: Literal["supported", "contradicted", "not from here"]
     statement: int | None
     sql: str | None
+    shared: bool | None = Field(description="Whether another account paid for the answer, which this one was told")
     released: dict[str, Any] | None
 
 
 class ClaimsForm(BaseModel):
-    """Every number of a text, compared with what was released to this account."""
+    """Every number of a text, compared with what was released to this account, or shared with it."""
 
     findings: list[ClaimForm]
     supported: int
     contradicted: int
     not_from_here: int
-    whole: bool = Field(description="False if the text was too long, so that later numbers were not compared")
+    whole: bool = Field(description="False if the text was too long, so that not all numbers were compared")
+    all_answers: bool = Field(description="False if there are so many answers that the oldest were not compared")

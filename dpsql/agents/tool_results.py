@@ -6,8 +6,9 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from dpsql.agents.claim_checks import VERDICTS, ClaimFinding, answer_of
+from dpsql.agents.claim_checks import VERDICTS, ClaimFinding
 from dpsql.agents.purposes import purpose_of
+from dpsql.agents.released_columns import answer_of
 from dpsql.agents.shown_results import answer_as_data, answer_in_words
 from dpsql.agents.text_numbers import MOST_NUMBERS
 from dpsql.answers.listings import price_of_entry
@@ -33,14 +34,17 @@ def released_list(entries: Sequence[Entry], offset: int) -> ToolResult:
     return ToolResult(data=data, words="\n".join(lines) or "nothing was released to this account")
 
 
-def claims_result(found: Sequence[ClaimFinding], *, is_whole: bool) -> ToolResult:
-    """What became of the numbers of a text. `is_whole`: the text was not too long to be read to its end."""
+def claims_result(found: Sequence[ClaimFinding], *, is_whole: bool, are_all: bool) -> ToolResult:
+    """What became of the numbers of a text. `is_whole`: the text was not too long to be compared to its end. `are_all`: there
+    were not too many answers to compare it with all of them."""
     counts = {verdict: sum(each.verdict == verdict for each in found) for verdict in VERDICTS}
     lines = [f"{', '.join(f'{many} {verdict}' for verdict, many in counts.items())}.", *map(_finding_in_words, found)]
     is_whole = is_whole and len(found) < MOST_NUMBERS
-    lines += [] if is_whole else ["The text is too long: later numbers were not compared. Send it in parts."]
+    lines += [] if is_whole else ["The text is too long: not all numbers were compared. Send it in parts."]
+    lines += [] if are_all else ["There are too many answers: the oldest were not compared."]
     return ToolResult(data={"findings": [_finding(each) for each in found], "supported": counts["supported"],
-                            "contradicted": counts["contradicted"], "not_from_here": counts["not from here"], "whole": is_whole},
+                            "contradicted": counts["contradicted"], "not_from_here": counts["not from here"], "whole": is_whole,
+                            "all_answers": are_all},
                       words="\n".join(lines))
 
 
@@ -66,6 +70,7 @@ def _finding(found: ClaimFinding) -> dict[str, Any]:
     cell, column = found.cell, found.column
     return {"written": found.number.written, "start": found.number.start, "end": found.number.end, "verdict": found.verdict,
             "statement": None if column is None else column.statement, "sql": None if column is None else column.sql,
+            "shared": None if column is None else column.shared,
             "released": None if cell is None or column is None else {
                 "label": cell.label, "value": cell.value, "low": _end(cell.low), "high": _end(cell.high),
                 "confidence": column.confidence}}
@@ -79,5 +84,6 @@ def _finding_in_words(found: ClaimFinding) -> str:
     cell = found.cell
     if cell is None or found.column is None:
         return f"{found.number.written}: not from here"
-    return (f"{found.number.written}: {found.verdict} by statement {found.column.statement}, {cell.label}: {cell.value:,.6g} "
-            f"({cell.low:,.6g} to {cell.high:,.6g})")
+    whose = " (shared by another account)" if found.column.shared else ""
+    return (f"{found.number.written}: {found.verdict} by statement {found.column.statement}{whose}, {cell.label}: "
+            f"{cell.value:,.6g} ({cell.low:,.6g} to {cell.high:,.6g})")

@@ -14,7 +14,7 @@ import operator
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 
-from dpsql.frozen import Frozen
+from dpsql.frozen import Frozen, replace
 from dpsql.trusted.accounting.cost import NOTHING, Account, Charge
 from dpsql.trusted.kernel.chain import Chain, Event, part_digest
 from dpsql.trusted.kernel.event_store import LISTS, EventStore, StoreFault
@@ -26,7 +26,7 @@ class Entry(Frozen):
     running.
 
     Where answers are shared, also one that was not charged, as the account was told the answer to a charge of another one, of
-    which `told` is the number.
+    which `told` is the number, and `paid_sql` the text; it is given with the answer, which may be to another statement.
     """
 
     seq: int
@@ -38,6 +38,7 @@ class Entry(Frozen):
     running: bool
     told: int | None = None
     stopped: bool = False
+    paid_sql: str = ""
 
     @property
     def outcome(self) -> str:
@@ -223,7 +224,17 @@ class ReportingLedger(Ledger):
 
     def told_entries(self, account: Account, most: int) -> list[Entry]:
         """The newest `most` of the statements of an account, oldest first, with the answers that it was told."""
-        return self._entries(account.budget, account.analyst, most)
+        found = self._entries(account.budget, account.analyst, most)
+        return [entry if entry.told is None else self._with_told(entry, entry.told) for entry in found]
+
+    def _with_told(self, entry: Entry, charge: int) -> Entry:
+        """The entry of an answer of another account, with that answer and the statement that was charged for it."""
+        own = f"budget = $1 AND {charge} IN (seq, answers)"
+        told = {event.kind: event for event in self._events(f"({own}) AND ((kind = 'charge') OR (kind = 'answer' AND body IS NOT "
+                                                            "NULL))", entry.account.budget)}
+        if told.keys() != {"charge", "answer"}:
+            raise self._damaged(f" at event {entry.seq}")
+        return replace(entry, body=told["answer"].body, paid_sql=told["charge"].sql)
 
     def _entries(self, budget: str, analyst: str | None, most: int | None = None) -> list[Entry]:
         """The entries of a budget, or of one analyst, oldest first; with `most`, only the newest ones are read and verified, and

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import time
+from pathlib import Path
+
 import pytest
 from support import agent_sessions
 
 from dpsql.agents.agent_desk import AgentDesk
-from dpsql.agents.claim_checks import columns_of
-from dpsql.engine.accounts import releases_of
+from dpsql.agents.claim_checks import check_claims
+from dpsql.agents.released_columns import MOST_COLUMNS, ReadColumns, answer_of, columns_of
+from dpsql.agents.sentences import FoundPhrases
+from dpsql.engine.accounts import answers_of, releases_of
+from dpsql.frozen import replace
 
 ASKED = ("SELECT health, COUNT(*) AS n, AVG(income) AS income FROM people GROUP BY health", "SELECT COUNT(*) FROM people WHERE female",
          "SELECT AVG(age) FROM person_years", "SELECT female, COUNT(*) AS n FROM people GROUP BY female", "SELECT site, COUNT(*) AS n FROM people GROUP BY site")
@@ -71,6 +77,67 @@ def test_shares_contain_the_shares_of_all_tables_within_the_intervals(asked: Age
 def test_a_claim_about_what_another_account_was_told_is_not_from_here(asked: AgentDesk) -> None:
     other = agent_sessions.desk(asked.connection.session.ledger.path.parent / "dpsql.toml", "eve")
     assert other.check_claims("There are 3,282 people in excellent health.").data["not_from_here"] == 1
+
+
+def test_answers_that_others_shared_count_once_they_were_told(tmp_path: Path) -> None:
+    """And no others: a verdict would tell what the ledger has no record of. What `released` shows is the same."""
+    policy = agent_sessions.study(tmp_path, "")
+    policy.write_text(policy.read_text(encoding="utf-8").replace("[budgets.study]\n", "[budgets.study]\nshare_answers = true\n"), encoding="utf-8")
+    ada, eve = agent_sessions.desk(policy, "ada"), agent_sessions.desk(policy, "eve")
+    told = ada.ask("SELECT health, COUNT(*) AS n FROM people GROUP BY health", "to compare health by group")
+    text = f"There are {told.data['rows'][0][1]:,} people in excellent health."
+    assert [eve.check_claims(text).data[verdict] for verdict in ("supported", "not_from_here")] == [0, 1]
+    assert answers_of(eve.connection.session) == [], "nothing was told by that"
+    assert eve.ask("select health, count( * ) AS n from people group by health", "to compare health as well").data["stored"]
+    finding, = eve.check_claims(text).data["findings"]
+    assert (finding["verdict"], finding["shared"]) == (S, True)
+    assert "shared by another account" in eve.check_claims(text).words and "select health" in finding["sql"]
+    number = finding["statement"]
+    assert eve.released(number).data["answer"]["rows"] == told.data["rows"]
+    finding, = ada.check_claims(text).data["findings"]
+    assert (finding["verdict"], finding["shared"]) == (S, False)
+    for desk in (ada, eve):
+        desk.connection.close()
+
+
+def test_a_shared_answer_to_another_statement_is_no_answer_to_this_one(asked: AgentDesk) -> None:
+    """The counts of another account may be a part of what a different statement was answered with."""
+    entry = answers_of(asked.connection.session)[0]
+    told = replace(entry, told=7, paid_sql=entry.sql)
+    assert answer_of(told) == answer_of(entry) and answer_of(entry) is not None
+    assert answer_of(replace(told, sql=f"{ASKED[0].lower()}  -- as written by somebody else")) == answer_of(entry)
+    for sql in (f"{ASKED[0].replace(' GROUP', ' WHERE female GROUP')}", ASKED[1], "SHOW BUDGET", "nothing"):
+        assert answer_of(replace(told, sql=sql)) is None
+
+
+def test_texts_and_answers_that_are_made_to_take_long_do_not(asked: AgentDesk) -> None:
+    """Seconds of the processor: some of these took 70 before, and the longest takes about one."""
+    catalog, entries = asked.connection.session.catalog, answers_of(asked.connection.session)
+    many = [replace(entry, seq=number) for number, entry in enumerate(entries * 200)]
+    rising = "-".join(map(str, range(1, 12_000)))
+    texts = ("A. " * 15_000 + "people " + rising, "± 7. A" * 16_000 + " people 7 excellent" * 200, "1) \n" * 25_000,
+             "people 7 excellent " * 5000, "site 3 people site 4 7, " * 4000, "There are 3,282 people in excellent health. " * 2000,
+             " " * 50_000 + "1. " * 16_000, "\n" * 100_000)
+    read = ReadColumns()
+    for text in texts:
+        begun = time.process_time()
+        columns, are_all = read.of(many, catalog)
+        check_claims(text, columns, catalog)
+        assert time.process_time() - begun < 6 and not are_all and len(columns) <= MOST_COLUMNS + 10
+
+
+def test_words_that_a_text_repeats_without_end_are_given_up(asked: AgentDesk) -> None:
+    columns, _ = ReadColumns().of(answers_of(asked.connection.session), asked.connection.session.catalog)
+    column = columns[0]
+    phrases = {(" ".join(["a"] * number),): next(iter(column.cells.values())) for number in range(1, 500)}
+    found, is_whole = check_claims("a " * 40_000 + "7 people", [replace(column, cells=phrases)], asked.connection.session.catalog)
+    assert not is_whole and [each.verdict for each in found] == [N]
+    assert FoundPhrases("Site 3, the site 34 and SITE-3", frozenset({"site 3", "34", "", "-", "te"})).within(0, 100) == [
+        (0, 6, "site 3"), (17, 19, "34"), (24, 30, "site 3")]
+
+
+def test_a_value_with_a_hyphen_is_found(asked: AgentDesk) -> None:
+    assert FoundPhrases("in the Mid-West", frozenset({"mid-west"})).within(0, 20) == [(7, 15, "mid-west")]
 
 
 def test_nothing_is_charged(asked: AgentDesk) -> None:

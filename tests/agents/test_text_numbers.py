@@ -42,5 +42,10 @@ def test_any_text_is_read(text: str) -> None:
         assert found.low <= found.high and 0 <= found.start < found.end <= len(text)
 
 
+def test_a_range_has_two_ends_and_an_item_is_one_by_its_line() -> None:
+    assert [found.written for found in numbers_in("1-2-3-4 sites")] == ["1–2", "3–4"]
+    assert [found.written for found in numbers_in("  - 2) 17 people\n" + " " * 100 + "3) 18")] == ["17", "3", "18"]
+
+
 def test_long_texts_are_read_in_part() -> None:
     assert len(numbers_in("7 " * 5000)) == MOST_NUMBERS
