@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpsql.agents.claim_checks import check_claims
 from dpsql.agents.price_limits import Quote, exceeds, has_grown, most_in, unit_of
-from dpsql.agents.public_facts import budget_as_data, examples, table_as_data
+from dpsql.agents.public_facts import budget_as_data, examples, table_as_data, today_as_data, today_in_words
 from dpsql.agents.purposes import with_purpose
 from dpsql.agents.released_columns import ReadColumns
 from dpsql.agents.shown_results import answer_as_data, answer_in_words, rows_as_data
@@ -18,7 +18,7 @@ from dpsql.agents.text_numbers import MOST_TEXT
 from dpsql.agents.tool_results import ToolResult, claims_result, released_answer, released_list
 from dpsql.answers.display import printable
 from dpsql.catalog.sections import suggest
-from dpsql.engine.accounts import account_of_today, answers_of, releases_of
+from dpsql.engine.accounts import answers_of, releases_of
 from dpsql.engine.answering import PlannedStatement, quoted
 from dpsql.engine.synthesizing import with_synthetic_tables
 from dpsql.errors import BudgetExhausted, Error, OptionError, ProgrammingError
@@ -54,20 +54,19 @@ class AgentDesk:
         shown = [catalog.table(table)] if table is not None else [*catalog.tables.values()]
         tables = [table_as_data(each, catalog, whole=table is not None) for each in shown if each is not None]
         spending = self.connection.budget()
-        terms, today = session.budget.agents.get(session.analyst), account_of_today(session)
+        terms, today = session.budget.agents.get(session.analyst), today_as_data(session)
         data: dict[str, Any] = {
             "analyst": session.analyst, "budget": session.budget.name, "protects": catalog.entity.name,
             "unit": unit_of(session.budget), "usual_price": None if session.price is None else str(session.price),
             "confidence": float(session.confidence),
             "accounts": budget_as_data(spending), "failures_left": spending.incidents_left,
-            "today": None if today is None else {"share": str(today.total), "left": today.part_left(),
-                                                 "share_left": float(today.share_left)},
+            "today": today,
             "confirm_above": None if terms is None or terms.confirm_above is None else str(terms.confirm_above),
             "tables": tables, "examples": [] if table is not None else _parsed(examples(catalog)),
             "notes": list(self.connection.notes)}
         usual = data["usual_price"]
         left = [f"{each['of']}: {each['left']} left" for each in data["accounts"]]
-        left += [] if today is None else [f"today: {today.part_left()} of {today.total} left"]
+        left += [] if today is None else [today_in_words(today)]
         lines = [f"Answers protect each {catalog.entity.name}.",
                  f"A statement without a price costs {usual}." if usual else "Each statement has to state a price in OPTIONS.",
                  f"Budget {session.budget.name}: {'; '.join(left)}",
@@ -192,13 +191,15 @@ class AgentDesk:
             "needs_consent": terms is not None and exceeds(quote, terms.confirm_above, session.budget),
             "expected": [{"of": each.aggregate, "standard_error": each.error, "note": each.named} for each in told.expected],
             "columns": [{"name": column.name, "type": column.type.value} for column in planned.plan.columns],
-            "groups": told.groups, "left": list(told.left), "notes": list(told.notes)}
+            "groups": told.groups, "left": list(told.left), "today": today_as_data(session), "notes": list(told.notes)}
 
     def _quote_in_words(self, quote: Quote, told: Explanation) -> str:
         lines = [f"Cost: {quote}" + (" (answered before)" if told.stored else "")]
         lines += [f"Expected standard error of {each.aggregate}: "
                   + ("depends on the data" if each.error is None else f"{each.error:.4g}") for each in told.expected]
-        return "\n".join([*lines, *(f"Left: {line}" for line in told.left)])
+        today = today_as_data(self.connection.session)
+        lines += [f"Left: {line}" for line in told.left]
+        return "\n".join([*lines, *([] if today is None else [f"Left {today_in_words(today)}"])])
 
     def _answered(self, cursor: Cursor, planned: PlannedStatement, quote: Quote) -> ToolResult:
         session = self.connection.session

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import Any
 
 from dpsql.answers.columns import plain
@@ -9,6 +10,8 @@ from dpsql.answers.listings import bounds_of
 from dpsql.answers.spending import Spending
 from dpsql.catalog.model import Catalog
 from dpsql.catalog.policy import quoted_if_needed
+from dpsql.engine.accounts import account_of_today
+from dpsql.engine.session import Session
 from dpsql.trusted.declarations.tables import Column, Table
 
 MOST_VALUES = 50  # of a column that are listed at once
@@ -49,3 +52,17 @@ def budget_as_data(spending: Spending) -> list[dict[str, Any]]:
     """What is left of each account: of all analysts, and of this one."""
     return [{"of": account.whose or "all analysts", "total": str(account.total), "left": account.left(),
              "share_left": float(account.share_left)} for account in spending.accounts]
+
+
+def today_as_data(session: Session) -> dict[str, Any] | None:
+    """What is left of the share of the account for this day, and when it renews; None if it has none."""
+    account = account_of_today(session)
+    if account is None:
+        return None
+    renews = dt.datetime.combine(dt.datetime.now(dt.UTC).date() + dt.timedelta(days=1), dt.time(), dt.UTC)
+    return {"share": str(account.total), "left": account.left_in_full(), "share_left": float(account.share_left),
+            "renews": renews.isoformat(timespec="minutes")}
+
+
+def today_in_words(today: dict[str, Any]) -> str:
+    return f"today: {today['left']} of {today['share']}; the share renews at midnight UTC ({today['renews']})"

@@ -24,6 +24,15 @@ class TableForm(BaseModel):
     rules: list[str]
 
 
+class TodayForm(BaseModel):
+    """The share of an account for this day (UTC), and what is left of it."""
+
+    share: str
+    left: str
+    share_left: float = Field(description="The part of the share that is left, from 0 to 1")
+    renews: str = Field(description="When the whole share is available again: the next midnight, in UTC")
+
+
 class CatalogueForm(BaseModel):
     """The public facts of the data and the state of the budget."""
 
@@ -35,7 +44,7 @@ class CatalogueForm(BaseModel):
     confidence: float
     accounts: list[dict[str, Any]] = Field(description="What is left of the budget of all analysts, and of this one")
     failures_left: int = Field(description="How many statements may still fail after their charge before the account closes")
-    today: dict[str, Any] | None = Field(description="The share of this account for today (UTC), and what is left of it")
+    today: TodayForm | None = Field(description="The share of this account for today; None if the owner sets none")
     confirm_above: str | None = Field(description="Above this price a person has to agree")
     tables: list[TableForm]
     examples: list[str]
@@ -56,6 +65,7 @@ class PriceForm(BaseModel):
     columns: list[dict[str, Any]]
     groups: str
     left: list[str]
+    today: TodayForm | None = Field(description="The share of this account for today, which the price has to fit as well")
     notes: list[str]
 
 

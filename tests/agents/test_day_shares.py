@@ -108,3 +108,23 @@ def test_the_whole_limit_is_named_where_it_is_what_refuses(tmp_path: Path) -> No
     with pytest.raises(dpsql.BudgetExhausted, match="the budget of robot has left") as caught:
         connection.execute(COUNT.format(2))
     assert caught.value.code == "budget"
+
+
+def test_tools_say_what_is_left_of_the_day_and_when_it_renews(policy: Path) -> None:
+    desk = agent_sessions.desk(policy, budget="pure")
+    midnight = dt.datetime.now(dt.UTC).date() + dt.timedelta(days=1)
+    asked = COUNT.format(1000)
+    for share in (1.0, 0.7):
+        catalogue, price = desk.catalogue(), desk.price(COUNT.format(2000))
+        for told in (catalogue, price):
+            today = told.data["today"]
+            assert today["share_left"] == pytest.approx(share, abs=0.002) and today["share"] == "ε = 1" and f"{share:g}" in today["left"]
+            renews = dt.datetime.fromisoformat(today["renews"])
+            assert renews.utcoffset() == dt.timedelta() and renews.time() == dt.time() and renews.date() in (midnight, midnight + dt.timedelta(days=1))
+            assert f"{today['left']} of ε = 1; the share renews at midnight UTC" in told.words
+        if share == 1.0:
+            desk.ask(asked, "to spend a part of the share")
+    other = agent_sessions.desk(policy, "ada", budget="pure")
+    assert other.catalogue().data["today"] is None and other.price(asked).data["today"] is None and "renews" not in other.price(asked).words
+    for made in (desk, other):
+        made.connection.close()
