@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 from support.sessions import reader_of, session_of
+from support.slow_readers import SLOW, Slowly
 from support.vaults import PASSWORD, vault_of
 from support.worlds import world
 
-from dpsql.backends.duckdb import DuckReader
 from dpsql.dbapi import Connection
 from dpsql.engine.answering import answer
 from dpsql.engine.session import Session
@@ -24,23 +24,6 @@ from dpsql.server.front.statements.remote_session import VaultChannel, open_remo
 from dpsql.server.vault.vault import ServedAccount, Vault
 from dpsql.trusted.accounting.cost import pure
 from dpsql.trusted.reader import ReaderFault
-
-SLOW = "SELECT COUNT(*) FROM range(100000000000) AS a(i) WHERE hash(i) % 7 = 3"
-
-
-class Slowly:
-    """A reader that first runs a query that would take minutes."""
-
-    def __init__(self, reader: DuckReader) -> None:
-        self._reader, self.begun = reader, threading.Event()
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._reader, name)
-
-    def columns(self, sql: str, parts: Any = ()) -> Any:
-        self.begun.set()
-        self._reader.rows(SLOW)
-        return self._reader.columns(sql, parts)
 
 
 @pytest.fixture

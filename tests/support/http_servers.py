@@ -141,8 +141,9 @@ class HttpClient:
 
 @contextlib.contextmanager
 def http_running(folder: Path, *, opened: Callable[[str], Session] | None = None, tls: Path | None = None, names: frozenset[str] = frozenset(),
-                 description: bool = True, elsewhere: SignOnDoor | None = None, **limits: Any) -> Iterator[HttpRunning]:
-    """`opened` gives the session of a user; by default, of a small world. `elsewhere` is the door of single sign-on."""
+                 description: bool = True, elsewhere: SignOnDoor | None = None, agents: bool = False, **limits: Any) -> Iterator[HttpRunning]:
+    """`opened` gives the session of a user; by default, of a small world. `elsewhere` is the door of single sign-on. With `agents`,
+    it serves them at /mcp."""
     users = folder / "dpsql.users.json"
     if not users.exists():
         add(users)
@@ -158,11 +159,18 @@ def http_running(folder: Path, *, opened: Callable[[str], Session] | None = None
     async def serve() -> None:
         desk = HttpDesk(door=VaultDoor(ControlHere(vault).channel), limits=allowed, use=AccountUse(allowed), failed=FailedLogins(),
                         policy="dpsql.toml", sign_on_scheme=None if elsewhere is None else elsewhere.sign_on.scheme)
-        server = HttpServer(desk, tls=None if tls is None else TlsFiles(certificate=str(tls)), names=names)
-        stop = asyncio.Event()
-        kept.extend((desk, server, stop, asyncio.get_running_loop()))
-        started.set()
-        await server.serve(sockets, stop)
+        async with contextlib.AsyncExitStack() as running:
+            route = None
+            if agents:
+                from dpsql.server.front.http.http_agents import AgentRoute
+
+                route = AgentRoute(desk)
+                await running.enter_async_context(route.running())
+            server = HttpServer(desk, tls=None if tls is None else TlsFiles(certificate=str(tls)), names=names, agents=route)
+            stop = asyncio.Event()
+            kept.extend((desk, server, stop, asyncio.get_running_loop()))
+            started.set()
+            await server.serve(sockets, stop)
 
     thread = threading.Thread(target=lambda: asyncio.run(serve()), daemon=True)
     thread.start()

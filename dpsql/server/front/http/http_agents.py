@@ -4,17 +4,24 @@ The SDK's server keeps no state between requests (`stateless`) and answers each 
 desk, so accounts, turns, limits and the end of a session work as for all other requests. It opens no file and no socket, so it
 can run behind the same walls. It cannot ask the client during a call: clients of the protocol of 2026 receive the question to
 their user as the answer to the call, and for earlier clients, statements that need consent are refused.
+
+A client cancels a call by ending its connection, as clients of the protocol of 2026 do, or by `notifications/cancelled` with the
+id of the call, in a request of the same session. Either interrupts the statement of the call, as POST /api/cancel does. The SDK's
+server watches for neither without state, so it is done here. Clients choose the ids themselves: if two calls of a session have
+the same id, neither is stopped, as it is unknown which is meant.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+import json
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from mcp.server.transport_security import TransportSecuritySettings
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from dpsql import errors
 from dpsql.agents.agent_desk import AgentDesk
@@ -23,20 +30,62 @@ from dpsql.errors import Error, OperationalError
 from dpsql.server.front.http.http_desk import HttpDesk
 from dpsql.server.front.http.http_errors import HttpRefusal, not_logged_in
 from dpsql.server.front.http.http_sessions import HttpSession
+from dpsql.server.link.vault_calls import LEFT, REQUEST
 from dpsql.types import Span
 
 Made = TypeVar("Made")
+CANCELLED = "notifications/cancelled"
+
+
+class AgentCall:
+    """A request of a client, and whether it is to stop: `identity` is its id, None if it has none, and `cancels` that of the call
+    that it cancels."""
+
+    def __init__(self, message: Message) -> None:
+        told: Any = None
+        with contextlib.suppress(ValueError):
+            told = json.loads(message.get("body", b""))
+        told = told if isinstance(told, dict) else {}
+        params = told.get("params") if told.get("method") == CANCELLED else None
+        self.identity = _identity(told.get("id"))
+        self.cancels = _identity(params.get("requestId")) if isinstance(params, dict) else None
+        self._message: Message | None = message
+        self._stopped, self._cause = asyncio.Event(), REQUEST
+
+    def stop(self, cause: str) -> None:
+        if not self._stopped.is_set():
+            self._cause = cause
+            self._stopped.set()
+
+    async def stopped(self) -> str:
+        """Wait until it is to stop, and return the cause."""
+        await self._stopped.wait()
+        return self._cause
+
+    async def receive(self) -> Message:
+        """What the SDK's server receives: the body, and later that the client has left."""
+        message, self._message = self._message, None
+        if message is None:
+            await self._stopped.wait()
+            return {"type": "http.disconnect"}
+        return message
+
+    async def watch(self, receive: Receive) -> None:
+        """Stop when the client has left."""
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        self.stop(LEFT)
 
 
 class HttpSeat:
     """The seat of a session: work waits for its turn, and counts towards the limits of the account."""
 
-    def __init__(self, desk: HttpDesk, session: HttpSession, tools: AgentDesk) -> None:
-        self._desk, self._session, self._tools = desk, session, tools
+    def __init__(self, desk: HttpDesk, session: HttpSession, tools: AgentDesk, call: AgentCall) -> None:
+        self._desk, self._session, self._tools, self._call = desk, session, tools, call
 
     async def do(self, work: Callable[[AgentDesk], Made], text: str = "") -> Made:
         try:
-            return await self._desk.ask(self._session, text, lambda connection: work(self._tools))
+            return await self._desk.ask(self._session, text, lambda connection: work(self._tools), self._call.stopped)
         except HttpRefusal as refusal:
             told = refusal.body["error"]
         raise _fault_of(told, text)
@@ -48,6 +97,7 @@ class AgentRoute:
     def __init__(self, desk: HttpDesk) -> None:
         self._desk = desk
         self._tools: WeakKeyDictionary[HttpSession, AgentDesk] = WeakKeyDictionary()
+        self._calls: WeakKeyDictionary[HttpSession, list[AgentCall]] = WeakKeyDictionary()
         self._server = protocol_server(self._seat_of, "entity of the budget")
         self._server.streamable_http_app(json_response=True, stateless_http=True, max_request_body_size=desk.limits.message_bytes,
                                          transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False))
@@ -59,14 +109,45 @@ class AgentRoute:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request of a session; the guard has checked its host, its origin and its body. Raises HttpRefusal."""
-        if scope["state"]["session"] is None:
+        session: HttpSession | None = scope["state"]["session"]
+        if session is None:
             raise not_logged_in()
-        await self._server.session_manager.handle_request(scope, receive, send)
+        call = AgentCall(await receive())  # all of its body, which the guard has read
+        if call.cancels is not None:
+            self._cancel(session, call.cancels)
+        scope["state"]["call"] = call
+        with self._under_way(session, call):
+            watching = asyncio.create_task(call.watch(receive))
+            try:
+                await self._server.session_manager.handle_request(scope, call.receive, send)
+            finally:
+                watching.cancel()
+
+    @contextlib.contextmanager
+    def _under_way(self, session: HttpSession, call: AgentCall) -> Iterator[None]:
+        """A context in which a call can be cancelled by its id."""
+        calls = self._calls.setdefault(session, [])
+        calls.append(call)
+        try:
+            yield
+        finally:
+            calls.remove(call)
+
+    def _cancel(self, session: HttpSession, identity: tuple[type, int | str]) -> None:
+        meant = [call for call in self._calls.get(session, []) if call.identity == identity]
+        if len(meant) == 1:
+            meant[0].stop(REQUEST)
 
     def _seat_of(self, context: Any) -> HttpSeat:
-        session: HttpSession = context.request_context.request.scope["state"]["session"]
+        state = context.request_context.request.scope["state"]
+        session: HttpSession = state["session"]
         tools = self._tools.get(session) or self._tools.setdefault(session, AgentDesk(session.connection))
-        return HttpSeat(self._desk, session, tools)
+        return HttpSeat(self._desk, session, tools, state["call"])
+
+
+def _identity(value: object) -> tuple[type, int | str] | None:
+    """The id of a call; the number 1 and the text "1" are two."""
+    return (type(value), value) if type(value) is int or type(value) is str else None
 
 
 def _fault_of(told: dict[str, Any], text: str) -> Error:

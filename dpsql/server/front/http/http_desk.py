@@ -146,9 +146,10 @@ class HttpDesk:
     # -- statements
 
     async def ask(self, session: HttpSession, text: str, work: Callable[[Connection], Made],
-                  gone: Callable[[], Awaitable[None]] | None = None) -> Made:
+                  gone: Callable[[], Awaitable[str | None]] | None = None) -> Made:
         """Do work on the connection of a session when its turn comes, and return the result. `gone` returns when the client has
-        left; a running statement is then interrupted. Raises HttpRefusal; errors refer to a statement with this text."""
+        left, or the cause for which the statement is to stop; a running one is then interrupted. Raises HttpRefusal; errors refer
+        to a statement with this text."""
         if len(text.encode()) > self.limits.text_bytes:
             raise refused(413, "too-large", f"a statement can have at most {self.limits.text_bytes} bytes", sqlstate="54000")
         with _limits(), self.use.asking(session.name, len(text), time.monotonic()):
@@ -176,7 +177,7 @@ class HttpDesk:
             session.turn.release()
 
     async def _worked(self, session: HttpSession, text: str, work: Callable[[Connection], Made],
-                      gone: Callable[[], Awaitable[None]] | None) -> Made:
+                      gone: Callable[[], Awaitable[str | None]] | None) -> Made:
         watching = None if gone is None else asyncio.ensure_future(gone())
         await asyncio.sleep(0)  # then it is known whether the client has left while it waited
         session.cancelled |= watching is not None and watching.done()
@@ -187,7 +188,7 @@ class HttpDesk:
             if watching is not None:
                 await asyncio.wait({running, watching}, return_when=asyncio.FIRST_COMPLETED)
                 if not running.done():
-                    self.cancel(session, LEFT)
+                    self.cancel(session, watching.result() or LEFT)
             return await asyncio.shield(running)
         except asyncio.CancelledError:  # the server stops, and cannot wait any longer
             self.cancel(session, SERVER)
