@@ -2,9 +2,10 @@
 
     python tests/bench/server_rate.py --rows 10000 --clients 8
     python tests/bench/server_rate.py --only stored --pace "100 ms"
+    python tests/bench/server_rate.py --clients 32 --accounts 2 --pace "30 ms"
 
-`dpsql serve` runs in processes of its own. Each client is a connection by psycopg, of an account of its own, and asks one statement
-after the other. Every new statement has a number of its own in WHERE, so that no answer is stored.
+`dpsql serve` runs in processes of its own. Each client is a connection by psycopg, and asks one statement after the other. It has an
+account of its own, unless there are fewer `--accounts`: then statements of one account wait for turns. Every new statement has a number of its own in WHERE, so that no answer is stored.
 
 A slow machine slows everything, so each line has a bare loop of the same work beside it, which runs before and after: for new
 statements the queries that dpsql sends to DuckDB, and as many draws of noise, in one process without dpsql; for stored answers the
@@ -33,7 +34,7 @@ from typing import Any
 import duckdb
 from bench_clock import milliseconds, ratio, table
 from bench_data import POLICY, database, opened, plain
-from bench_server import serving
+from bench_server import Listening, serving
 from small_statements import Recorded
 
 from dpsql.engine.answering import answer
@@ -65,8 +66,8 @@ class Taken(Frozen):
 
 
 @contextlib.contextmanager
-def served(path: Path, clients: int, pace: str) -> Iterator[tuple[int, int]]:
-    """A server of a database, with so many users: its port, and the number of the process that is the vault."""
+def served(path: Path, accounts: int, pace: str) -> Iterator[Listening]:
+    """A server of a database, with so many users."""
     with tempfile.TemporaryDirectory(prefix="dpsql-bench-") as name:
         folder = Path(name)
         shutil.copy(path, folder / "rows.duckdb")
@@ -77,7 +78,7 @@ def served(path: Path, clients: int, pace: str) -> Iterator[tuple[int, int]]:
             file.write('[budgets.person.per_statement]\nepsilon = 0.01\ndelta = 1e-9\n')
         Ledger.create(folder / "dpsql.ledger").close()
         proven = passwords.verifier(PASSWORD)
-        for number in range(clients):
+        for number in range(accounts):
             passwords.add_user(passwords.users_file(policy), passwords.User(name=f"u{number}", verifier=proven, budget="person"))
         with serving(policy) as listening:
             yield listening
@@ -190,20 +191,21 @@ def constant() -> Iterator[tuple[int, int]]:
 
 
 @contextlib.contextmanager
-def connected(port: int, clients: int) -> Iterator[list[Any]]:
+def connected(port: int, clients: int, accounts: int) -> Iterator[list[Any]]:
     import psycopg
 
     dsn = f"host=127.0.0.1 port={port} password='{PASSWORD}' dbname=person user="
     with contextlib.ExitStack() as open_:
-        yield [open_.enter_context(psycopg.connect(f"{dsn}u{number}", autocommit=True, prepare_threshold=None))
+        yield [open_.enter_context(psycopg.connect(f"{dsn}u{number % accounts}", autocommit=True, prepare_threshold=None))
                for number in range(clients)]
 
 
 # -- the table
 
 
-def report(path: Path, clients: int, pace: str, only: str, share: float) -> Iterator[list[str]]:
-    with served(path, clients, pace) as (port, vault), connected(port, clients) as connections, plain(path) as rows:
+def report(path: Path, clients: int, accounts: int, pace: str, only: str, share: float) -> Iterator[list[str]]:
+    with served(path, accounts, pace) as server, connected(server.port, clients, accounts) as connections, plain(path) as rows:
+        vault = server.process
         numbers = iter(range(-1000, -10**9, -1))
         for name, (sql, each) in STATEMENTS.items():
             if only not in name:
@@ -227,7 +229,7 @@ def bare_loop(sql: str, path: Path, rows: duckdb.DuckDBPyConnection, clients: in
 
 def bare_answers(sql: str, clients: int, many: int) -> Callable[[], float]:
     def bare() -> float:
-        with constant() as (port, process), connected(port, clients) as connections:
+        with constant() as (port, process), connected(port, clients, clients) as connections:
             return asked(connections, [[sql] * many] * clients, process).vault / (clients * many)
 
     return bare
@@ -245,14 +247,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=10_000)
     parser.add_argument("--clients", type=int, default=8)
+    parser.add_argument("--accounts", type=int, help="how many accounts the clients share; by default, each has its own")
     parser.add_argument("--pace", default="none", help='the pace of the server, such as "100 ms"')
     parser.add_argument("--data", type=Path, default=Path(tempfile.gettempdir()) / "dpsql-bench", help="where data is kept")
     parser.add_argument("--only", default="", help="only the statements whose name contains this")
     parser.add_argument("--share", type=float, default=1.0, help="the part of the statements that are asked")
     given = parser.parse_args()
     path = database(given.rows, given.data)
-    print(table(f"{given.rows:,} rows, {given.clients} clients, pace {given.pace}: of all clients together, and each statement", HEADS,
-                list(report(path, given.clients, given.pace, given.only, given.share))))
+    accounts = min(given.accounts or given.clients, given.clients)
+    shared = "" if accounts == given.clients else f" of {accounts} accounts"
+    print(table(f"{given.rows:,} rows, {given.clients} clients{shared}, pace {given.pace}: of all clients together, and each statement",
+                HEADS, list(report(path, given.clients, accounts, given.pace, given.only, given.share))))
 
 
 if __name__ == "__main__":

@@ -52,6 +52,30 @@ def test_server_rate(tmp_path: Path) -> None:
     assert all(float(cell.replace(",", "")) >= 0 for line in lines[3:] for cell in line[1:8])
 
 
+@pytest.mark.slow
+@pytest.mark.long
+def test_server_soak() -> None:
+    for module in ("pygwire", "scramp", "uvicorn", "mcp", "psycopg_pool", "asyncpg"):
+        pytest.importorskip(module, reason=f"{module} is not installed")
+    lines = printed("server_soak.py", "--minutes", 0.15, "--clients", 8, "--accounts", 2, "--rate", 10, "--every", 2, "--rest", 1)
+    assert lines[0] == ["8 clients of 2 accounts for 0.15 minutes: samples, with the requests since the one before"]
+    found = dict(line[-1].split(": ", 1) for line in lines[lines.index(["Findings"]) + 1:])
+    assert found["statements that failed after a charge"] == "0" and "is intact" in found["the ledger verified"]
+    assert int(found["refused or broken, but for typos"].split()[0]) == 0, lines
+    everything, = (line for line in lines if line[0] == "all")
+    assert int(everything[3].replace(",", "")) > 10
+
+
+@pytest.mark.slow
+@pytest.mark.long
+def test_server_day() -> None:
+    for module in ("pygwire", "scramp", "sqlalchemy", "psycopg2"):
+        pytest.importorskip(module, reason=f"{module} is not installed")
+    lines = {line[0]: line[1:] for line in printed("server_day.py", "--openings", 4, "--minutes", 0.1, "--visits", 2000, "--no-baseline")}
+    assert lines["dashboards"][0] == "4" and lines["charts"][0] == "48" and lines["refused"][0] == "0"
+    assert float(lines["dashboard complete, p95 ms"][0]) >= float(lines["dashboard complete, p50 ms"][0]) >= 0
+
+
 def test_ledger(tmp_path: Path) -> None:
     lines = printed("ledger.py", "--statements", 12, "--threads", 1, 3, "--events", 1500, "--data", tmp_path)
     one, three = (next(line for line in lines if line[0] == threads) for threads in ("1", "3"))

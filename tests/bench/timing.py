@@ -188,8 +188,8 @@ def served(folder: Path, pace: str, stored: str = "none", late: int = 10**6) -> 
     known = passwords.read_users(users).users if users.exists() else {}
     for name in {"ada", *EVES} - known.keys():
         passwords.add_user(users, passwords.User(name=name, verifier=proven, budget="main"))
-    with serving(policy) as (port, _), contextlib.ExitStack() as open_:
-        dsn = f"host=127.0.0.1 port={port} password='{PASSWORD}' dbname=main user="
+    with serving(policy) as listening, contextlib.ExitStack() as open_:
+        dsn = f"host=127.0.0.1 port={listening.port} password='{PASSWORD}' dbname=main user="
         ada, *others = (open_.enter_context(psycopg.connect(f"{dsn}{name}", autocommit=True)) for name in ("ada", *EVES))
         for other in others:
             other.execute(STORED).fetchall()
