@@ -15,7 +15,7 @@ from typing import Any
 import duckdb
 
 from dpsql.backends.dialects import DIALECTS, Dialect
-from dpsql.backends.duckdb import connected
+from dpsql.backends.duckdb import SMALL, connected
 from dpsql.catalog.database_uris import file_of, place_of, scheme_of
 from dpsql.errors import OperationalError
 
@@ -43,7 +43,7 @@ class SourceDatabase:
     def __init__(self, connection: Any, dialect: Dialect) -> None:
         self._connection, self.dialect = connection, dialect
         self._open: list[Any] = []  # what has to be closed before the connection, or it stays open
-        self._engine = connected(config={"threads": 1})  # which reads the few rows of catalogs
+        self._engine = connected(config=SMALL)  # which reads the few rows of catalogs
 
     def stream(self, sql: str) -> Any:
         """The rows of a query, as a stream of Arrow batches that is read once. Raises DriverFault."""

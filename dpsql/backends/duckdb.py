@@ -50,6 +50,7 @@ SETTINGS = {
     "error_on_division_by_zero": "false", "ieee_floating_point_ops": "true", "arrow_lossless_conversion": "true",
     "enable_external_access": "false",
 }
+SMALL = {"threads": 1, "async_threads": 0}  # for engines that read no files: DuckDB starts eight threads for each otherwise
 UTC = "SET GLOBAL TimeZone = 'UTC'"  # in which moments with a time zone are shown
 
 
@@ -387,7 +388,7 @@ def connected(path: str = ":memory:", *, read_only: bool = False,
 
 def scratch() -> duckdb.DuckDBPyConnection:
     """An empty, locked database in memory, for public values and released numbers. No private row is ever in it."""
-    connection = connected(config={"threads": 1})
+    connection = connected(config=SMALL)
     lock_down(connection)
     return connection
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -11,7 +12,7 @@ import duckdb
 import pytest
 from support.files import opened_files
 
-from dpsql.backends.duckdb import SETTINGS, DuckReader, open_database, scratch, with_memory
+from dpsql.backends.duckdb import SETTINGS, SMALL, DuckReader, connected, open_database, scratch, with_memory
 from dpsql.errors import OperationalError
 
 
@@ -23,6 +24,17 @@ def made(path: Path, rows: int) -> Path:
 
 def setting(reader: DuckReader, name: str) -> str:
     return str(reader.rows(f"SELECT current_setting('{name}')")[0][0]).lower()
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="the system does not list threads")
+def test_an_engine_without_files_starts_no_threads() -> None:
+    def threads(config: dict[str, str | int]) -> int:
+        before = {*os.listdir("/proc/self/task")}
+        with contextlib.closing(connected(config=config)) as connection:
+            assert connection.execute("SELECT SUM(i) FROM range(100000) t(i)").fetchone() == (4999950000,)
+            return len({*os.listdir("/proc/self/task")} - before)
+
+    assert threads(SMALL) == 0 < threads({"threads": 1})
 
 
 @pytest.mark.parametrize("kind", ["database", "files"])

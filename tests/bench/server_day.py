@@ -20,6 +20,7 @@ import concurrent.futures
 import contextlib
 import itertools
 import random
+import sys
 import tempfile
 import threading
 import time
@@ -32,10 +33,12 @@ import duckdb
 from bench_clock import ratio, table
 from bench_server import serving
 from bench_traffic import PASSWORD, add_user, in_milliseconds, quantile
-from support import postgres
 
 from dpsql.frozen import Frozen
 from dpsql.trusted.kernel.ledger import Ledger
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from support import postgres
 
 WARDS = ("cardiology", "dialysis", "emergency", "geriatrics", "maternity", "neurology", "oncology", "orthopaedics", "paediatrics", "surgery")
 POLICY = f"""

@@ -27,6 +27,7 @@ import os
 import random
 import socket
 import statistics
+import sys
 import tempfile
 import threading
 import time
@@ -52,12 +53,14 @@ from bench_traffic import (
     slope,
 )
 from server_rate import children_of
-from support.clients_catalogue import questions
 
 from dpsql.catalog.policy import read_policy
 from dpsql.engine.opening import find_ledger
 from dpsql.frozen import Frozen
 from dpsql.ledgers.ledger_reports import ReportingLedger
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from support.clients_catalogue import questions
 
 TERMS = """
 [budgets.soak]

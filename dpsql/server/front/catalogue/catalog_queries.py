@@ -20,7 +20,7 @@ from sqlglot.dialects.postgres import Postgres
 from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
 
-from dpsql.backends.duckdb import connected, lock_down
+from dpsql.backends.duckdb import SMALL, connected, lock_down
 from dpsql.catalog.model import Catalog
 from dpsql.catalog.policy import quoted_if_needed
 from dpsql.errors import Error, OperationalError, SqlError, Unsupported
@@ -118,7 +118,7 @@ class CatalogDatabase:
     @cached_property
     def _connection(self) -> duckdb.DuckDBPyConnection:
         """Made when it is first asked, which takes a moment."""
-        made = connected(config={"threads": 1, "memory_limit": MEMORY, "max_temp_directory_size": "0B"})
+        made = connected(config={**SMALL, "memory_limit": MEMORY, "max_temp_directory_size": "0B"})
         facts = facts_of(self._catalog, self.asking.user, self.asking.database)
         for name, columns in RELATIONS.items():
             _make(made, name, columns, facts.get(name, []))
