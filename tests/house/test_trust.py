@@ -183,7 +183,7 @@ ROOMS = {
     "expressions": (below("dpsql.trusted.plan.expr"), 755),
     "all that the kernel can run": (sorted(KERNEL), 11360),
     "what charges promise": (["dpsql.catalog.promise"], 203),
-    "what it is handed": (sorted(HANDED - {*SNAPSHOTS, *FOREIGN, *SPARK, "dpsql.catalog.promise", "dpsql.ledgers.postgres_store"}), 3535),  # with released rows by column, and the terms of agents
+    "what it is handed": (sorted(HANDED - {*SNAPSHOTS, *FOREIGN, *SPARK, "dpsql.catalog.promise", "dpsql.ledgers.postgres_store"}), 3536),  # with released rows by column, the terms of agents, and engines without threads
     "stores that Spark reads": (SPARK, 890),
     "snapshots of other databases": (SNAPSHOTS, 925),
     "files of other programs": (FOREIGN, 430),
