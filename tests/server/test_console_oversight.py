@@ -67,7 +67,7 @@ def test_an_auditor_sees_who_asked_what(place: tuple[Any, str], tmp_path: Path) 
     ann.page.get_by_label("Outcome").select_option("failed")
     ann.page.keyboard.press("Enter")
     ann.page.get_by_role("button", name="Show", exact=True).click()
-    ann.page.get_by_text("No statement fits.").wait_for()
+    ann.page.get_by_text("No statement matches.").wait_for()
     ann.page.context.close()
 
 

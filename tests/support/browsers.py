@@ -28,15 +28,41 @@ FAINT = """() => {
     }
     return [255, 255, 255];
   };
+  const opacity = (one) => {
+    let all = 1;
+    for (let each = one; each; each = each.parentElement ?? each.getRootNode().host) all *= getComputedStyle(each).opacity;
+    return all;
+  };
   const roots = [document, ...[...document.querySelectorAll('*')].map((one) => one.shadowRoot).filter(Boolean)];
   return roots.flatMap((root) => [...root.querySelectorAll('*')])
-    .filter((one) => one.checkVisibility() && [...one.childNodes].some((node) => node.nodeType === 3 && node.textContent.trim()))
+    .filter((one) => one.checkVisibility() && !one.matches(':disabled') && [...one.childNodes].some((node) => node.nodeType === 3 && node.textContent.trim()))
     .map((one) => {
-      const style = getComputedStyle(one);
-      const [a, b] = [light(channels(one instanceof SVGElement ? style.fill : style.color)), light(behind(one))].sort((x, y) => y - x);
+      const style = getComputedStyle(one), back = behind(one);
+      const shown = channels(one instanceof SVGElement ? style.fill : style.color);
+      const opaque = (shown[3] ?? 1) * opacity(one);
+      const mixed = shown.slice(0, 3).map((each, at) => opaque * each + (1 - opaque) * back[at]);
+      const [a, b] = [light(mixed), light(back)].sort((x, y) => y - x);
       return {text: one.textContent.trim().slice(0, 40), contrast: (a + 0.05) / (b + 0.05)};
     }).filter(({contrast}) => contrast < 4.5);
 }"""
+TOO_WIDE = """() => {
+  const most = document.documentElement.scrollWidth;
+  return most <= innerWidth ? [] : [...document.querySelectorAll('body *')].filter((one) => one.checkVisibility() && one.getBoundingClientRect().right > innerWidth + 1)
+    .map((one) => `${one.tagName} ${one.className} ${one.textContent.trim().slice(0, 40)}`).slice(0, 5).concat(`the page, ${most} px,`);
+}"""
+OUTSIDE = """() => [...document.querySelectorAll('button, input, select, summary, label, a, dd, p, td, pre')]
+  .filter((one) => one.checkVisibility() && !one.closest('.unseen, .skip, .cm-tooltip') && one.getBoundingClientRect().width > 0)
+  .filter((one) => !one.parentElement.closest('.scroll')) // what is in there can be scrolled to
+  .filter((one) => {
+    const card = one.parentElement.closest('.card, .writing, .alone, dialog, header, .guides');
+    if (card === null) return false;
+    const [inner, outer] = [one.getBoundingClientRect(), card.getBoundingClientRect()];
+    return inner.left < outer.left - 1 || inner.right > outer.right + 1;
+  }).map((one) => one.textContent.trim().slice(0, 40) || one.outerHTML.slice(0, 80))"""
+CUT_OFF = """() => [...document.querySelectorAll('body *')]
+  .filter((one) => one.checkVisibility() && !one.closest('.unseen, .skip, .scroll, svg') && !one.matches('input, select'))
+  .filter((one) => getComputedStyle(one).overflowX !== 'visible' && one.clientWidth > 1 && one.scrollWidth > one.clientWidth + 1)
+  .map((one) => one.textContent.trim().slice(0, 40) || one.outerHTML.slice(0, 80))"""
 REFUSED = "Failed to load resource: the server responded with a status of 4"  # what Chromium logs of every refusal
 
 
@@ -95,6 +121,12 @@ class ConsolePage:
 
     def go(self, name: str) -> None:
         self.page.get_by_role("navigation").get_by_role("link", name=name).click()
+
+    def look(self, width: int, theme: str = "light") -> None:
+        """Have the page this wide, in this theme."""
+        self.page.set_viewport_size({"width": width, "height": 800})
+        self.page.emulate_media(color_scheme=theme)
+        self.page.evaluate("new Promise(requestAnimationFrame)")  # until what depends on the width has followed
 
     def left(self) -> float:
         """Percent that the head of the page tells."""

@@ -4,7 +4,7 @@ import {answerTable} from "./answer_table.js";
 import {inTurn, post} from "./api.js";
 import {asCsv} from "./answer_csv.js";
 import {chartPanel} from "./chart_panel.js";
-import {element, show} from "./elements.js";
+import {element, show, watchOverflow} from "./elements.js";
 import {noteList} from "./notes.js";
 import {end} from "./numbers.js";
 import {planOf} from "./plan_tree.js";
@@ -64,11 +64,13 @@ export function refusedCard(sql, given, refused, edit) {
 function cardOf(sql, {words}, edit) {
   const card = element("article", {class: "card answer", "aria-label": `Answer to ${sql}`});
   const remove = element("button", {type: "button", class: "plain", onclick: () => card.remove()}, "Remove");
+  const text = element("pre", {class: "sql"}, sql);
+  watchOverflow(text, (_, higher) => (text.tabIndex = higher ? 0 : -1)); // so that keys can scroll it
   card.append(
     element(
       "div",
       {class: "head"},
-      element("pre", {class: "sql"}, sql),
+      text,
       element("div", {class: "tools"}, element("button", {type: "button", class: "plain", onclick: edit}, "Edit"), remove),
     ),
     words && element("p", {class: "given"}, `with ${words}`),
@@ -90,8 +92,8 @@ function meaningOf({columns, rows, errors, confidence}) {
   const approximate = columns.filter((column) => column.approximate).map((column) => column.name);
   const percent = Number((confidence * 100).toPrecision(6));
   return [
-    `Tinted columns are noisy. ± gives the ${percent} % interval, or its two ends are shown: it contains the exact number `
-      + "with this probability.",
+    `Tinted columns are noisy. The ${percent} % interval, shown as ± or by its two ends, contains the exact number with this `
+      + "probability.",
     open ? "≥ is a lower bound." : "",
     approximate.length > 0 ? `It is approximate for ${approximate.join(", ")}.` : "",
     rows.some((row) => row.includes(null)) ? "NULL does not count as a value." : "",

@@ -1,6 +1,6 @@
 /** An answer as a table: keys and noisy numbers told apart, every number whole, its interval beside it. */
 
-import {element} from "./elements.js";
+import {element, watchOverflow} from "./elements.js";
 import {interval, isNumeric, shown} from "./numbers.js";
 
 const FIRST = 200; // rows that are shown at once
@@ -19,6 +19,7 @@ export function answerTable(answer, sql) {
       body,
     ),
   );
+  const aside = element("p", {class: "quiet", hidden: true}, "There is more to the right: scroll the table sideways.");
   const more = element("button", {type: "button", class: "plain", onclick: () => add(Infinity)});
   let next = 0;
 
@@ -34,7 +35,8 @@ export function answerTable(answer, sql) {
 
   add(FIRST);
   if (answer.rows.length === 0) return element("div", {}, place, element("p", {class: "quiet"}, "No rows."));
-  return element("div", {}, place, more);
+  watchOverflow(place, (wider) => (aside.hidden = !wider));
+  return element("div", {}, place, aside, more);
 }
 
 function titleOf(column) {

@@ -84,6 +84,10 @@ export function askPage(publicWords) {
       return price();
     }
     const due = now.refused ? now : await inTurn(() => question.price(now.answer));
+    if (due.answer) {
+      delete byId("price").dataset.state;
+      show(byId("price"), priced(due.answer));
+    }
     if (!stopped && due.answer?.costly) {
       stop("");
       if (!(await confirmed(due.answer))) stopped = true;

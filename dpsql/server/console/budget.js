@@ -5,6 +5,7 @@ import {definitions, element} from "./elements.js";
 import {fill} from "./filling.js";
 import {percent} from "./left.js";
 import {moment} from "./numbers.js";
+import {stacked} from "./stacked.js";
 
 /** @param {HTMLElement} place */
 export async function showBudget(place) {
@@ -39,37 +40,12 @@ export function accountOf({whose, limit, spent, left, share}) {
   );
 }
 
-function historyOf(history) {
-  const rows = history
-    .toReversed()
-    .map(({at, sql, cost, outcome}) =>
-      element(
-        "tr",
-        {},
-        element("td", {class: "when"}, at ? moment(at) : ""),
-        element("td", {class: "sql"}, sql),
-        element("td", {class: "number"}, cost || "free"),
-        element("td", {}, outcome === "failed" ? element("span", {class: "fault"}, "not answered") : outcome),
-      ),
-    );
-  return element(
-    "div",
-    {class: "scroll", tabindex: 0, role: "region", "aria-label": "History"},
-    element(
-      "table",
-      {class: "listing"},
-      element(
-        "thead",
-        {},
-        element(
-          "tr",
-          {},
-          ...["When", "Statement", "Cost", "Outcome"].map((title) =>
-            element("th", {scope: "col", class: title === "Cost" ? "number" : ""}, title),
-          ),
-        ),
-      ),
-      element("tbody", {}, ...rows),
-    ),
-  );
-}
+const historyOf = (history) =>
+  stacked.table("History", ["When", "Statement", "Cost", "Outcome"], history.toReversed().map(chargeOf));
+
+const chargeOf = ({at, sql, cost, outcome}) => [
+  {text: at ? moment(at) : "", kind: "when"},
+  {text: sql, kind: "sql"},
+  {text: cost || "free", kind: "number"},
+  {text: outcome, kind: outcome === "failed" ? "fault" : ""},
+];

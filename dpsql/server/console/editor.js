@@ -39,6 +39,7 @@ export function sqlEditor({place, publicWords, run, changed}) {
     builtin: "",
     types: "",
     doubleQuotedStrings: false,
+    specialVar: ":$?",
   });
   const view = new EditorView({
     root,
@@ -131,7 +132,7 @@ const REPLACING = EditorView.domEventHandlers({
 
 const COLOURS = HighlightStyle.define([
   {tag: tags.keyword, color: "var(--code-keyword)", fontWeight: "600"},
-  {tag: [tags.string, tags.number, tags.bool, tags.null], color: "var(--code-literal)"},
+  {tag: [tags.string, tags.number, tags.bool, tags.null, tags.special(tags.name)], color: "var(--code-literal)"},
   {tag: tags.comment, color: "var(--quiet)", fontStyle: "italic"},
 ]);
 

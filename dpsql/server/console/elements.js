@@ -45,6 +45,12 @@ export function closed(dialog) {
   });
 }
 
+/** Calls `tell` whenever the size of an element changes, with whether its content is wider or higher than the element. */
+export function watchOverflow(place, tell) {
+  const measure = () => tell(place.scrollWidth > place.clientWidth, place.scrollHeight > place.clientHeight);
+  new ResizeObserver(measure).observe(place);
+}
+
 /** An element of the page by its id; one that is missing is a fault of this program. @returns {any} */
 export function byId(id) {
   const found = document.getElementById(id);

@@ -11,7 +11,11 @@ export function noteList(notes) {
 
 function noteOf(note) {
   const head = brief(note);
-  return head === note ? note : element("details", {}, element("summary", {}, head), note);
+  return head === note ? note : element(
+        "details",
+        {},
+        element("summary", {}, element("span", {class: "brief"}, head), element("span", {class: "whole"}, note)),
+      );
 }
 
 /** @param {string} note */

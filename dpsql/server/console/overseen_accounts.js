@@ -36,7 +36,7 @@ async function fillAccounts(place, account, said) {
     const {total, accounts} = await get("/api/oversight/accounts");
     const owns = account.role === "owner";
     const fault = element("div", {role: "alert"});
-    const titles = ["Analyst", "Spent", "Left", "Statements", "Failed", "Late", "State", ...(owns ? ["Act"] : [])];
+    const titles = ["Analyst", "Spent", "Left", "Statements", "Failed", "Late", "State", ...(owns ? ["Action"] : [])];
     return [
       element("div", {class: "accounts"}, accountOf({...total, limit: total.limit ?? "", left: total.left ?? ""})),
       element("h2", {}, "Analysts"),

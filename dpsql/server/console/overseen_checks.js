@@ -37,8 +37,8 @@ export function showChecks(place) {
       "On the owner's machine, ",
       element("code", {}, "dpsql check"),
       " also compares the policy with the database, and ",
-      element("code", {}, "dpsql check --rows"),
-      " counts what it cuts off; that is private, so it is never shown here.",
+      element("code", {}, "dpsql check ", element("span", {class: "option"}, "--rows")),
+      " counts the values that the policy cuts off; these counts are private, so they are never shown here.",
     ),
   );
 }
@@ -49,5 +49,5 @@ const checkOf = ({fine, words}) =>
     {class: "card"},
     element("strong", {class: fine ? "" : "fault"}, fine ? "In order" : "Look at this"),
     " ",
-    words,
+    element("span", {}, words),
   );

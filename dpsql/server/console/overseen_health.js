@@ -14,8 +14,8 @@ export async function showHealth(place) {
       ["Running since", `${moment(told.started)}, for ${duration(told.uptime_seconds)}`],
       ["Connections", `${whole(told.connections)} of at most ${whole(told.most_connections)}`],
       [
-        "Under way",
-        `${whole(told.under_way)} requests, and ${whole(told.waiting)} that wait for another one of their session`,
+        "Requests",
+        `${whole(told.under_way)} running, ${whole(told.waiting)} waiting for an earlier one of the same session`,
       ],
       ["Ledger", [`${whole(told.events)} events`, size(told.ledger_bytes)].filter(Boolean).join(", ")],
       [
@@ -27,7 +27,7 @@ export async function showHealth(place) {
     ];
     return [
       element("div", {class: "card"}, definitions(facts, {list: "policy"})),
-      element("button", {type: "button", onclick: () => showHealth(place)}, "Look again"),
+      element("button", {type: "button", onclick: () => showHealth(place)}, "Refresh"),
     ];
   });
 }

@@ -97,7 +97,7 @@ function listOf({statements, found}, outcome) {
   const words = found === 1 ? "1 statement" : `${found.toLocaleString("en-US")} statements`;
   const titles = ["When", "Analyst", "Statement", "Cost", ...(outcome === undefined ? ["Outcome"] : [])];
   return [
-    element("p", {class: "quiet"}, found === 0 ? "No statement fits." : `${words}, newest first`),
+    element("p", {class: "quiet"}, found === 0 ? "No statement matches." : `${words}, newest first`),
     found > 0 &&
       stacked.table(
         "Statements",

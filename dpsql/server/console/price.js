@@ -50,7 +50,7 @@ export function refusedPrice(refused) {
   if (refused.code === "explain") {
     return fragment(element("h2", {}, "Price"), element("p", {class: "quiet"}, "Only queries are priced before they run."));
   }
-  return fragment(element("h2", {}, "This statement is not answered"), ...refusal(refused));
+  return fragment(element("h2", {}, "This statement cannot be answered"), ...refusal(refused));
 }
 
 /** The words of a refusal, and what to write instead. @param {import("./api.js").Refused} refused */

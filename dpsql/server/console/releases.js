@@ -58,8 +58,8 @@ function tableOf({name, columns}, again) {
       element("span", {class: "quiet"}, "synthetic; free"),
       element(
         "button",
-        {type: "button", onclick: () => again(sql, {run: false}), "aria-label": `Ask of ${name}`},
-        "Ask of it",
+        {type: "button", onclick: () => again(sql, {run: false}), "aria-label": `Query ${name}`},
+        "Query it",
       ),
     ),
   );

@@ -25,7 +25,7 @@ function policyOf({unit, confidence, policy, budget, price, notes = []}) {
     ["Policy", policy],
     ["Budget", budget],
     ["A statement costs", price],
-    ["Intervals", `hold the exact number with ${Number((confidence * 100).toPrecision(6))} % chance`],
+    ["Intervals", `contain the exact number with ${Number((confidence * 100).toPrecision(6))} % probability`],
   ];
   return element(
     "div",
@@ -46,9 +46,9 @@ const promise = () =>
     element(
       "p",
       {class: "measure"},
-      "Whatever you ask, in any order, and whatever you know about others: what you see here is nearly as likely with any one ",
-      "of those who are protected as without. The budget says how nearly. Tables, columns and their declarations ",
-      "are public.",
+      "Whatever you ask, in any order, and whatever you already know: what you see here would be almost as likely if any one ",
+      "of those who are protected were not in the data. The budget limits the difference. Tables, columns and their ",
+      "declarations are public.",
     ),
     element(
       "ul",

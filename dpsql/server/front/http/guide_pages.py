@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from functools import cache
 from html import escape
@@ -14,6 +15,8 @@ from markdown_it.token import Token
 from dpsql import guides
 from dpsql.server.front.http.console_files import FOLDER, ConsoleFile, console_files
 
+_CODE = re.compile(r"<code.*?</code>", re.DOTALL)
+_OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 MARKDOWN = ("commonmark", {"html": False})  # with what stands in < and > as text
 
 
@@ -48,7 +51,9 @@ def _drawn(text: str) -> str:
     tokens = drawing.parse(text)
     for token in tokens:
         _lead(token.children or [])
-    return str(drawing.renderer.render(tokens, drawing.options, {}))
+    made = str(drawing.renderer.render(tokens, drawing.options, {}))
+    made = _CODE.sub(lambda code: _OPTION.sub(r"<span class='option'>\g<0></span>", code[0]), made)
+    return made.replace("<th></th>", "<td></td>")  # an empty cell is the head of nothing
 
 
 def _lead(tokens: list[Token]) -> None:
