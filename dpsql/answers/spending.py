@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 from collections.abc import Iterable, Sequence
 from decimal import ROUND_DOWN, Context, Decimal
@@ -103,6 +104,29 @@ class BudgetLine(Frozen):
                       "rho": None if most.rho is None else most.rho / NANO, "delta": most.delta / ATTO}}
 
 
+class DayShare(Frozen):
+    """What an account may spend on this day (UTC), and when its share is whole again."""
+
+    line: BudgetLine
+    renews: dt.datetime
+
+    @property
+    def name(self) -> str:
+        return f"{self.line.whose}, today"
+
+    @property
+    def total(self) -> str:
+        """The share, and when it renews."""
+        return f"{self.line.total} a day, renewed at {self.renews:%H:%M} UTC"
+
+    def words(self) -> str:
+        """How much of it is spent and left, and when it renews."""
+        return f"{self.line.words()}; the share of {self.line.total} renews at {self.renews:%H:%M} UTC"
+
+    def as_dict(self) -> dict[str, object]:
+        return {**self.line.as_dict(), "renews": self.renews.isoformat(timespec="seconds")}
+
+
 def share_of_rest(accounts: Iterable[BudgetLine], due: Charge) -> Fraction | None:
     """The largest fraction of the remaining budget, over all accounts, that a charge would take; None if an account cannot pay
     for it."""
@@ -120,7 +144,8 @@ def counted(statements: int) -> str:
 
 
 class Spending(Frozen):
-    """A budget with its accounts: the whole, and the analyst's own where there is one.
+    """A budget with its accounts: the whole, and the analyst's own where there is one. `today` is the analyst's share of this day,
+    if they have one.
 
     `spent` is what was charged in all, and `prices` how often each price was, without charges of nothing (`tight_epsilon`). The
     account is closed once `failed`, the number of statements that failed after their charge, reaches `incidents`.
@@ -135,15 +160,18 @@ class Spending(Frozen):
     analyst: str
     failed: int
     incidents: int
+    today: DayShare | None = None
     FIELD: ClassVar[str] = ""
 
     def as_table(self) -> Listing:
         """The accounts as a table: the fraction spent, the fraction left, and how many more answers like the last one can be paid
-        for."""
+        for; then the share of this day, if there is one."""
+        named = [(account.whose or "all", str(account.total), account) for account in self.accounts]
+        named += [] if self.today is None else [(self.today.name, self.today.total, self.today.line)]
         rows = []
-        for account in self.accounts:
+        for name, total, account in named:
             share, _, more = account.left().partition(", ")
-            rows.append((account.whose or "all", str(account.total), percent(1 - account.share_left), share, more))
+            rows.append((name, total, percent(1 - account.share_left), share, more))
         rows.append((self.analyst, f"{self.incidents} incidents", str(self.failed), str(self.incidents_left), ""))
         titles = "analyst", "budget", "spent", "left", "enough for"
         return Listing(columns=tuple((title, Type.VARCHAR) for title in titles), rows=tuple(rows))
@@ -164,8 +192,7 @@ class Spending(Frozen):
         return max(0, self.incidents - self.failed)
 
     def __repr__(self) -> str:
-        accounts = [f"{account.whose or ALL}: {account.words()}" for account in self.accounts]
-        return "\n".join([self.about, *accounts])
+        return "\n".join([self.about, *(f"{name}: {words}" for name, _, words in self._told())])
 
     def _repr_html_(self) -> str:
         """For notebooks."""
@@ -173,8 +200,14 @@ class Spending(Frozen):
 
     def as_html(self) -> str:
         """A bar for each account, as a part of a page with the style of bars."""
-        return paragraph(self.about) + bars((account.whose or ALL, float(1 - account.share_left), account.words())
-                                            for account in self.accounts)
+        return paragraph(self.about) + bars(self._told())
+
+    def _told(self) -> list[tuple[str, float, str]]:
+        """The name of each account, the part that is spent, and both parts in words; then of the share of this day."""
+        told = [(account.whose or ALL, float(1 - account.share_left), account.words()) for account in self.accounts]
+        if self.today is not None:
+            told.append((self.today.name, float(1 - self.today.line.share_left), self.today.words()))
+        return told
 
     @property
     def about(self) -> str:
@@ -189,6 +222,7 @@ class Spending(Frozen):
         return {"budget": self.budget, "entity": self.entity, "statements": self.statements,
                 "epsilon_so_far": self.tight if tight else None,
                 "at_delta": self.at, "accounts": [account.as_dict() for account in self.accounts],
+                "today": None if self.today is None else self.today.as_dict(),
                 "incidents": {"analyst": self.analyst, "failed": self.failed, "limit": self.incidents,
                               "left": self.incidents_left}}
 

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dpsql.answers.asked import Asked
-from dpsql.answers.spending import ALL, REPORT_DELTA, BudgetLine, Spending, accounts_in_words
+from dpsql.answers.spending import ALL, REPORT_DELTA, BudgetLine, DayShare, Spending, accounts_in_words
 from dpsql.engine.session import Session
+from dpsql.frozen import replace
 from dpsql.ledgers.ledger_reports import Entry
 from dpsql.trusted.accounting.cost import Charge
 
@@ -24,7 +25,8 @@ def budget_of(session: Session) -> Spending:
     ledger, budget = session.ledger, session.budget
     return Spending(budget=budget.name, entity=budget.entity, accounts=accounts_of(session), spent=ledger.spent(budget.name),
                     prices=ledger.prices(budget.name), at=float(budget.total.delta / 2) or REPORT_DELTA,
-                    analyst=session.analyst, failed=len(ledger.failed(session.account)), incidents=budget.incidents)
+                    analyst=session.analyst, failed=len(ledger.failed(session.account)), incidents=budget.incidents,
+                    today=_share_of_today(session))
 
 
 def accounts_of(session: Session) -> tuple[BudgetLine, ...]:
@@ -49,6 +51,14 @@ def account_of_today(session: Session, spent: Charge | None = None) -> BudgetLin
         session.ledger.refresh()
         spent = session.ledger.spent(session.budget.name, session.analyst)
     return BudgetLine(whose=session.analyst, total=share, spent=spent_since(spent, session.spent_before_today()))
+
+
+def _share_of_today(session: Session) -> DayShare | None:
+    """The same with how many more statements like the last it can pay for, and with the next midnight (UTC), when it renews."""
+    tomorrow = dt.datetime.now(dt.UTC).date() + dt.timedelta(days=1)
+    line = account_of_today(session)
+    return None if line is None else DayShare(line=replace(line, last=session.ledger.last(session.account)),
+                                              renews=dt.datetime.combine(tomorrow, dt.time(), dt.UTC))
 
 
 def left_if_known(session: Session, everybody: str = ALL) -> str:

@@ -82,6 +82,23 @@ def test_a_share_is_spent_once_a_day_and_is_there_again_the_next(policy: Path, m
         connection.execute(COUNT.format(6))
 
 
+def test_what_is_left_of_a_day_is_shown_with_when_it_renews(policy: Path) -> None:
+    """In SHOW BUDGET and in the budget of the connection, for accounts that have a share and for no others."""
+    with connect(policy) as connection:
+        connection.execute(COUNT.format(0))
+        rows = connection.execute("SHOW BUDGET").fetchall()
+        state = connection.budget()
+    assert rows[1] == ("robot, today", "ε = 1 a day, renewed at 00:00 UTC", "30 %", "70 %", "about 2 more statements like the last (ε = 0.3)")
+    assert [row[0] for row in rows] == ["all", "robot, today", "robot"]
+    assert state.today is not None and 0 < (state.today.renews - dt.datetime.now(dt.UTC)).total_seconds() <= 86400
+    assert "robot, today: 30 % spent, 70 % left" in repr(state) and "renews at 00:00 UTC" in state.as_html()
+    told: Any = state.as_dict(tight=False)["today"]
+    assert told["share_left"] == 0.7 and dt.datetime.fromisoformat(told["renews"]) == state.today.renews
+    with connect(policy, "ada") as other:
+        assert [row[0] for row in other.execute("SHOW BUDGET").fetchall()] == ["all", "ada"]
+        assert other.budget().today is None and other.budget().as_dict(tight=False)["today"] is None
+
+
 def test_statements_at_the_same_time_share_one_day(policy: Path) -> None:
     connect(policy).close()
 

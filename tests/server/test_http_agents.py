@@ -151,6 +151,14 @@ def test_a_session_sees_its_own_account_only(address: str) -> None:
         post(address, "/mcp", called | {"params": {"name": "catalogue", "arguments": {"analyst": "third"}}}, **keys["second"])
 
 
+def test_the_budget_tells_what_is_left_of_this_day(address: str) -> None:
+    told = {name: json.load(urlopen(Request(f"{address}/api/budget", headers={"Authorization": f"Bearer {token(address, name)}"}), timeout=30))
+            for name in ("robot", "third")}
+    assert told["third"]["today"] is None
+    today = told["robot"]["today"]
+    assert (today["whose"], today["limit"]) == ("robot", "ε = 2, δ = 1e-07") and 0 <= today["share"] <= 1 and today["renews"].endswith("T00:00:00+00:00")
+
+
 def test_agents_need_the_http_server(tmp_path: Path) -> None:
     made = subprocess.run([sys.executable, "-m", "dpsql.cli", "serve", "--mcp"], cwd=tmp_path, capture_output=True, text=True, check=False,
                           env={"PYTHONPATH": str(ROOT), "PATH": ""})

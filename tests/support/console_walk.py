@@ -59,6 +59,7 @@ def walk(chromium: Any, address: str) -> Iterator[tuple[str, Any]]:
     """The names of pages and states, each with the page when it is in that state."""
     yield from _signed_out(chromium, address)
     yield from _analyst(chromium, address)
+    yield from _agent(chromium, address)
     yield from _auditor(chromium, address)
     yield from _owner(chromium, address)
 
@@ -175,6 +176,20 @@ def _analyst(chromium: Any, address: str) -> Iterator[tuple[str, Any]]:
     page.context.close()
 
 
+def _agent(chromium: Any, address: str) -> Iterator[tuple[str, Any]]:
+    """Who has a share of each day."""
+    from support.browsers import opened
+
+    robot = opened(chromium, address)
+    robot.sign_in("robot")
+    robot.page.locator("#left", has_text="left").wait_for()
+    robot.run(BY_HEALTH)
+    robot.go("Budget")
+    robot.page.get_by_role("heading", name="robot, today").wait_for()
+    yield "budget-of-day", robot
+    robot.page.context.close()
+
+
 def _auditor(chromium: Any, address: str) -> Iterator[tuple[str, Any]]:
     from support.browsers import opened
 
@@ -250,9 +265,11 @@ def console_served(folder: Path) -> Iterator[str]:
     from dpsql.server.vault.passwords import User, add_user, verifier
 
     policy = export(folder / "study")
+    policy.write_text(policy.read_text(encoding="utf-8") + f"[budgets.{BUDGET}.agents.robot]\nper_day = {{ epsilon = 1, delta = 1e-7 }}\n",
+                      encoding="utf-8")
     eventful(policy, BUDGET)
     with served(policy, budget=BUDGET, terms=("--http", "127.0.0.1:0")) as server:
-        for name, role in (("bea", "analyst"), (LONG_NAME, "analyst"), ("ann", "auditor"), ("olga", "owner")):
+        for name, role in (("bea", "analyst"), ("robot", "analyst"), (LONG_NAME, "analyst"), ("ann", "auditor"), ("olga", "owner")):
             add_user(server.users, User(name=name, verifier=verifier(PASSWORD), budget=BUDGET, role=role))
         yield f"http://127.0.0.1:{server.http_port}/"
 

@@ -10,10 +10,10 @@ import {stacked} from "./stacked.js";
 /** @param {HTMLElement} place */
 export async function showBudget(place) {
   await fill(place, async () => {
-    const {accounts, history, words} = await get("/api/budget");
+    const {accounts, today, history, words} = await get("/api/budget");
     return [
       element("p", {class: "quiet measure"}, words),
-      element("div", {class: "accounts"}, ...accounts.map(accountOf)),
+      element("div", {class: "accounts"}, ...accounts.map(accountOf), today && shareOf(today)),
       element("h2", {}, "What you spent it on"),
       history.length === 0
         ? element("p", {class: "quiet"}, "You were not charged for any statement yet.")
@@ -22,8 +22,12 @@ export async function showBudget(place) {
   });
 }
 
+/** The card of what an account may spend each day. */
+const shareOf = ({whose, limit, renews, ...rest}) =>
+  accountOf({...rest, whose: `${whose}, today`, limit: `${limit} a day`, renews: moment(renews)});
+
 /** The card of an account. */
-export function accountOf({whose, limit, spent, left, share}) {
+export function accountOf({whose, limit, spent, left, share, renews}) {
   const fill = element("div", {class: "fill"});
   fill.style.width = `${Math.min(Math.max(share, 0), 1) * 100}%`;
   return element(
@@ -36,7 +40,7 @@ export function accountOf({whose, limit, spent, left, share}) {
       {class: "meter", role: "img", "aria-label": `${percent(share)} of the budget of ${whose} is spent`},
       fill,
     ),
-    definitions(Object.entries({limit, spent, left})),
+    definitions(Object.entries({limit, spent, left, ...(renews && {renews})})),
   );
 }
 

@@ -160,6 +160,12 @@ class ToldLine(BaseModel):
     share: float
 
 
+class ToldDayShare(ToldLine):
+    """What the analyst may spend on this day; it is whole again at the time `renews`."""
+
+    renews: str
+
+
 class ChargedStatement(BaseModel):
     at: str
     sql: str
@@ -168,11 +174,13 @@ class ChargedStatement(BaseModel):
 
 
 class ToldBudget(BaseModel):
-    """The accounts that pay, and the newest statements that the analyst was charged for, oldest first."""
+    """The accounts that pay, the analyst's share of this day (null if they have none), and the newest statements that the analyst
+    was charged for, oldest first."""
 
     budget: str
     words: str
     accounts: list[ToldLine]
+    today: ToldDayShare | None
     history: list[ChargedStatement]
 
 
