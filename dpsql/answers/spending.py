@@ -144,8 +144,8 @@ def counted(statements: int) -> str:
 
 
 class Spending(Frozen):
-    """A budget with its accounts: the whole, and the analyst's own where there is one. `today` is the analyst's share of this day,
-    if they have one.
+    """A budget with its accounts: the whole, and the analyst's own where there is one. `today` is the analyst's share of this
+    day, if they have one.
 
     `spent` is what was charged in all, and `prices` how often each price was, without charges of nothing (`tight_epsilon`). The
     account is closed once `failed`, the number of statements that failed after their charge, reaches `incidents`.

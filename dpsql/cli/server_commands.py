@@ -98,7 +98,8 @@ def _user(options: argparse.Namespace) -> None:
     path = passwords.users_file(_policy(options))
     if options.action == "list":
         for user in passwords.read_users(path).users.values():
-            print("  ".join([user.name, user.role, user.budget or "-", _price_text(user), "closed" * user.closed]).rstrip())
+            role = user.role if user.verifier is not None else "signs on elsewhere"
+            print("  ".join([user.name, role, user.budget or "-", _price_text(user), "closed" * user.closed]).rstrip())
         return
     if options.name is None:
         raise OptionError("the name of the user is missing", subject="name", try_=f"dpsql user {options.action} NAME")

@@ -132,6 +132,25 @@ def test_files_that_others_read_are_refused(users: Path) -> None:
         read_users(users)
 
 
+def test_one_without_a_password_is_closed_and_proves_nothing(users: Path) -> None:
+    passwords.add_user(users, passwords.User(name="sam", verifier=None, budget="study", closed=True))
+    found = passwords.read_users(users)
+    assert found.users["sam"] == passwords.User(name="sam", verifier=None, budget="study", closed=True)
+    assert found.verifier_of("sam")[1] is False and found.verifier_of("sam")[0].salt == found.verifier_of("sam")[0].salt
+    with pytest.raises(OptionError, match="has no password"):
+        passwords.set_password(users, "sam", passwords.verifier("correct horse"))
+    held = json.loads(users.read_text())
+    held["users"]["sam"]["closed"] = False
+    text = users.read_text()
+    users.write_text(json.dumps(held))
+    with pytest.raises(OperationalError, match="damaged"):
+        passwords.read_users(users)
+    users.write_text(text)
+    passwords.set_closed(users, "sam", closed=True)
+    passwords.set_closed(users, "sam", closed=False)
+    assert "sam" not in passwords.read_users(users).users
+
+
 def test_a_name_that_is_nobodys_is_challenged_like_a_user(users: Path) -> None:
     add_user(users, user())
     held = read_users(users)
@@ -195,6 +214,8 @@ def test_the_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkey
         assert run(act, "ADA")[0] == 0 and run("list")[1].rstrip().endswith("closed") is closed
         assert read_users(policy.with_name("dpsql.users.json")).users["ada"].closed is closed
     assert run("close", "eve")[0] == 2
+    add_user(policy.with_name("dpsql.users.json"), User(name="sam", verifier=None, budget="study", closed=True))
+    assert "sam  signs on elsewhere  study" in run("list")[1] and run("reopen", "sam")[0] == 0
     assert run("remove", "ada")[0] == 0 and run("list") == (0, "")
 
 

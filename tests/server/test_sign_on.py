@@ -35,6 +35,7 @@ from support.vaults import channel_to
 from support.wire_servers import PASSWORD, served
 
 import dpsql
+from dpsql.catalog.policy import read_policy
 from dpsql.demo.folder import BUDGET, export
 from dpsql.engine.accounts import answers_of
 from dpsql.errors import OperationalError, OptionError
@@ -49,6 +50,7 @@ from dpsql.server.vault.doorkeeper import SignOnKeeper
 from dpsql.server.vault.sign_on import GOOD_FOR, LASTING, MOST_OF_ACCOUNT, SignedOn, SignOn
 from dpsql.server.vault.sign_on_names import admit, names_file
 from dpsql.server.vault.sign_on_terms import SignOnTerms, is_safe_address, read_sign_on
+from dpsql.server.vault.user_office import UserOffice
 from dpsql.server.vault.vault import Vault
 
 CLIENT, SECRET = "dpsql", "a secret of tests, which is long enough"
@@ -385,6 +387,71 @@ def test_nobody_takes_the_name_of_a_user_with_a_password(provider: FakeProvider)
         _, state = begun(asked, provider)
         with pytest.raises(OperationalError, match="user with a password"):
             asked.signed_on("a code", state)
+
+
+def test_who_is_closed_without_a_password_is_out_but_for_owners(provider: FakeProvider) -> None:
+    closed_ada = passwords.Users(secret=b"s" * 32, users={"ada": passwords.User(name="ada", verifier=None, budget="study", closed=True)})
+    users = {"users": passwords.Users(secret=b"s" * 32, users={})}
+    door = SignOn(terms(provider, roles=(("owner", frozenset({"owners"})), ("analyst", frozenset({"researchers"})))), lambda: users["users"])
+    for groups in (["owners"], ["researchers"]):
+        provider.claims = {"groups": groups}
+        users["users"] = passwords.Users(secret=b"s" * 32, users={})
+        _, state = begun(door, provider)
+        person, role = door.signed_on("a code", state)
+        assert door.people() == {"ada": person.role}
+        users["users"] = closed_ada
+        _, state = begun(door, provider)
+        if person.role == "owner":
+            assert role() == "owner" and door.signed_on("a code", state)[0] == person
+        else:
+            for ask in (role, lambda found=state: door.signed_on("a code", found)):
+                with pytest.raises(OperationalError, match="closed this account") as caught:
+                    ask()
+                assert caught.value.code == "user"
+    users["users"] = passwords.Users(secret=b"s" * 32, users={})
+    assert role() == "analyst"
+
+
+def test_an_owner_closes_and_reopens_people_who_sign_on(provider: FakeProvider, tmp_path: Path) -> None:
+    """In the file of users, so also for the next process; only people of this budget, and no owner."""
+    policy = export(tmp_path / "study")
+    passwords.add_user(passwords.users_file(policy), passwords.User(name="pat", verifier=passwords.verifier(PASSWORD), budget=BUDGET))
+    users = passwords.WatchedUsers(passwords.users_file(policy))
+    roles = (("owner", frozenset({"owners"})), ("analyst", frozenset({"researchers"})))
+    door = SignOn(terms(provider, budget=BUDGET, roles=roles), users.now)
+    office, budgets = UserOffice(policy, users, door), read_policy(policy).budgets
+    _, state = begun(door, provider)
+    _, role = door.signed_on("a code", state)
+    provider.claims = {"sub": "olga", "groups": ["owners"]}
+    _, state = begun(door, provider)
+    door.signed_on("a code", state)
+
+    def states() -> dict[str, tuple[str | None, bool, bool]]:
+        return {each.name: (each.role, each.closed, each.signs_on) for each in office.states(budgets[BUDGET], ["ada", "eve", "pat"])}
+
+    assert states() == {"ada": ("analyst", False, True), "eve": (None, False, True), "olga": ("owner", False, True), "pat": ("analyst", False, False)}
+    for name, budget in (("olga", BUDGET), ("mallory", BUDGET), ("ada", "pure"), ("Ada", BUDGET)):
+        with pytest.raises(OptionError) as caught:
+            office.close(name, budgets[budget], "olga", ["eve"])
+        assert caught.value.code == "user-name"
+    for name in ("ada", "eve"):
+        office.close(name, budgets[BUDGET], "olga", ["eve"])
+        office.close(name, budgets[BUDGET], "olga", ["eve"])  # which changes nothing
+    assert states()["ada"] == states()["eve"] == (None, True, True)
+    with pytest.raises(OperationalError, match="closed this account"):
+        role()
+    again = passwords.WatchedUsers(users.path)
+    later = SignOn(terms(provider, budget=BUDGET, roles=roles), again.now)
+    provider.claims = {}
+    _, state = begun(later, provider)
+    with pytest.raises(OperationalError, match="closed this account"):
+        later.signed_on("a code", state)
+    UserOffice(policy, again, later).reopen("ada", budgets[BUDGET], "olga")
+    assert again.now().users.keys() == {"eve", "pat"} and role() == "analyst"
+    _, state = begun(later, provider)
+    assert later.signed_on("a code", state)[0].name == "ada"
+    with pytest.raises(OptionError):
+        UserOffice(policy, users).close("ada", budgets[BUDGET], "olga", ["ada"])  # nobody signs on elsewhere
 
 
 def test_two_people_whose_names_are_folded_alike_have_two_accounts(provider: FakeProvider) -> None:
@@ -728,7 +795,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, str]]
                 f'issuer = "http://127.0.0.1:{ports[1]}"\nclient = "dpsql"\nsecret = "secret.txt"\nredirect = "{address}sign-on/back"\nbudget = "{BUDGET}"\n'
                 '[roles]\nauditor = ["auditors"]\nanalyst = ["researchers"]\n')
             with served(export(folder / "study"), budget=BUDGET, user="pat",
-                        terms=("--http", f"127.0.0.1:{ports[0]}", "--sign-on", str(folder / "sign_on.toml"))):
+                        terms=("--http", f"127.0.0.1:{ports[0]}", "--sign-on", str(folder / "sign_on.toml"))) as server:
+                passwords.add_user(server.users, passwords.User(name="olga", verifier=passwords.verifier(PASSWORD), budget=BUDGET, role="owner"))
                 yield chromium, address
         finally:
             provider.terminate()
@@ -771,6 +839,30 @@ def test_people_sign_on_in_a_browser_with_a_real_provider(place: tuple[Any, str]
     pat.sign_in("pat")
     pat.page.locator("#console").wait_for()
     for made in (ada, ann, sam, pat):
+        made.page.context.close()
+
+
+def test_an_owner_closes_a_person_who_signs_on_in_the_page(place: tuple[Any, str]) -> None:
+    ada, olga = signed_on(place, "ada"), opened(*place)
+    ada.page.locator("#console").wait_for()
+    olga.sign_in("olga")
+    olga.page.locator("#console").wait_for()
+    olga.page.evaluate("location.hash = 'oversight/accounts'")
+    row = olga.page.get_by_role("table", name="Accounts").locator("tr", has=olga.page.get_by_text("ada", exact=True))
+    row.get_by_text("analyst, single sign-on").wait_for()
+    row.get_by_role("button", name="Close the account of ada").click()
+    olga.page.get_by_role("button", name="Close it").click()
+    row.get_by_text("closed by an owner").wait_for()
+    ada.go("Budget")
+    ada.page.get_by_role("heading", name="Sign in").wait_for()
+    back = signed_on(place, "ada")
+    back.page.get_by_role("alert").get_by_text("This account cannot be used").wait_for()
+    row.get_by_role("button", name="Reopen the account of ada").click()
+    olga.page.get_by_role("button", name="Reopen it").click()
+    row.get_by_role("button", name="Close the account of ada").wait_for()
+    again = signed_on(place, "ada")
+    again.page.locator("#who", has_text=f"ada · {BUDGET}").wait_for()
+    for made in (ada, olga, back, again):
         made.page.context.close()
 
 

@@ -66,16 +66,16 @@ function cellsOf(one, owns, fault, again) {
   ];
 }
 
-function stateOf({role, closed, failed, may_fail: most, waits_seconds: waits}) {
+function stateOf({role, closed, signs_on: signsOn, failed, may_fail: most, waits_seconds: waits}) {
   if (closed) return "closed by an owner";
-  if (role === null) return "no user";
+  if (role === null && !signsOn) return "no user";
   if (most !== null && failed >= most) return "closed by incidents";
   if (waits > 0) return `waits ${waits} s`;
-  return role;
+  return [role, signsOn && "single sign-on"].filter(Boolean).join(", ");
 }
 
-function actsOf({whose, role, closed}, fault, again) {
-  if (role === null || role === "owner") return [];
+function actsOf({whose, role, closed, signs_on: signsOn}, fault, again) {
+  if (role === "owner" || (role === null && !signsOn)) return [];
   const act = closed ? "Reopen" : "Close";
   const words = closed
     ? `${whose} can log in again and spend what is left. Incidents are not forgiven.`

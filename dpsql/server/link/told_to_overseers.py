@@ -26,11 +26,13 @@ class ListedStatements(Frozen):
 
 
 class UserState(Frozen):
-    """A user of a budget. One who is `closed` cannot log in until an owner reopens the account."""
+    """A user of a budget. One who is `closed` cannot log in until an owner reopens the account. One who `signs_on` elsewhere
+    has no password here, and has a role only while signed on."""
 
     name: str
-    role: str
+    role: str | None
     closed: bool
+    signs_on: bool = False
 
 
 class AddedUser(Frozen):

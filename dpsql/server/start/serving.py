@@ -107,7 +107,8 @@ def serve(policy: Path, listen: str, *, http: str | None = None, http_names: Seq
         read_sign_on(sign_on, [*declared.budgets]), keeper.users.now))
     vault = Vault(keeper.open_account, keeper.authenticate, pace=declared.pace, turns=TurnLimits(
         at_once=limits.statements_of_account, waiting=limits.waiting_of_account, size=limits.waiting_bytes,
-        seconds=limits.turn_seconds), office=UserOffice(policy, keeper.users), elsewhere=elsewhere)
+        seconds=limits.turn_seconds), office=UserOffice(
+            policy, keeper.users, None if elsewhere is None else elsewhere.sign_on), elsewhere=elsewhere)
     ours, theirs = control_sockets()
     numbers = [sock.fileno() for sock in sockets]
     wire = len(listening[0])

@@ -19,7 +19,7 @@ from dpsql.server.vault import sign_on_names
 from dpsql.server.vault.password_proofs import Exchange
 from dpsql.server.vault.passwords import User, Verifier, WatchedUsers, users_file
 from dpsql.server.vault.proof_attempts import ProofAttempts
-from dpsql.server.vault.sign_on import SignedOn, SignOn
+from dpsql.server.vault.sign_on import SignedOn, SignOn, closed
 from dpsql.server.vault.vault import Say
 
 LOG = logging.getLogger("dpsql.server")
@@ -62,7 +62,7 @@ class Doorkeeper(Frozen):
         if user is None:
             raise _removed()
         if user.closed:
-            raise OperationalError("the owner of the data has closed this account", code="user")
+            raise closed()
         return user
 
     def open_account(self, name: str, database: str) -> Session:

@@ -88,10 +88,12 @@ def verifier(password: str) -> Verifier:
 class User(Frozen):
     """One who may connect. The name is that of the account in the ledger, in its normal form; `price` is that of statements which
     state none: epsilon, delta and rho, as far as they are given; else the budget's. One who is `closed` cannot connect until an
-    owner reopens the account."""
+    owner reopens the account.
+
+    One without a verifier has no password: it stands for a person who signs on elsewhere (`sign_on`) and is closed."""
 
     name: str
-    verifier: Verifier
+    verifier: Verifier | None
     budget: str | None = None
     price: Mapping[str, Decimal] = field(default_factory=dict)
     role: str = ANALYST
@@ -112,7 +114,7 @@ class Users(Frozen):
         """
         made_up = self._made_up(name)
         user = self.users.get(name)
-        return (made_up, False) if user is None else (user.verifier, True)
+        return (made_up, False) if user is None or user.verifier is None else (user.verifier, True)
 
     def _made_up(self, name: str) -> Verifier:
         salt = hmac.digest(self.secret, name.encode("utf-8", "replace"), hashlib.sha256)[:SALT]
@@ -162,9 +164,12 @@ def _user_of(name: str, entry: Mapping[str, Any]) -> User:
         raise ValueError("no role")
     if name_faults.fault_of(name) is not None or not isinstance(budget, str | None):
         raise ValueError("no user")
+    if "verifier" not in entry and not closed:
+        raise ValueError("no password")
     if not price.keys() <= {"epsilon", "delta", "rho"} or not all(isinstance(amount, str) for amount in price.values()):
         raise ValueError("no price")
-    return User(name=name, verifier=Verifier.of_text(entry["verifier"]), budget=budget, role=role, closed=closed,
+    found = Verifier.of_text(entry["verifier"]) if "verifier" in entry else None
+    return User(name=name, verifier=found, budget=budget, role=role, closed=closed,
                 price={term: Decimal(amount) for term, amount in price.items()})
 
 
@@ -191,14 +196,21 @@ def set_password(path: Path, name: str, new: Verifier) -> None:
     """Change a password. Raises OptionError if there is no such user."""
     with _changed(path) as users:
         found = _named(name, users)
+        if users[found].verifier is None:
+            raise OptionError(f"{found} signs on elsewhere and has no password", code="user", subject="name",
+                              try_=f"dpsql user remove {found}, then dpsql user add {found}")
         users[found] = replace(users[found], verifier=new)
 
 
 def set_closed(path: Path, name: str, *, closed: bool) -> None:
-    """Close the account of a user, or reopen it. Raises OptionError if there is no such user."""
+    """Close the account of a user, or reopen it. Raises OptionError if there is no such user. A person who signs on elsewhere
+    is in the file only while closed."""
     with _changed(path) as users:
         found = _named(name, users)
-        users[found] = replace(users[found], closed=closed)
+        if closed or users[found].verifier is not None:
+            users[found] = replace(users[found], closed=closed)
+        else:
+            del users[found]
 
 
 def account_name(name: str) -> str:
@@ -239,7 +251,8 @@ def _changed(path: Path, *, new: bool = False) -> Iterator[dict[str, User]]:
 
 
 def _text_of(users: Users) -> str:
-    entries = {name: {"verifier": user.verifier.text, "budget": user.budget, "role": user.role,
+    entries = {name: {**({"verifier": user.verifier.text} if user.verifier is not None else {}),
+                      "budget": user.budget, "role": user.role,
                       "price": {term: str(amount) for term, amount in user.price.items()},
                       **({"closed": True} if user.closed else {})}
                for name, user in sorted(users.users.items())}

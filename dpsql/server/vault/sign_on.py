@@ -33,10 +33,12 @@ each of `iss`, `aud`, `azp`, `exp`, `iat` and `nonce` is required and compared b
 HMAC and no `none`), and the keys come from the issuer by TLS; the nonce follows from a state that this process has made and that
 has opened no session before.
 
-People of different names have different accounts (`_account_of`). A name that the file of users has is refused: otherwise whoever
-can choose their claim would ask as somebody with a password. So is a name that the ledger knows from somebody else
-(`sign_on_names`): its stored answers would be opened. The role follows from the groups in the token and is valid for
-`LASTING`, so a person who loses a group loses access after that time at the latest.
+People of different names have different accounts (`_account_of`). A name that has a password in the file of users is refused:
+otherwise whoever can choose their claim would ask as somebody with a password. So is a name that the ledger knows from somebody
+else (`sign_on_names`), as its stored answers would be opened; and a name that an owner has closed, which is in the file without a
+password; but not a person whose group makes them an owner, as the front can have accounts closed (`user_office`) and must not
+lock owners out. The role follows from the groups in the token and is valid for `LASTING`, so a person who loses a group loses
+access after that time at the latest.
 """
 
 from __future__ import annotations
@@ -72,6 +74,7 @@ LEEWAY = 60  # seconds by which clocks may differ
 AT_ONCE = 8  # codes that are exchanged at a time
 WAITING = 10.0  # seconds for which another one waits
 MOST_OF_ACCOUNT = 50  # sessions that one account opens within `GOOD_FOR`
+MOST_PEOPLE = 10_000  # whose last sign-on is remembered
 LONGEST_CODE, LONGEST_TOKEN = 4096, 2**16
 BUSY = "login-busy"  # code of an error
 _HASHED = re.compile(r".*\.[0-9a-f]{32}", re.DOTALL)
@@ -95,6 +98,7 @@ class SignOn:
         self._provider, self._secret = Provider(terms), secrets.token_bytes(32)
         self._turn, self._exchanging = threading.Lock(), threading.BoundedSemaphore(AT_ONCE)
         self._opened, self._order, self._of_account = set[str](), deque[tuple[float, str, str]](), Counter[str]()
+        self._people: dict[str, tuple[str, float]] = {}  # the role of each person, and until when it is valid
 
     @property
     def scheme(self) -> str:
@@ -130,7 +134,17 @@ class SignOn:
         person, until = self._person(claims), self._now() + LASTING
         self._role_now(person, until)
         self._remember(name, ends, person.name)
+        with self._turn:
+            self._people.pop(person.name, None)
+            self._people[person.name] = person.role, until
+            while len(self._people) > MOST_PEOPLE:
+                del self._people[next(iter(self._people))]
         return person, lambda: self._role_now(person, until)
+
+    def people(self) -> Mapping[str, str]:
+        """The roles of people whose last sign-on is not over, by the names of their accounts."""
+        with self._turn:
+            return {name: role for name, (role, until) in self._people.items() if self._now() < until}
 
     def claims_of(self, token: str, nonce: str) -> Mapping[str, Any]:
         """The claims of an ID token, after all checks. Raises OperationalError, or ProviderFault."""
@@ -190,9 +204,13 @@ class SignOn:
         return name
 
     def _role_now(self, person: SignedOn, until: float) -> str:
-        """Raises OperationalError if the sign-on is over, or there is a user with a password of this name."""
-        if person.name in self._users().users:
+        """Raises OperationalError if the sign-on is over, the account is closed, or there is a user with a password of this
+        name."""
+        user = self._users().users.get(person.name)
+        if user is not None and user.verifier is not None:
             raise OperationalError("this name belongs to a user with a password", code="user")
+        if user is not None and person.role != passwords.OWNER:
+            raise closed()
         if self._now() >= until:
             raise OperationalError("you signed on too long ago", code="user", try_="signing on again")
         return person.role
@@ -269,6 +287,10 @@ def failed(why: str = "") -> OperationalError:
     if why:
         LOG.warning("a sign-on failed: %s", why)
     return OperationalError("the sign-on failed", code=UNPROVEN, try_="signing on again")
+
+
+def closed() -> OperationalError:
+    return OperationalError("the owner of the data has closed this account", code="user")
 
 
 def _in_letters(data: bytes) -> str:

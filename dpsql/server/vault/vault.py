@@ -604,8 +604,8 @@ class ServedAccount:
         ledger.refresh()
         asked = ledger.charged(budget.name)
         made = [AccountState(analyst=None, statements=asked.total(), spent=ledger.spent(budget.name), total=budget.total)]
-        users = () if self._vault.office is None else self._vault.office.states(budget)
-        for name in sorted({*asked, *budget.analysts, *(user.name for user in users)}):
+        users = () if self._vault.office is None else self._vault.office.states(budget, self._accounts_of_all())
+        for name in sorted({*self._accounts_of_all(), *(user.name for user in users)}):
             account = Account(budget=budget.name, analyst=name)
             made.append(AccountState(analyst=name, statements=asked[name], spent=ledger.spent(budget.name, name),
                                      total=budget.of(name), failed=len(ledger.failed(account)), incidents=budget.incidents,
@@ -644,7 +644,12 @@ class ServedAccount:
         return self._vault.office
 
     def _users(self) -> tuple[UserState, ...]:
-        return self._office.states(self._session.budget)
+        return self._office.states(self._session.budget, self._accounts_of_all())
+
+    def _accounts_of_all(self) -> set[str]:
+        """The names of all who were charged or have a limit of their own."""
+        budget = self._session.budget
+        return {*self._session.ledger.charged(budget.name), *budget.analysts}
 
     def _checks(self) -> tuple[CheckOutcome, ...]:
         return self._office.checks()
@@ -658,7 +663,8 @@ class ServedAccount:
                                 known=lambda normal: bool(ledger.entries(session.budget.name, normal)))
 
     def _close_user(self, name: str) -> None:
-        self._office.close(name, self._session.budget, self._session.analyst)
+        self._session.ledger.refresh()
+        self._office.close(name, self._session.budget, self._session.analyst, self._accounts_of_all())
 
     def _reopen_user(self, name: str) -> None:
         self._office.reopen(name, self._session.budget, self._session.analyst)

@@ -87,7 +87,8 @@ def accounts(connection: Connection) -> dict[str, Any]:
 
 def _account(state: AccountState, user: UserState | None, late: Mapping[str, int]) -> dict[str, Any]:
     told: dict[str, Any] = {
-        "whose": state.analyst or ALL, "role": user and user.role, "closed": user and user.closed, "limit": None, "left": None,
+        "whose": state.analyst or ALL, "role": user and user.role, "closed": user and user.closed,
+        "signs_on": user is not None and user.signs_on, "limit": None, "left": None,
         "share": None, "spent": price_in_words(state.spent), "statements": state.statements, "failed": state.failed,
         "may_fail": state.incidents, "late": late.get(state.analyst or "", 0), "waits_seconds": state.waits}
     if state.total is not None:
