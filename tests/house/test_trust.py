@@ -187,12 +187,14 @@ ROOMS = {
     "stores that Spark reads": (SPARK, 890),
     "snapshots of other databases": (SNAPSHOTS, 925),
     "files of other programs": (FOREIGN, 430),
-    # lists for auditors and what owners change about users are decided in the vault, as the front may be in other hands: 280 lines;
-    # turns, and what is crowded; an account's charges before a day, its stored answers, and a setting for agents
+    # lists for auditors and what owners change about users are decided in the vault, as the front may be in other hands: 290 lines,
+    # of which people are closed who sign on elsewhere, and causes of stops are counted; turns, and what is crowded; an account's
+    # charges before a day, its stored answers, and a setting for agents
     "the vault of a server": ([*(module for module in below("dpsql.server.vault", "dpsql.server.link") if module not in SIGN_ON),
-                               "dpsql.server.start.serving"], 1960),
-    "signing on elsewhere": (SIGN_ON, 400),  # with the names that keep people apart whose names are folded alike; with the states of
-    # sessions by account, so that strangers fill no memory, a rest after a failed request to the provider, and whose each name is
+                               "dpsql.server.start.serving"], 1970),
+    "signing on elsewhere": (SIGN_ON, 420),  # with the names that keep people apart whose names are folded alike; with the states of
+    # sessions by account, so that strangers fill no memory, a rest after a failed request to the provider, who is signed on, to be
+    # closed, and whose each name is
     "the walls of its front": ([*below("dpsql.server.walls"), "dpsql.server.start.front_process"], 431),
 }
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import shlex
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.browsers import CUT_OFF, FAINT, OUTSIDE, REFUSED, TOO_WIDE, UNNAMED, browser
-from support.console_walk import THEMES, WIDTHS, console_served, walk
+from support.browsers import CUT_OFF, FAINT, OUTSIDE, REFUSED, TOO_WIDE, UNNAMED, browser, opened
+from support.console_walk import FAILED_FOR, THEMES, WIDTHS, console_served, walk
 
+ROOT = Path(__file__).parents[2]
 CHECKS = {"is wider than the window": TOO_WIDE, "leaves its card": OUTSIDE, "is cut off": CUT_OFF, "has no name": UNNAMED, "is too faint": FAINT}
 
 
@@ -36,6 +41,28 @@ def test_every_state_can_be_read_at_every_width_and_in_both_themes(chromium: Any
             console.look(max(WIDTHS))
     assert not faults, "\n".join(faults)
     assert len(seen) > 50 and {"answer-many-chart", "ask-confirm", "accounts-closed", "guide-sql", "incidents"} <= seen
+
+
+@pytest.mark.long
+def test_causes_of_failures_are_nowhere_on_the_page_and_those_of_stops_are(chromium: Any, tmp_path: Path) -> None:
+    """The process that serves the page is never told them; the page has the command that shows them, to be copied."""
+    pytest.importorskip("fastapi")
+    with console_served(tmp_path) as address:
+        olga = opened(chromium, address)
+        olga.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+        olga.sign_in("olga")
+        olga.page.locator("#left", has_text="left").wait_for()
+        olga.page.evaluate("location.hash = 'oversight/incidents'")
+        stopped = olga.page.get_by_role("table", name="Stopped statements")
+        stopped.wait_for()
+        assert "cancelled by the analyst" in stopped.inner_text() and FAILED_FOR not in olga.page.content()
+        olga.page.get_by_role("button", name="Copy").click()
+        olga.page.get_by_role("status").get_by_text("Copied").wait_for()
+        command = shlex.split(olga.page.evaluate("navigator.clipboard.readText()"))
+        olga.page.context.close()
+    told = subprocess.run([sys.executable, "-m", "dpsql.cli", *command[1:]], cwd=tmp_path / "study", capture_output=True, text=True, check=True,
+                          env={**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "200"}).stdout
+    assert command[0] == "dpsql" and FAILED_FOR in told
 
 
 @pytest.mark.long

@@ -529,7 +529,7 @@ def test_a_front_that_breaks_off_is_an_incident_and_the_charge_stays(eve: Sessio
 
 # -- roles
 
-ROWS = {"everything", "accounts", "listed", "failures", "late", "users", "state", "checks"}
+ROWS = {"everything", "accounts", "listed", "failures", "stops", "late", "users", "state", "checks"}
 GOVERNING = {"add_user", "close_user", "reopen_user"}
 
 
@@ -676,6 +676,11 @@ def test_an_owner_closes_and_reopens_an_account_and_forgives_nothing(governed: t
     assert len(book.failed(Account(budget="person", analyst="eve"))) == 1, "its incident counts"
     assert [failure.cause for failure in book.failures("person")] == ["fault"]
     assert [failure.cause for failure in call(owner, "failures")] == [""], "its cause stays in the vault"
+    account = Account(budget="person", analyst="eve")
+    for number, cause in enumerate(("request", "data changed", "request")):
+        charged = book.charge(account, pure(Fraction(1, 20)).rounded(), digest=f"s{number}", data="d", sql="SELECT 1", allows={})
+        book.stopped(charged, cause)
+    assert [(each.analyst, each.cause, each.number) for each in call(owner, "stops")] == [("eve", "data changed", 1), ("eve", "request", 2)]
     eve.close()
     owner.close()
 

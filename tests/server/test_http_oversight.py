@@ -99,7 +99,7 @@ def test_accounts_and_the_server(auditor: HttpClient) -> None:
     assert accounts["eve"]["statements"] == 3 and accounts["auditor"]["role"] == "auditor" and accounts["owner"]["statements"] == 0
     health = auditor.get("/api/oversight/health").body
     assert health["connections"] >= 1 and health["events"] >= 12 and health["ledger_bytes"] > 0 and health["checkpoint"] is None
-    assert auditor.get("/api/oversight/incidents").body == {"failures": [], "late": []}
+    assert auditor.get("/api/oversight/incidents").body == {"failures": [], "stopped": [], "late": []}
 
 
 def test_checks_tell_outcomes_alone(auditor: HttpClient, server: HttpRunning) -> None:

@@ -23,6 +23,7 @@ WITH_VALUES = "SELECT health, COUNT(*) FROM people WHERE income > :least AND fem
 COSTLY = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 2) COUNT(*) FROM people WHERE income > 3000"
 SLOW = "SELECT COUNT(*) FROM person_years a JOIN person_years b ON a.year = b.year JOIN person_years c ON b.year = c.year"
 SYNTHETIC = "CREATE SYNTHETIC TABLE copies AS SELECT health, female, site FROM people OPTIONS (epsilon = 0.25)"
+FAILED_FOR = "a cause for the owner alone"
 VIEWS = ("statements", "accounts", "releases", "incidents", "checks", "server")
 
 
@@ -46,10 +47,10 @@ def eventful(policy: Path, budget: str) -> None:
         return ledger.charge(Account(budget=budget, analyst=analyst), pure(Fraction(1, 100)).rounded(), digest=f"{analyst}{number}",
                              data="d", sql=sql, allows=allows)
 
-    ledger.incident(charged("bea", 1), cause="memory was full")
+    ledger.incident(charged("bea", 1), cause=FAILED_FOR)
     ledger.reopen(Account(budget=budget, analyst="bea"))
     for number, analyst in enumerate(("bea", "ada", LONG_NAME), 2):
-        ledger.incident(charged(analyst, number), cause="memory was full")
+        ledger.incident(charged(analyst, number), cause=FAILED_FOR)
         ledger.answer(charged(analyst, number + 10), "{}", 2 + number)
         ledger.stopped(charged(analyst, number + 20), REQUEST)
     ledger.close()

@@ -4,6 +4,7 @@ import {answerTable} from "./answer_table.js";
 import {inTurn, post} from "./api.js";
 import {asCsv} from "./answer_csv.js";
 import {chartPanel} from "./chart_panel.js";
+import {copying} from "./copying.js";
 import {element, show, watchOverflow} from "./elements.js";
 import {noteList} from "./notes.js";
 import {end} from "./numbers.js";
@@ -30,12 +31,6 @@ let count = 0;
 export function answerCard(sql, given, answer, edit) {
   const card = cardOf(sql, given, edit);
   const plan = element("div", {class: "plan"});
-  const copied = element("span", {role: "status", class: "quiet"});
-  const copy = element(
-    "button",
-    {type: "button", class: "plain", onclick: () => copyText(asCsv(answer), copied)},
-    "Copy as CSV",
-  );
   card.append(
     element("p", {class: "spent"}, ...spentOf(answer)),
     tabs(
@@ -45,7 +40,7 @@ export function answerCard(sql, given, answer, edit) {
         {name: "Chart", panel: chartPanel(answer)},
         {name: "Plan", panel: plan, opened: () => fillPlan(plan, {sql, parameters: given.parameters})},
       ],
-      [copied, copy],
+      copying("Copy as CSV", () => asCsv(answer)),
     ),
     element("p", {class: "legend"}, meaningOf(answer)),
     noteList(answer.notes) ?? "",
@@ -108,14 +103,5 @@ async function fillPlan(place, asked) {
     show(place, planOf((await inTurn(() => post("/api/price", asked))).tree));
   } catch (refused) {
     show(place, ...refusal(refused));
-  }
-}
-
-async function copyText(text, told) {
-  try {
-    await navigator.clipboard.writeText(text);
-    told.textContent = "Copied";
-  } catch {
-    told.textContent = "The browser did not allow copying";
   }
 }

@@ -50,6 +50,14 @@ class LateOutcomes(Frozen):
     number: int
 
 
+class StoppedStatements(Frozen):
+    """How many charged statements of an analyst were stopped for a cause."""
+
+    analyst: str
+    cause: str
+    number: int
+
+
 class CheckOutcome(Frozen):
     """Whether a check found everything in order, and in words what it found."""
 

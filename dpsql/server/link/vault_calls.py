@@ -25,6 +25,7 @@ from dpsql.server.link.told_to_overseers import (
     CheckOutcome,
     LateOutcomes,
     ListedStatements,
+    StoppedStatements,
     UserState,
     VaultState,
     is_moment,
@@ -260,6 +261,7 @@ ACCOUNTS: VaultCall[list[AccountState]] = VaultCall("accounts", oversees=True)
 LISTED: VaultCall[ListedStatements] = VaultCall(
     "listed", (is_short, is_short, is_outcome, is_moment, is_moment, is_place, is_size_of_page), oversees=True)
 FAILURES: VaultCall[list[Failure]] = VaultCall("failures", oversees=True)
+STOPS: VaultCall[list[StoppedStatements]] = VaultCall("stops", oversees=True)
 LATE: VaultCall[list[LateOutcomes]] = VaultCall("late", oversees=True)
 USERS: VaultCall[tuple[UserState, ...]] = VaultCall("users", oversees=True)
 STATE: VaultCall[VaultState] = VaultCall("state", oversees=True)
@@ -270,7 +272,7 @@ REOPEN_USER: VaultCall[None] = VaultCall("reopen_user", (is_short,), governs=Tru
 CALLS: Mapping[str, VaultCall[Any]] = {call.name: call for call in (
     CHECK, PUBLIC_ROWS, FANOUT, HOLD, RUN, COMPARE, STORED, ANSWERED, ANSWERS, HOLDING, PART, IS_TOLD, TELL, TELL_OF,
     OF_OTHERS, OF_ANOTHER, TEXTS, ENTRIES, TOLD_ENTRIES, SPENT, PRICES, SPENT_BEFORE, FAILED, REFRESH, ENTER, LEAVE, EVERYTHING,
-    ACCOUNTS, LISTED, FAILURES, LATE, USERS, STATE, CHECKS, ADD_USER, CLOSE_USER, REOPEN_USER)}
+    ACCOUNTS, LISTED, FAILURES, STOPS, LATE, USERS, STATE, CHECKS, ADD_USER, CLOSE_USER, REOPEN_USER)}
 
 
 def may_call(role: str, call: VaultCall[Any]) -> bool:

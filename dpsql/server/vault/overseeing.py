@@ -1,15 +1,18 @@
 """What auditors and owners see of a budget beyond their own account.
 
 `vault_calls.may_call` decides, in the vault and at each call, who may call this. No function here reads rows or returns an
-answer. The results depend on rows only where the ledger does: through statements that failed after their charge and outcomes that
-left late. The owner limits the number of both for each analyst (`incidents`, `late`). The cause of a failure may depend on rows
-without limit, so it is left out (`vault`).
+answer. The results depend on rows only where the ledger does: through statements that failed after their charge and outcomes
+that left late. The owner limits the number of both for each analyst (`incidents`, `late`). The cause of a failure may depend on
+rows without limit, so it is left out (`vault`): the proof in `kernel.chain` bounds how often it is seen that a statement of an
+account failed, and covers no cause. An attacker who controls the front would read what the page of an owner shows, so this page
+has no causes either; `dpsql budget` shows them on the owner's machine.
 """
 
 from __future__ import annotations
 
 import contextlib
 import datetime as dt
+from collections import Counter
 from pathlib import Path
 
 from dpsql.catalog.model import Policy
@@ -19,7 +22,7 @@ from dpsql.engine.promises import check_promises
 from dpsql.errors import Error
 from dpsql.frozen import replace
 from dpsql.ledgers.ledger_reports import Entry, ListTerms, ReportingLedger
-from dpsql.server.link.told_to_overseers import CheckOutcome, ListedStatements
+from dpsql.server.link.told_to_overseers import CheckOutcome, ListedStatements, StoppedStatements
 from dpsql.server.link.vault_calls import WITHHELD
 
 
@@ -35,6 +38,16 @@ def listed(ledger: ReportingLedger, budget: str, analyst: str, text: str, outcom
     entries, found = ledger.page(budget, most + 1, terms, before)
     page = tuple(map(without_answer, entries[:most]))
     return ListedStatements(entries=page, found=found, before=page[-1].seq if len(entries) > most else 0)
+
+
+def stopped(ledger: ReportingLedger, budget: str) -> list[StoppedStatements]:
+    """How many statements of each analyst were stopped, by cause.
+
+    The causes reveal no more than that the statements were stopped, which is listed as well: the front itself gives the cause
+    of an interruption, and that files of the database were changed is told to the analyst, and is an act of the owner.
+    """
+    counts = Counter((stop.account.analyst, stop.cause) for stop in ledger.stops(budget))
+    return [StoppedStatements(analyst=analyst, cause=cause, number=counts[analyst, cause]) for analyst, cause in sorted(counts)]
 
 
 def checks(policy: Path) -> tuple[CheckOutcome, ...]:

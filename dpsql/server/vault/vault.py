@@ -30,7 +30,15 @@ from dpsql.errors import Error, OperationalError, Unsupported
 from dpsql.frozen import Frozen, replace
 from dpsql.ledgers.ledger_reports import Entry, Failure, KeptAnswer, SharedAnswer
 from dpsql.server.link.plain_values import MOST_BYTES, MessageReader, decoded, encoded
-from dpsql.server.link.told_to_overseers import AddedUser, CheckOutcome, LateOutcomes, ListedStatements, UserState, VaultState
+from dpsql.server.link.told_to_overseers import (
+    AddedUser,
+    CheckOutcome,
+    LateOutcomes,
+    ListedStatements,
+    StoppedStatements,
+    UserState,
+    VaultState,
+)
 from dpsql.server.link.vault_calls import (
     CALLS,
     CAUSES,
@@ -58,7 +66,7 @@ from dpsql.server.link.vault_calls import (
 from dpsql.server.vault.account_turns import AccountTurns, TurnLimits
 from dpsql.server.vault.departure import Leaving, StatementsUnderway
 from dpsql.server.vault.one_core import Cores
-from dpsql.server.vault.overseeing import listed, without_answer
+from dpsql.server.vault.overseeing import listed, stopped, without_answer
 from dpsql.server.vault.sign_on import SignedOn, SignOn
 from dpsql.server.vault.user_office import UserOffice
 from dpsql.synthesis.released_table import SyntheticColumn
@@ -620,6 +628,10 @@ class ServedAccount:
         """The statements that failed after their charge, of all analysts. That they failed may depend on rows; their number
         is limited for each analyst. Their causes may depend on rows without limit, so they are removed."""
         return [replace(failure, cause="") for failure in self._session.ledger.failures(self._session.budget.name)]
+
+    def _stops(self) -> list[StoppedStatements]:
+        """Why statements were stopped: see `overseeing.stopped`."""
+        return stopped(self._session.ledger, self._session.budget.name)
 
     def _late(self) -> list[LateOutcomes]:
         """How many outcomes left late, which each analyst has noticed as well."""

@@ -98,10 +98,13 @@ def _account(state: AccountState, user: UserState | None, late: Mapping[str, int
 
 
 def incidents(connection: Connection) -> dict[str, Any]:
-    """The statements that failed after their charge, newest first, and the outcomes that left late."""
+    """The statements that failed after their charge, newest first; how many were stopped, and why; and how many outcomes left
+    late."""
     ledger = _ledger(connection)
     return {"failures": [{"number": each.seq, "at": each.at, "analyst": each.account.analyst, "sql": each.sql,
                           "forgiven": each.forgiven} for each in reversed(ledger.failures()[-MOST_FAILURES:])],
+            "stopped": [{"analyst": each.analyst, "cause": each.cause, "number": each.number}
+                        for each in ledger.stopped_statements()],
             "late": [{"analyst": each.analyst, "step": each.step, "number": each.number} for each in ledger.late_outcomes()]}
 
 

@@ -75,6 +75,14 @@ class ToldFailure(BaseModel):
     forgiven: bool
 
 
+class ToldStops(BaseModel):
+    """The `number` of an analyst's statements that were stopped after their charge for a `cause`. They do not count as failed."""
+
+    analyst: str
+    cause: str
+    number: int
+
+
 class ToldLate(BaseModel):
     """The `number` of an analyst's outcomes that left 2^`step` times the pace after the request."""
 
@@ -85,6 +93,7 @@ class ToldLate(BaseModel):
 
 class ToldIncidents(BaseModel):
     failures: list[ToldFailure]
+    stopped: list[ToldStops]
     late: list[ToldLate]
 
 

@@ -62,7 +62,7 @@ async def accounts(request: Request, session: HttpSession = Depends(session_of_r
 
 @overseeing.get("/incidents", response_model=bodies.ToldIncidents)
 async def incidents(request: Request, session: HttpSession = Depends(session_of_request)) -> Response:
-    """Statements that failed after their charge, and outcomes that left late."""
+    """Statements that failed after their charge, or were stopped, and outcomes that left late."""
     return await told(request, session, oversight.incidents)
 
 

@@ -25,6 +25,7 @@ from dpsql.server.link.told_to_overseers import (
     CheckOutcome,
     LateOutcomes,
     ListedStatements,
+    StoppedStatements,
     UserState,
     VaultState,
 )
@@ -63,6 +64,7 @@ from dpsql.server.link.vault_calls import (
     SPENT,
     SPENT_BEFORE,
     STATE,
+    STOPS,
     STORED,
     TELL,
     TELL_OF,
@@ -445,6 +447,9 @@ class RemoteLedger:
 
     def failures(self, budget: str = "") -> list[Failure]:
         return self._channel.ask(FAILURES)
+
+    def stopped_statements(self) -> list[StoppedStatements]:
+        return self._channel.ask(STOPS)
 
     def late_outcomes(self) -> list[LateOutcomes]:
         return self._channel.ask(LATE)
