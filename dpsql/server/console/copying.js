@@ -1,6 +1,9 @@
-/** Copying of texts, with words that say whether the browser allowed it. */
+/** Commands and other texts to be copied, with words that say whether the browser allowed it. */
 
 import {element} from "./elements.js";
+
+/** A name as a word of a command. @param {string} name */
+export const inShell = (name) => (/^[\w.-]+$/.test(name) ? name : `'${name.replaceAll("'", "'\\''")}'`);
 
 /** A button that copies a text, and where it says so. @param {string} title @param {() => string} text @returns {Node[]} */
 export function copying(title, text) {

@@ -2,6 +2,7 @@
 
 import {get, inTurn, post} from "./api.js";
 import {accountOf} from "./budget.js";
+import {copying, inShell} from "./copying.js";
 import {definitions, element, show} from "./elements.js";
 import {fill} from "./filling.js";
 import {percent} from "./left.js";
@@ -9,15 +10,15 @@ import {refusal} from "./price.js";
 import {agreed, told} from "./second_look.js";
 import {stacked} from "./stacked.js";
 
-const OF_THE_OWNER = [
-  ["Forgive incidents and late answers", "dpsql budget --reopen NAME"],
-  ["Change a limit", "edit the policy, then: dpsql check; restart the server"],
+const ofTheOwner = (budget) => [
+  ["Forgive incidents and late answers", `dpsql budget --budget ${inShell(budget)} --reopen NAME`],
+  ["Change a limit", "dpsql check, after editing the policy; then restart the server"],
   ["Add an auditor or an owner", "dpsql user add NAME --role auditor"],
   ["Set a password", "dpsql user password NAME"],
   ["Remove a user", "dpsql user remove NAME"],
 ];
 
-/** @param {HTMLElement} place @param {{role: string}} account */
+/** @param {HTMLElement} place @param {{role: string, budget: string}} account */
 export async function showAccounts(place, account) {
   const said = element("p", {role: "status", class: "unseen"});
   const list = element("div", {});
@@ -47,7 +48,7 @@ async function fillAccounts(place, account, said) {
         accounts.map((one) => cellsOf(one, owns, fault, again)),
       ),
       owns && adding(again),
-      owns && commands(),
+      owns && commands(account.budget),
     ];
   });
 }
@@ -58,7 +59,7 @@ function cellsOf(one, owns, fault, again) {
     {text: one.whose, kind: "name"},
     {text: one.share === null ? one.spent : `${percent(one.share)} of ${one.limit}`, narrow: " spent"},
     {text: one.share === null ? "no limit of its own" : percent(1 - one.share), narrow: one.share === null ? null : " left"},
-    {text: one.statements.toLocaleString("en-US"), kind: "number", narrow: " statements"},
+    {text: one.statements.toLocaleString("en-US"), kind: "number", narrow: one.statements === 1 ? " statement" : " statements"},
     {text: one.may_fail === null ? `${one.failed}` : `${one.failed} of ${one.may_fail}`, kind: "number", narrow: " failed"},
     {text: String(one.late), kind: "number", narrow: " late"},
     {text: state, kind: one.closed ? "fault" : ""},
@@ -114,6 +115,7 @@ function adding(again) {
         `${made.name} is added`,
         element("p", {}, "The password, which is shown this once:"),
         element("p", {class: "code password"}, made.password),
+        element("p", {}, ...copying("Copy the password", () => made.password)),
         element("p", {class: "quiet"}, "Pass it on by a channel that others cannot read."),
       );
     } catch (refused) {
@@ -130,7 +132,7 @@ function adding(again) {
 }
 
 /** Acts that need a command, because an attacker who controls the process that serves this page could do all that it can. */
-const commands = () =>
+const commands = (budget) =>
   element(
     "div",
     {class: "card"},
@@ -140,5 +142,5 @@ const commands = () =>
       {class: "quiet measure"},
       "These change what can be revealed, or who has which rights. Run them on the owner's machine.",
     ),
-    definitions(OF_THE_OWNER, {list: "commands", words: "code"}),
+    definitions(ofTheOwner(budget), {list: "commands", words: "code"}),
   );

@@ -1,7 +1,7 @@
 /** Statements that failed after their charge or were stopped, and answers that left late. */
 
 import {get} from "./api.js";
-import {copying} from "./copying.js";
+import {copying, inShell} from "./copying.js";
 import {element} from "./elements.js";
 import {fill} from "./filling.js";
 import {moment} from "./numbers.js";
@@ -30,7 +30,7 @@ export async function showIncidents(place, {budget}) {
       element("h2", {}, "Failed after their charge"),
       failures.length === 0
         ? element("p", {class: "quiet"}, "No statement failed.")
-        : stacked.table("Failures", ["When", "Analyst", "Statement", "Counts"], failures.map(failureOf)),
+        : stacked.table("Failures", ["When", "Analyst", "Statement", "State"], failures.map(failureOf)),
       element("h2", {}, "Stopped after their charge"),
       stopped.length === 0
         ? element("p", {class: "quiet"}, "No statement was stopped.")
@@ -60,8 +60,6 @@ const causes = (budget) => {
   );
 };
 
-const inShell = (name) => (/^[\w.-]+$/.test(name) ? name : `'${name.replaceAll("'", "'\\''")}'`);
-
 const stopOf = ({analyst, cause, number}) => [
   {text: analyst, kind: "name"},
   {text: CAUSES[cause] ?? cause},
@@ -72,7 +70,7 @@ const failureOf = ({at, analyst, sql, forgiven}) => [
   {text: moment(at), kind: "when"},
   {text: analyst, kind: "name"},
   {text: sql, kind: "sql"},
-  {text: forgiven ? "forgiven" : "counts"},
+  {text: forgiven ? "forgiven" : "counts towards the limit"},
 ];
 
 const lateOf = ({analyst, step, number}) => [
