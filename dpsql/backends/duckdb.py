@@ -12,6 +12,7 @@ import fcntl
 import functools
 import os
 import shutil
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -35,7 +36,7 @@ from dpsql.trusted.cached import cached_property
 from dpsql.trusted.declarations.tables import GENERATED, ForeignKey, TableSchema
 from dpsql.trusted.plan.expr.printing import quote, text_literal
 from dpsql.trusted.plan.stored import StoredTable
-from dpsql.trusted.reader import DISK, FAULT, MEMORY, Parts, ReaderFault
+from dpsql.trusted.reader import DISK, FAULT, MEMORY, Parts, ReaderFault, ReaderInterrupted
 
 TESTED = ((2, 0),)  # (major, minor) of the versions whose guarded expressions the tests have run on
 IN_MEMORY = "memory"  # the engine's name of the database in memory
@@ -251,7 +252,7 @@ class DuckReader:
         """One cursor for one query, guarded until all rows are fetched: some faults show only then. Of tables of released rows it
         sees those that the query names. What was read of files that are others now is not used."""
         failed, begun, cursor, kept = False, time.perf_counter(), self._connection.cursor(), self._shared(parts)
-        cause = FAULT
+        cause, is_interrupted, before = FAULT, False, sys.exception()
         self._running.add(cursor)
         try:
             if self._beside is not None:
@@ -265,7 +266,7 @@ class DuckReader:
                 self._collect(cursor, [table for table in parts if table not in kept], kept)
                 yield cursor
         except duckdb.Error as fault:
-            failed, cause = True, _cause_of(fault)
+            failed, cause, is_interrupted = True, _cause_of(fault), _is_interruption(fault, before)
         finally:
             self._running.discard(cursor)
             self.spent += time.perf_counter() - begun
@@ -273,6 +274,8 @@ class DuckReader:
             if failed and kept:
                 self._kept.forget(cursor)
             cursor.close()
+        if is_interrupted:
+            raise ReaderInterrupted
         if failed:
             raise ReaderFault(cause)
 
@@ -287,6 +290,19 @@ class DuckReader:
             else:
                 apart.append(table.name)
         return [] if _in_buckets(parts) and any(table.kept and table not in found for table in parts) else found
+
+
+def _is_interruption(fault: BaseException | None, before: BaseException | None) -> bool:
+    """Whether a query was interrupted and had not failed by itself: what it keeps for others is given back after a fault, and an
+    interruption of that hides the fault, which is its context then. `before` was being handled when the query began.
+
+    The engine raises this error only where `interrupt` was called on the connection, whatever the rows are; with several threads
+    it raises that of the first one that failed."""
+    while fault is not None and fault is not before:
+        if not isinstance(fault, duckdb.InterruptException):
+            return False
+        fault = fault.__context__
+    return True
 
 
 def _cause_of(fault: duckdb.Error) -> str:

@@ -15,9 +15,11 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from dpsql.errors import OperationalError
 from dpsql.frozen import Frozen
 from dpsql.trusted.declarations.tables import TableSchema
 from dpsql.trusted.plan.stored import StoredTable
+from dpsql.trusted.stopping import STOPPED
 
 CAUSES = MEMORY, DISK, FAULT = "memory", "disk", "fault"
 
@@ -31,6 +33,11 @@ class ReaderFault(Exception):
         self.cause = cause if cause in CAUSES else FAULT
 
 
+class ReaderInterrupted(ReaderFault):
+    """The engine says that it has ended a query because `Reader.interrupt` was called. A reader raises this for nothing else: no
+    row may decide it."""
+
+
 def cause_of(fault: BaseException) -> str:
     """The cause of a fault, one of `CAUSES`."""
     match fault:
@@ -41,6 +48,13 @@ def cause_of(fault: BaseException) -> str:
         case OSError(errno=errno.ENOSPC | errno.EDQUOT):
             return DISK
     return FAULT
+
+
+def is_interruption(fault: BaseException) -> bool:
+    """Whether a fault says of itself that it is an interruption: of a query, between two steps (`stopping.go_on`), or of a script
+    that runs elsewhere (InterruptedError)."""
+    return isinstance(fault, ReaderInterrupted | InterruptedError) or (
+        isinstance(fault, OperationalError) and fault.code == STOPPED)
 
 
 TOKEN = secrets.token_hex(8)
@@ -148,7 +162,8 @@ class Reader(Protocol):
         ...
 
     def interrupt(self) -> None:
-        """From another thread: stop the running queries, which then fail; does nothing if none is running."""
+        """From another thread: stop the running queries, which then raise ReaderInterrupted, or ReaderFault if they failed by
+        themselves before that; does nothing if none is running."""
         ...
 
     def close(self) -> None: ...

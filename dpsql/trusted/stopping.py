@@ -1,7 +1,7 @@
 """Whether a statement must stop, although somebody waits for it; checked between the steps of long work.
 
 Before the charge no private row is read, and a statement that stops is not charged. After it, what is raised here becomes the
-same `Interrupted` as every other fault of a statement that must stop.
+same `Interrupted` as the interruption of a query. Other faults are of the statement itself, also if it must stop by then.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import TypeVar
 from dpsql.errors import OperationalError
 
 Item = TypeVar("Item")
+STOPPED = "interrupted"  # code of an error
 
 _wanted: ContextVar[Event | None] = ContextVar("wanted", default=None)
 
@@ -49,4 +50,4 @@ def each(items: Iterable[Item]) -> Iterator[Item]:
 
 def stopped() -> OperationalError:
     """The error of a statement that is stopped before its charge."""
-    return OperationalError("the statement was interrupted before anything was charged", code="interrupted", try_="it again")
+    return OperationalError("the statement was interrupted before anything was charged", code=STOPPED, try_="it again")

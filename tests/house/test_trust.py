@@ -181,9 +181,9 @@ ROOMS = {
     "extensions": (below("dpsql.trusted.extensions"), 1055),
     "operators": (sorted(module for module in KERNEL if module.startswith("dpsql.trusted.plan.operators.")), 2300),
     "expressions": (below("dpsql.trusted.plan.expr"), 755),
-    "all that the kernel can run": (sorted(KERNEL), 11360),
+    "all that the kernel can run": (sorted(KERNEL), 11368),  # with interruptions that the engine tells from other faults
     "what charges promise": (["dpsql.catalog.promise"], 203),
-    "what it is handed": (sorted(HANDED - {*SNAPSHOTS, *FOREIGN, *SPARK, "dpsql.catalog.promise", "dpsql.ledgers.postgres_store"}), 3536),  # with released rows by column, the terms of agents, and engines without threads
+    "what it is handed": (sorted(HANDED - {*SNAPSHOTS, *FOREIGN, *SPARK, "dpsql.catalog.promise", "dpsql.ledgers.postgres_store"}), 3555),  # with released rows by column, the terms of agents, engines without threads, and interruptions that do not hide a fault
     "stores that Spark reads": (SPARK, 890),
     "snapshots of other databases": (SNAPSHOTS, 925),
     "files of other programs": (FOREIGN, 430),

@@ -30,7 +30,8 @@ from dpsql.trusted.plan.operators.quantizer import Quantizer
 from dpsql.trusted.plan.operators.ranks import Ranks
 from dpsql.trusted.plan.operators.scan import Scan
 from dpsql.trusted.plan.operators.summands import Count, GridSum
-from dpsql.trusted.reader import ReaderFault
+from dpsql.trusted.reader import ReaderFault, ReaderInterrupted
+from dpsql.trusted.stopping import stopped as stopped_between_steps
 from dpsql.trusted.stopping import stopped_by
 from dpsql.types import Type
 
@@ -242,13 +243,31 @@ def test_what_fails_by_itself_is_an_incident_of_its_cause_also_if_it_is_stopped_
         assert found == ("Incident" if stopped is None else "Interrupted"), "its analyst cannot tell it from one that was running"
 
 
-@pytest.mark.parametrize("where, end", [("columns", "stopped 3 True request"), ("answer", "incident 3 True fault")])
-def test_a_fault_of_a_statement_that_is_to_stop_is_of_that_until_the_outcome_left(where: str, end: str) -> None:
-    seen, stop = Broken(ValueError(), where=where), threading.Event()
+INTERRUPTIONS = ReaderInterrupted(), InterruptedError(), stopped_between_steps()
+
+
+@pytest.mark.parametrize("fault", INTERRUPTIONS, ids=repr)
+def test_what_says_that_it_is_an_interruption_is_one_if_the_statement_is_to_stop_and_has_not_left(fault: BaseException) -> None:
+    for where, is_to_stop, end in (("columns", True, "stopped 3 True request"), ("columns", False, "incident 3 True fault"),
+                                   ("answer", True, "incident 3 True fault")):
+        seen, stop = Broken(fault, where=where), threading.Event()
+        if is_to_stop:
+            stop.set()
+        with stopped_by(stop):
+            events, found = served(seen=seen, leaving=Waits(seen, None))
+        assert (events[-1], found) == (end, "Interrupted" if end.startswith("stopped") else "Incident")
+
+
+@pytest.mark.parametrize("fault", [ValueError(), ReaderFault(), ReaderFault("interrupted"), OSError(errno.EIO, ""), OperationalError("x", code="data-changed")],
+                         ids=repr)
+@pytest.mark.parametrize("left", [None, "request"])
+def test_any_other_fault_of_a_statement_that_is_to_stop_counts(fault: BaseException, left: str | None) -> None:
+    """So nobody interrupts what fails before that can be seen, and is charged no incident for it."""
+    seen, stop = Broken(fault), threading.Event()
     stop.set()
     with stopped_by(stop):
-        events, _ = served(seen=seen, leaving=Waits(seen, None))
-    assert events[-1] == end
+        events, found = served(seen=seen, leaving=Waits(seen, left))
+    assert (events[-1], found) == ("incident 3 True fault", "Incident" if left is None else "Interrupted")
 
 
 class Replaced(Late):

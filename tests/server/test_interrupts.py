@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 from support.sessions import reader_of, session_of
 from support.slow_readers import SLOW, Slowly
@@ -23,7 +25,7 @@ from dpsql.server.front.statements import remote_session
 from dpsql.server.front.statements.remote_session import VaultChannel, open_remote_session
 from dpsql.server.vault.vault import ServedAccount, Vault
 from dpsql.trusted.accounting.cost import pure
-from dpsql.trusted.reader import ReaderFault
+from dpsql.trusted.reader import PARTS, Parts, ReaderFault, ReaderInterrupted
 
 
 @pytest.fixture
@@ -54,6 +56,82 @@ def test_a_reader_ends_the_query_that_it_runs() -> None:
     assert time.monotonic() - begun < 20
     assert reader.rows("SELECT 1") == [(1,)]
     reader.close()
+
+
+BAD = "SELECT SUM(CAST(CASE WHEN i = {} THEN 'x' ELSE '1' END AS INTEGER)) FROM range(100000000000) AS a(i)"  # fails at a row
+
+
+@pytest.mark.parametrize("read", ["rows", "arrays", "columns"])
+def test_a_reader_tells_an_interruption_from_a_row_that_cannot_be_read(read: str) -> None:
+    reader = reader_of(world(3))
+    with pytest.raises(ReaderFault) as caught:
+        getattr(reader, read)(BAD.format(100_000))
+    assert not isinstance(caught.value, ReaderInterrupted)
+    for sql, parts in ((SLOW, ()), (f"SELECT * FROM {PARTS}", (Parts(statements=("SELECT i FROM range(100000000000) AS a(i) WHERE hash(i) % 7 = 3",)),))):
+        threading.Timer(0.3, reader.interrupt).start()
+        with pytest.raises(ReaderInterrupted) as caught:
+            getattr(reader, read)(sql, parts)
+        assert caught.value.__cause__ is None
+    reader.close()
+
+
+def test_an_interruption_does_not_hide_a_fault_that_came_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a query keeps for others is given back after it has failed, which may be interrupted; one that has not failed is."""
+    reader = reader_of(world(3))
+
+    @contextlib.contextmanager
+    def there(*given: Any) -> Iterator[None]:
+        try:
+            yield
+        finally:
+            raise duckdb.InterruptException("while it was given back")
+
+    monkeypatch.setattr(reader, "_there", there)
+    with pytest.raises(ReaderFault) as caught:
+        reader.rows(BAD.format(10))
+    assert type(caught.value) is ReaderFault
+    try:
+        raise ValueError("which has nothing to do with it")
+    except ValueError:
+        with pytest.raises(ReaderInterrupted):
+            reader.rows("SELECT 1")
+    reader.close()
+
+
+class FailsAtARow(Slowly):
+    """Fails at a row by itself, at the moment at which it is interrupted and before that has an effect."""
+
+    stop: Any = None
+
+    def columns(self, sql: str, parts: Any = ()) -> Any:
+        self.begun.set()
+        assert self.stop.wait(30)
+        return self._reader.rows(BAD.format(10))
+
+    def interrupt(self) -> None:
+        pass
+
+
+def test_a_row_that_fails_while_it_is_interrupted_counts(tmp_path: Path) -> None:
+    """Before it was told by the time alone, and was stopped: now the engine says what it was. Its analyst cannot tell the two."""
+    reader = FailsAtARow(reader_of(world(3)))
+    vault = vault_of(lambda user: session_of(tmp_path, reader=reader, analyst=user))
+    number, session = connected(vault)
+    reader.stop = vault._channels[number]._account._stopping  # type: ignore[union-attr]
+
+    def cancel() -> None:
+        reader.begun.wait(60)
+        vault.interrupt(number, 1)
+
+    thread = threading.Thread(target=cancel)
+    thread.start()
+    with pytest.raises(Interrupted):
+        answer("SELECT COUNT(*) FROM people", session)
+    thread.join(20)
+    entry, = session.ledger.entries("person", "ada")
+    assert entry.outcome == "failed" and session.ledger.failed(session.account) == [entry.seq]
+    session.close()
+    vault.close()
 
 
 def test_after_the_charge_it_is_stopped(vault: Vault, slow: Slowly) -> None:

@@ -44,15 +44,31 @@ is looked up at the time of departure, in all cases alike, and files are changed
 pace, an interruption reveals whether the statement was still running, as its answer would have: times are not hidden there.
 
 Claim: the number of failures is bounded as before. Proof: a stopped charge leaves the sum, as an answered one does. A statement
-that failed by itself is an incident even if it is interrupted before that can be seen. So nobody can try out what fails and
-interrupt it each time, not even a front that sees, before the outcome leaves, that a release does not come. The release that
-would come next may still be on its way when the statement is interrupted; then it is as for one that takes long. Only with the
-files do failures go uncounted that such a front could see: those of the at most `incidents` statements that run when the owner
-changes files.
+that failed by itself is an incident even if it is interrupted before that can be seen, because it is told by the fault and not by
+the time: `run` writes `stopped` only for a fault that says of itself that it is an interruption (`reader.is_interruption`). The
+engine says so of a query only after `Reader.interrupt`, never because of a row; a script says so only between requests, where it
+knows nothing but releases. Every other fault is an incident, whether memory or a disk was full or a value could not be read, and
+also if it comes after the interruption. So nobody can try out what fails and interrupt it each time, not even a front that sees,
+before the outcome leaves, that a release does not come. The release that would come next may still be on its way when the
+statement is interrupted; then it is as for one that takes long.
 
-What remains an incident: a full disk and exhausted memory, because queries write to disk and fill memory as their rows have it;
-and a killed process, as one that runs out of memory is killed by the same signal as one that its owner kills. Also if another
-account's statement did it. The text of an incident names the cause for the owner where it is known; nobody else gets it.
+A row may still decide a race: a query that fails at a row at about the time of the interruption is stopped if the engine has
+noticed that first, and an incident otherwise. Claim: this reveals no more than `incidents` failures do. Proof: suppose that the
+row were not there, and all else the same. The statement would be interrupted too, by the same call at the same time, which
+whoever interrupts has chosen by what they knew; it would be stopped, and leave at the same step unless it is late, which is
+counted. With the row, it is stopped, which is the same outcome at the same step, or it is an incident, which is counted and after
+so many of which the account is closed. So a sequence of statements, all interrupted as well as they can be, shows which few of
+them were counted and nothing else. The other way round, what the engine calls by another name although only the interruption
+caused it counts against the account: that is on the safe side. Tasks of Spark are not interrupted: their faults are incidents,
+and a statement that waits for them stops when they have ended.
+
+Only with the files do failures go uncounted that such a front could see: those of the at most `incidents` statements that run
+when the owner changes files.
+
+What remains an incident: every fault of an engine but an interruption, such as a full disk and exhausted memory, because queries
+write to disk and fill memory as their rows have it; and a killed process, as one that runs out of memory is killed by the same
+signal as one that its owner kills. Also if another account's statement did it. The text of an incident names the cause for the
+owner where it is known; nobody else gets it.
 
 A `reopened` event names the failed charges that the owner forgives, never a running one, so that it cannot falsify the sum.
 

@@ -40,7 +40,7 @@ from dpsql.trusted.plan.operators.arcs import Arcs
 from dpsql.trusted.plan.operators.grouped_sums import GroupedSums
 from dpsql.trusted.plan.operators.join_sum import JoinSum
 from dpsql.trusted.plan.operators.owner_sets import OwnerSets
-from dpsql.trusted.reader import DISK, MEMORY, Reader, cause_of
+from dpsql.trusted.reader import Reader, cause_of, is_interruption
 from dpsql.trusted.stopping import is_to_stop
 
 
@@ -329,10 +329,10 @@ def _check_paid(spent: Cost, cost: Cost) -> None:
 def _told(fault: BaseException, is_stopped: bool) -> tuple[BaseException, str | None, str | None]:
     """What is raised for a fault; why the statement failed, if by itself; and why it was stopped, if it was.
 
-    No interruption fills memory or a disk. So where one of these was full, the statement has failed by itself, although it is to
-    stop by now: giving back what it had takes a while, in which it may have been interrupted.
+    It was stopped only if the fault itself says so (`is_interruption`), and somebody has asked for it. That it is to stop by now
+    is not enough: giving back what a failed query had takes a while, in which it may have been interrupted. A fault that does not
+    say so is one of the statement, and is counted; see `chain`, *Stopped*.
     """
     if isinstance(fault, KeyboardInterrupt):
         return KeyboardInterrupt(), None, REQUEST
-    cause = cause_of(fault)
-    return (Interrupted(), None, REQUEST) if is_stopped and cause not in (MEMORY, DISK) else (Incident(), cause, None)
+    return (Interrupted(), None, REQUEST) if is_stopped and is_interruption(fault) else (Incident(), cause_of(fault), None)
