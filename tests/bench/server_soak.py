@@ -6,12 +6,12 @@
 `dpsql serve` runs in processes of its own, over the demo study, at the pace of its policy unless `--pace` sets another. Clients ask at
 the same time: by psycopg_pool and a pool of asyncpg, by HTTP in JSON and Arrow, and as agents at `/mcp`. They ask new statements,
 stored ones and the system catalogue, fetch by cursors, cancel, make mistakes, and disconnect while they wait; connections of pools
-are replaced after a minute. All clients of an account together send `--rate` requests a second at most.
+are replaced after a minute. All clients of an account together send `--rate` requests a second at most, by asyncpg a third of that.
 
 Printed are samples of the two processes over time, the requests by kind, what was refused without being meant to, and findings: each
 says `ok` or `look`. Growth is that of the least squares line through the samples of the last two thirds of the time, and is one if it
 is more than three standard errors of that line and 2 % of the level. At the end all clients leave, and the processes are compared with
-what they were before the first one came.
+what they were before the first one came. (While one is connected, SQLite keeps the files of ledgers that others have closed.)
 """
 
 from __future__ import annotations
@@ -54,14 +54,17 @@ from bench_traffic import (
 )
 from server_rate import children_of
 
+from dpsql.catalog.model import Policy
 from dpsql.catalog.policy import read_policy
 from dpsql.engine.opening import find_ledger
 from dpsql.frozen import Frozen
 from dpsql.ledgers.ledger_reports import ReportingLedger
+from dpsql.trusted.accounting.cost import Account
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from support.clients_catalogue import questions
 
+BUDGET = "soak"
 TERMS = """
 [budgets.soak]
 entity = "person"
@@ -89,14 +92,16 @@ OVER_HTTP = {"new, JSON": 20, "new, Arrow": 10, "stored, JSON": 25, "stored, Arr
 OF_AGENTS = {"ask, agent": 40, "price, agent": 30, "catalogue, agent": 30}
 MEANT = ("typo", "cancelled", "gone")
 ARROW = "application/vnd.apache.arrow.stream"
+SLOWER = 3  # clients by asyncpg: their pool sends six statements for each one that it is asked, and an account has 1,200 a minute
 TIMEOUT = 120.0  # seconds after which a client no longer waits, which is a finding
 COLUMNS = ("minute", "a second", "new p50 ms", "new p95 ms", "stored p50 ms", "stored p95 ms", "vault MB", "files", "threads", "front MB",
            "files", "threads", "ledger MB", "failed", "waits s")
 
 
 class Sample(Frozen):
-    """What is seen at one moment: the seconds since the start, the requests that ended since the sample before, the processes, and
-    what an overseer is shown of accounts: statements that failed, and the longest minimum time of answers."""
+    """What is seen at one moment: the seconds since the start, the requests that ended since the sample before, the processes, the
+    charged statements, those that failed, and the longest minimum time that late answers give to those of an account while others
+    ask."""
 
     at: float
     ended: list[Ended]
@@ -220,13 +225,13 @@ async def by_asyncpg(traffic: Traffic, account: str, clients: int) -> None:
 async def _one_by_asyncpg(traffic: Traffic, pool: Any, clients: int) -> None:
     import asyncpg
 
-    for kind, due in traffic.kinds(WEIGHTS, clients):
+    for kind, due in traffic.kinds(WEIGHTS, clients * SLOWER):
         await asyncio.sleep(max(0.0, due - time.monotonic()))
 
         def told(fault: Exception, kind: str = kind) -> str:
             if kind == "cancelled" and isinstance(fault, TimeoutError | asyncpg.QueryCanceledError):
                 return "cancelled"
-            if kind == "gone" and isinstance(fault, asyncpg.ConnectionDoesNotExistError | ConnectionError):
+            if kind == "gone" and isinstance(fault, asyncpg.ConnectionDoesNotExistError | ConnectionError | AttributeError):  # of its own, when it ends
                 return "gone"
             return told_by_psycopg(kind)(fault)
 
@@ -370,22 +375,32 @@ def clients_running(traffic: Traffic, clients: int, agents: str) -> Iterator[Non
                 future.result()
 
 
-class Watch:
-    """Samples of a server, and what an overseer sees of it."""
+def front_of(server: Listening) -> int:
+    """The number of the process that is the front."""
+    return children_of(server.process)[-1]
 
-    def __init__(self, traffic: Traffic, ledger: Path, connection: Any) -> None:
-        self._traffic, self._ledger, self._connection = traffic, ledger, connection
-        self._front, = children_of(traffic.server.process)[-1:]
+
+class Watch:
+    """Samples of a server, with what an overseer sees of it and what its ledger says."""
+
+    def __init__(self, traffic: Traffic, policy: Policy, ledger: ReportingLedger, connection: Any) -> None:
+        self._traffic, self._policy, self._ledger, self._connection = traffic, policy, ledger, connection
+        self._front = front_of(traffic.server)
         self._seen, self._begun = 0, time.monotonic()
 
     def sample(self) -> Sample:
         states = self._connection.execute("SHOW ANALYSTS").fetchall()
+        self._ledger.refresh()
         ended = self._traffic.requests.ended(self._seen)
         self._seen += len(ended)
-        beside = [self._ledger.with_name(self._ledger.name + end) for end in ("", "-wal")]
+        beside = [self._ledger.path.with_name(self._ledger.path.name + end) for end in ("", "-wal")]
         return Sample(at=time.monotonic() - self._begun, ended=ended, vault=size_of(self._traffic.server.process), front=size_of(self._front),
                       ledger=megabytes(*beside), asked=states[0][1], failed=sum(state[7] or 0 for state in states),
-                      waits=max((state[9] or 0.0 for state in states), default=0.0))
+                      waits=max((self._waits(state[0]) for state in states if state[0]), default=0.0))
+
+    def _waits(self, analyst: str) -> float:
+        first = self._ledger.first_step(Account(budget=BUDGET, analyst=analyst), self._policy.budgets[BUDGET].late, crowded=True)
+        return (self._policy.pace or 0.0) * 2.0**first if first else 0.0
 
 
 # -- what is printed
@@ -423,31 +438,31 @@ def growth(samples: Sequence[Sample], name: str, seen: Callable[[Sample], float]
     return [name, "look" if grows else "ok", f"{level:.1f} {unit}; {found.slope * 3600:+.1f} ± {found.error * 3600:.1f} {unit} an hour"]
 
 
-def findings(samples: Sequence[Sample], rest: Sample, traffic: Traffic, ledger: Path, budget: str) -> Iterator[list[str]]:
+def findings(samples: Sequence[Sample], rest: Sample, empty: Sequence[tuple[str, Size, Size]], traffic: Traffic, policy: Path,
+             ledger: ReportingLedger) -> Iterator[list[str]]:
+    """`empty` has the size of each process before the first client came, and after the last one left."""
     first, ended = samples[0], traffic.requests.ended()
     wrong = [each for each in ended if each.how != "answered" and each.how not in MEANT]
-    with contextlib.closing(ReportingLedger(*find_ledger(read_policy(ledger.parent / "dpsql.toml")))) as opened:
-        incidents, late = opened.failures(budget), opened.late(budget)
+    incidents, late = ledger.failures(BUDGET), ledger.late(BUDGET)
     yield ["statements that failed after a charge", "look" if incidents else "ok", str(len(incidents))]
     yield ["refused or broken, but for typos", "look" if wrong else "ok", f"{len(wrong)} of {len(ended):,} requests"]
     slowest = max(ended, key=lambda each: each.seconds, default=None)
     if slowest is not None:
         yield ["longest request", "look" if slowest.seconds > 30 else "ok", f"{slowest.seconds:.1f} s ({slowest.kind})"]
-    yield ["late answers", "ok", f"{sum(number for _, _, number in late):,}; the longest wait that they cause is {rest.waits:.2f} s"]
+    yield ["late answers", "ok", f"{sum(number for _, _, number in late):,}; the longest minimum time that they cause is {rest.waits:.2f} s"]
     for name, seen in (("vault", lambda sample: sample.vault), ("front", lambda sample: sample.front)):
         yield growth(samples, f"memory of the {name}", lambda sample, seen=seen: seen(sample).megabytes, "MB")
         yield growth(samples, f"files of the {name}", lambda sample, seen=seen: seen(sample).files, "files")
         yield growth(samples, f"threads of the {name}", lambda sample, seen=seen: seen(sample).threads, "threads")
-        before, after = seen(first), seen(rest)
-        kept = after.files > before.files + 2 or after.threads > before.threads + 2
-        yield [f"{name} when all clients have left", "look" if kept else "ok",
+    for name, before, after in empty:
+        yield [f"{name} when all clients have left", "look" if after.files > before.files else "ok",
                f"{before.megabytes:.1f} MB, {before.files} files, {before.threads} threads before; {after.megabytes:.1f} MB, {after.files} files, "
                f"{after.threads} threads after"]
     charged = max(1, rest.asked - first.asked)
     yield ["a charged statement", "ok", f"{(rest.ledger - first.ledger) * 1024 / charged:.2f} kB of the ledger; {charged:,} statements"]
     told = [each.strip() for each in traffic.server.log if "WARNING" in each or "ERROR" in each or "Traceback" in each]
     yield ["warnings and errors in the log", "look" if told else "ok", f"{len(told)}{': ' + told[0] if told else ''}"]
-    verified = command("ledger", "verify", "--policy", ledger.parent / "dpsql.toml")
+    verified = command("ledger", "verify", "--policy", policy)
     yield ["the ledger verified", "ok", verified.strip().splitlines()[0]]
 
 
@@ -462,13 +477,14 @@ def soaked(folder: Path, given: argparse.Namespace) -> Iterator[str]:
     policy.write_text(f"{head}version = 1\n{pace}{rest}{TERMS}", encoding="utf-8")
     accounts = [f"u{number}" for number in range(given.accounts)]
     for name in (*accounts, "robot"):
-        add_user(policy, name, "--budget", "soak")
-    add_user(policy, "overseer", "--budget", "soak", "--role", "auditor")
-    ledger = policy.with_name("dpsql.ledger")
-    with serving(policy, "--http", "127.0.0.1:0", "--mcp") as server:
-        traffic = Traffic(server, accounts, given.rate)
+        add_user(policy, name, "--budget", BUDGET)
+    add_user(policy, "overseer", "--budget", BUDGET, "--role", "auditor")
+    declared = read_policy(policy)
+    with serving(policy, "--http", "127.0.0.1:0", "--mcp") as server, contextlib.closing(ReportingLedger(*find_ledger(declared))) as ledger:
+        traffic, processes = Traffic(server, accounts, given.rate), {"vault": server.process, "front": front_of(server)}
+        before = {name: size_of(process) for name, process in processes.items()}
         with psycopg.connect(traffic.dsn("overseer"), autocommit=True) as overseer:
-            watch = Watch(traffic, ledger, overseer)
+            watch = Watch(traffic, declared, ledger, overseer)
             samples = [watch.sample()]
             end = time.monotonic() + given.minutes * 60
             with clients_running(traffic, given.clients, "robot"):
@@ -481,12 +497,14 @@ def soaked(folder: Path, given: argparse.Namespace) -> Iterator[str]:
             wall = time.monotonic() - end + given.minutes * 60
             time.sleep(given.rest)
             rested = watch.sample()
+        time.sleep(min(given.rest, 5.0))
+        empty = [(name, before[name], size_of(process)) for name, process in processes.items()]
         ended = traffic.requests.ended()
         title = f"{given.clients} clients of {given.accounts} accounts for {given.minutes:g} minutes"
         yield table(f"{title}: samples, with the requests since the one before", COLUMNS, merged(samples))
         yield table("Requests by kind", BY_KIND, by_kind(ended, wall, MEANT))
         yield table("Refused without being meant to", ("how", "kind", "number"), refusals(ended, MEANT))
-        yield "Findings\n\n" + "".join(f"{verdict:6}{name}: {told}\n" for name, verdict, told in findings(samples, rested, traffic, ledger, "soak"))
+        yield "Findings\n\n" + "".join(f"{verdict:6}{name}: {told}\n" for name, verdict, told in findings(samples, rested, empty, traffic, policy, ledger))
 
 
 def main() -> None:
