@@ -2,10 +2,11 @@
 
     python tests/bench/server_rate.py --rows 10000 --clients 8
     python tests/bench/server_rate.py --only stored --pace "100 ms"
-    python tests/bench/server_rate.py --clients 32 --accounts 2 --pace "30 ms"
+    python tests/bench/server_rate.py --clients 32 --accounts 2 --pace "30 ms" --only "new counts"
 
 `dpsql serve` runs in processes of its own. Each client is a connection by psycopg, and asks one statement after the other. It has an
-account of its own, unless there are fewer `--accounts`: then statements of one account wait for turns. Every new statement has a number of its own in WHERE, so that no answer is stored.
+account of its own, unless there are fewer `--accounts`: then statements of one account wait for turns, and those beyond 1,200 a minute
+are refused, which ends the benchmark. Every new statement has a number of its own in WHERE, so that no answer is stored.
 
 A slow machine slows everything, so each line has a bare loop of the same work beside it, which runs before and after: for new
 statements the queries that dpsql sends to DuckDB, and as many draws of noise, in one process without dpsql; for stored answers the
