@@ -7,14 +7,20 @@ import re
 from sqlglot import exp
 
 from dpsql.errors import SqlError, Unsupported
+from dpsql.frozen import replace
 from dpsql.sql.binding import typing
 from dpsql.sql.text.syntax import TYPES
+from dpsql.trusted.plan.expr.functions import CARRIER
 from dpsql.trusted.plan.expr.nodes import Cast, Expr, Literal
 from dpsql.types import Span, Type
 
 
 def cast(expr: Expr, target: str, span: Span | None) -> Expr:
-    """An expression as another SQL type. Raises SqlError if no value could be converted."""
+    """An expression as another SQL type. Raises SqlError if no value could be converted.
+
+    Casts of texts and doubles stay until their types are agreed (`typing.without_cast`): a text constant takes the type of what
+    it is compared with, and a double is rounded beside single-precision numbers, which a cast prevents.
+    """
     carrier = Type.DOUBLE if target.startswith("DECIMAL") or target == "FLOAT" else (
         Type.BIGINT if "INT" in target else Type[target])
     if typing.is_null(expr):
@@ -24,7 +30,15 @@ def cast(expr: Expr, target: str, span: Span | None) -> Expr:
     if expr.type is not carrier and Type.VARCHAR not in (expr.type, carrier) and expr.type.temporal != carrier.temporal:
         raise SqlError(f"{expr.type.value} cannot be turned into {target}", code="cast", span=span,
                        try_="year(x), or another part of the time" if expr.type.temporal else "CAST(x AS VARCHAR)")
+    if isinstance(expr, Literal) and carrier not in (Type.VARCHAR, Type.DOUBLE) and _has_range(expr, target):
+        return replace(expr, span=span)  # 30::BIGINT, as some drivers write every constant, is 30
     return Cast(input=expr, target=target, type=carrier, span=span)
+
+
+def _has_range(constant: Literal, target: str) -> bool:
+    """Whether a constant is a value of a type already, so that a cast to it changes nothing."""
+    carrier, limits = CARRIER[target]
+    return constant.type is carrier and (not isinstance(constant.value, int) or limits.low <= constant.value <= limits.high)
 
 
 def sql_type(node: exp.Expr, span: Span | None) -> str:

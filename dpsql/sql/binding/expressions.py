@@ -126,8 +126,12 @@ class Binder(abc.ABC):
 
     def _apply(self, name: str, args: list[Expr], span: Span | None) -> Expr:
         if name in ("=", "<>"):
-            check_spelling(args, self.env)
+            check_spelling([typing.without_cast(arg) for arg in args], self.env)
         return typing.call(name, args, self.env, span)
+
+    def _constant(self, node: exp.Expr) -> Expr:
+        """An operand that may have to be a constant: a cast that changes nothing is left out."""
+        return typing.without_cast(self.bind(node))
 
     def all_of(self, name: str, parts: Sequence[Expr]) -> Expr:
         """Conditions joined by AND or OR, as a balanced tree."""
@@ -250,10 +254,11 @@ class Binder(abc.ABC):
             if not all(isinstance(part, Literal | Call | Cast) for part in walk(value)):
                 raise Unsupported("IN takes a list of constants, or a subquery", code="in-list", span=value.span or span,
                                   try_="x = a OR x = b")
-        written = [value for value in values if isinstance(value, Literal)]
-        check_spelling([subject, *written], self.env)
+        written = [value for value in values if isinstance(typing.without_cast(value), Literal)]
+        check_spelling([subject, *map(typing.without_cast, written)], self.env)
         listed_in = [typing.membership(subject, written, self.env, span)] if written else []
-        computed = [self._apply("=", [subject, value], span) for value in values if not isinstance(value, Literal)]
+        computed = [self._apply("=", [subject, value], span) for value in values
+                    if not isinstance(typing.without_cast(value), Literal)]
         return self.all_of("or", [*listed_in, *computed]) if values else Literal(value=False, type=Type.BOOLEAN, span=span)
 
     def listed_in(self, node: exp.Expr) -> list[Expr]:
@@ -308,9 +313,9 @@ class Binder(abc.ABC):
 
     def _regexp(self, node: exp.Expr, span: Span | None) -> Expr:
         name = "regexp_full_match" if isinstance(node, exp.RegexpFullMatch) else "regexp_matches"
-        pattern, flag = self.bind(node.expression), node.args.get("flag")
+        pattern, flag = self._constant(node.expression), node.args.get("flag")
         if flag is not None:
-            pattern = self._with_flag(pattern, self.bind(flag))
+            pattern = self._with_flag(pattern, self._constant(flag))
         return self._apply(name, [self.bind(node.this), self._compiled(pattern, span)], span)
 
     def _compiled(self, pattern: Expr, span: Span | None) -> Expr:
@@ -321,17 +326,17 @@ class Binder(abc.ABC):
 
     def _extracted(self, node: exp.Expr, span: Span | None) -> Expr:
         """The match of a regular expression: the whole of it (sqlglot's group 0), or one of its groups."""
-        given = [self.bind(node.this), self._compiled(self.bind(node.expression), span)]
+        given = [self.bind(node.this), self._compiled(self._constant(node.expression), span)]
         group = self.bind(node.args["group"]) if node.args.get("group") is not None else None
         whole = group is None or (isinstance(group, Literal) and group.value == 0)
         return self._apply("regexp_extract", given if whole or group is None else [*given, group], span)
 
     def _replaced(self, node: exp.Expr, span: Span | None) -> Expr:
-        option = self.bind(node.args["modifiers"]) if node.args.get("modifiers") is not None else None
+        option = self._constant(node.args["modifiers"]) if node.args.get("modifiers") is not None else None
         if option is not None and (not isinstance(option, Literal) or option.value != "g"):
             raise Unsupported("the only option of regexp_replace that is answered is 'g'", code="pattern", span=option.span,
                               try_="regexp_replace(x, '(?i)pattern', 'text', 'g')")
-        pattern = self._compiled(self.bind(node.expression), span)
+        pattern = self._compiled(self._constant(node.expression), span)
         return self._apply("regexp_replace" if option is None else "regexp_replace_all",
                            [self.bind(node.this), pattern, self.bind(node.args["replacement"])], span)
 
@@ -417,7 +422,7 @@ class Binder(abc.ABC):
 
     def _double_pipe(self, node: exp.Expr, span: Span | None) -> Expr:
         """a || b; short constants are joined at once, so that $1 || '%' is a pattern as '...%' is."""
-        first, second = self.bind(node.this), self.bind(node.expression)
+        first, second = self._constant(node.this), self._constant(node.expression)
         if isinstance(first, Literal) and isinstance(second, Literal):
             left, right = first.value, second.value
             if isinstance(left, str) and isinstance(right, str) and len(left) + len(right) <= MOST_JOINED:
@@ -450,7 +455,7 @@ class Binder(abc.ABC):
     def _joined(self, node: exp.Expr, span: Span | None) -> Expr:
         """concat_ws(s, a, b, ...) joins values that are not NULL by a constant s, put before each; the first s is removed."""
         first, *rest = node.expressions
-        between = self.bind(first)
+        between = self._constant(first)
         if not isinstance(between, Literal) or not isinstance(between.value, str) or not rest:
             raise Unsupported("concat_ws takes a constant separator and the values to join", code="type", span=span,
                               try_="concat_ws('-', a, b)")

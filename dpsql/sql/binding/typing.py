@@ -28,6 +28,7 @@ def call(name: str, args: Sequence[Expr], env: Env, span: Span | None) -> Expr:
     agreed = _agree(name, list(args), span)
     if name in COMPARISONS:
         agreed = _of_one_precision(agreed, env)
+    agreed = [without_cast(arg) for arg in agreed]
     problem = ""
     for attempt in _attempts(agreed, env):
         row = overload(name, [arg.type for arg in attempt])
@@ -148,7 +149,7 @@ def _light(expr: Expr) -> Expr:
 
 def membership(subject: Expr, values: Sequence[Expr], env: Env, span: Span | None) -> Expr:
     """x IN (constants)."""
-    parts = _of_one_precision(common([subject, *values], span), env)
+    parts = [without_cast(part) for part in _of_one_precision(common([subject, *values], span), env)]
     return _light(Call(function=MEMBERSHIP, args=tuple(parts), type=Type.BOOLEAN, span=span))
 
 
@@ -157,7 +158,7 @@ def case(branches: Sequence[tuple[Expr, Expr]], otherwise: Expr | None, span: Sp
         if when.type is not Type.BOOLEAN:
             raise SqlError("a condition must be true or false", code="type", span=when.span or span, try_="a comparison")
     rest = otherwise if otherwise is not None else Literal(value=None, type=branches[0][1].type)
-    outcomes = common([*(then for _, then in branches), rest], span)
+    outcomes = [without_cast(part) for part in common([*(then for _, then in branches), rest], span)]
     return _light(Case(branches=tuple((when, then) for (when, _), then in zip(branches, outcomes, strict=False)),
                        otherwise=outcomes[-1], type=outcomes[0].type, span=span))
 
@@ -219,6 +220,14 @@ def convert(expr: Expr, wanted: Type) -> Expr | None:
         value = read_text(expr.value, wanted)
         return None if value is None else replace(expr, value=value, type=wanted)
     return None
+
+
+def without_cast(expr: Expr) -> Expr:
+    """A constant in place of its cast to the type that it has, as in 'f'::VARCHAR, so that both are one question: the cast
+    changes no value. Only for expressions whose types are agreed."""
+    same = isinstance(expr, Cast) and isinstance(expr.input, Literal) and expr.input.type is expr.type and (
+        expr.target == expr.type.value)
+    return replace(expr.input, span=expr.span) if same and isinstance(expr, Cast) else expr
 
 
 def is_null(expr: Expr) -> bool:
