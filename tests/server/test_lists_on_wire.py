@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpsql.server.front.terms.answers_on_wire import RefusedOnWire
-from dpsql.server.front.terms.lists_on_wire import LIST_OIDS, LongList, in_binary, in_text
+from dpsql.server.front.terms.lists_on_wire import LIST_OIDS, in_binary
 from dpsql.server.front.terms.types_on_wire import BINARY, TEXT, read, written
+from dpsql.sql.text.array_texts import LongList, in_text
 
 
 @pytest.mark.parametrize(("values", "text"), [

@@ -57,6 +57,16 @@ ONE_QUESTION = [
     ("SELECT COUNT(*) FROM people WHERE born >= DATE '1980-01-01'", "SELECT COUNT(*) FROM people WHERE born >= $1::DATE", (dt.date(1980, 1, 1),)),
     ("SELECT COUNT(*) FROM people WHERE nickname LIKE 'a%'", "SELECT COUNT(*) FROM people WHERE nickname LIKE $1::VARCHAR || '%'::VARCHAR", ("a",)),
     ("SELECT COUNT(*) FROM people WHERE regexp_matches(nickname, '^a')", "SELECT COUNT(*) FROM people WHERE regexp_matches(nickname, $1::VARCHAR)", ("^a",)),
+    ("SELECT COUNT(*) FROM people WHERE age IN (-1, 30)", "SELECT COUNT(*) FROM people WHERE age = ANY('{-1, 30}'::int8[])", ()),
+    ("SELECT COUNT(*) FROM people WHERE age IN (1, 30)", "SELECT COUNT(*) FROM people WHERE age = ANY(CAST('{1,30,NULL}' AS SMALLINT[]))", ()),
+    ("SELECT COUNT(*) FROM people WHERE age IN (1, 30)", "SELECT COUNT(*) FROM people WHERE age = ANY(ARRAY[1, 30]::bigint[])", ()),
+    ("SELECT COUNT(*) FROM people WHERE age IN (1, 30)", "SELECT COUNT(*) FROM people WHERE age = ANY($1::int8[])", ([1, 30],)),
+    ("SELECT COUNT(*) FROM people WHERE age NOT IN (1, 30)", "SELECT COUNT(*) FROM people WHERE age <> ALL('{1,30}')", ()),
+    ("SELECT COUNT(*) FROM people WHERE sex NOT IN ('f')", "SELECT COUNT(*) FROM people WHERE sex <> ALL('{f}'::text[])", ()),
+    ("SELECT COUNT(*) FROM people WHERE nickname IN ('a, \"b\"', '}')", """SELECT COUNT(*) FROM people WHERE nickname = ANY('{"a, \\"b\\"","}"}'::varchar[])""", ()),
+    ("SELECT COUNT(*) FROM people WHERE born IN (DATE '1980-01-01')", "SELECT COUNT(*) FROM people WHERE born = ANY('{1980-01-01}'::date[])", ()),
+    ("SELECT COUNT(*) FROM people WHERE income IN (1.5, 20)", "SELECT COUNT(*) FROM people WHERE income = ANY('{1.5,2e1}'::float8[])", ()),
+    ("SELECT COUNT(*) FROM people WHERE active IN (TRUE)", "SELECT COUNT(*) FROM people WHERE active = ANY('{t}'::bool[])", ()),
     ("SELECT SUM(CASE WHEN active THEN 1 ELSE 0 END) FROM people", "SELECT SUM(CASE WHEN active THEN $1::BIGINT ELSE $2::BIGINT END) FROM people", (1, 0)),
 ]
 OTHER_QUESTIONS = [
@@ -99,3 +109,18 @@ def test_a_cast_to_double_keeps_a_constant_from_being_rounded(name: str) -> None
 def test_a_text_with_a_cast_stays_a_text(tmp_path: Path) -> None:
     with Connection(session_of(tmp_path)) as connection, pytest.raises(SqlError, match="cannot be combined"):
         connection.execute("SELECT COUNT(*) FROM people WHERE age IN ($1::VARCHAR, 2)", ("1",))
+
+
+@pytest.mark.parametrize(("text", "reason"), [
+    ("'{1,x}'::int8[]", "no array of BIGINT"), ("'{1.5}'::int8[]", "no array of BIGINT"), ("'{40000}'::int2[]", "no array of SMALLINT"), ("'1,2'::int8[]", "no array"),
+    ("'{1,2'::int8[]", "no array"), ("'{{1},{2}}'::int8[]", "no array"), ("'{1e999}'::float8[]", "no array of DOUBLE"), ("'{1}'::int8[][]", "lists"), ("'{1}'::json[]", "no array of JSON")])
+def test_other_texts_are_no_arrays(text: str, reason: str, tmp_path: Path) -> None:
+    with Connection(session_of(tmp_path)) as connection, pytest.raises((SqlError, Unsupported), match=reason):
+        connection.execute(f"SELECT COUNT(*) FROM people WHERE age = ANY({text})")
+
+
+def test_an_element_that_a_cast_rounds_is_another_question(tmp_path: Path) -> None:
+    with Connection(session_of(tmp_path)) as connection:
+        connection.execute("SELECT COUNT(*) FROM people WHERE age = ANY($1)", ([1.5, 30.0],))
+        rounded = connection.execute("SELECT COUNT(*) FROM people WHERE age = ANY($1::int8[])", ([1.5, 30.0],))
+        assert rounded.answer is not None and not rounded.answer.stored

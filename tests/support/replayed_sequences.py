@@ -94,6 +94,7 @@ SEQUENCES: Mapping[str, Sequence[bytes]] = {
         parse("SELECT clinic FROM clinics WHERE beds > $1") + bind((b"x",), forms=(1,)) + SYNC,
         parse("SELECT clinic FROM clinics WHERE beds > $1") + bind((b"9" * 30,)) + SYNC,
     ],
+    "moment malformed": [parse("SELECT COUNT(*) FROM people WHERE born > $1", oids=(1082,)) + bind((text,)) + SYNC for text in (b"x", b"2020-02-30", b"2020-13-01", b"")],
     "parameter formats": [
         parse("SELECT clinic FROM clinics WHERE beds > $1") + bind((b"1",), forms=(0, 0)) + SYNC,
         parse("SELECT clinic FROM clinics WHERE beds > $1") + bind((b"1",), forms=(3,)) + SYNC,
@@ -523,6 +524,22 @@ SEQUENCES: Mapping[str, Sequence[bytes]] = {
         ext("SELECT $1", (b"{1,2}",), oids=(1016,)) + SYNC,
         ext("SELECT $1", (None,), oids=(20,)) + SYNC,
     ],
+    "arrays": [
+        query("SELECT clinic FROM clinics WHERE beds = ANY('{10,20}'::int8[]) ORDER BY clinic"), query("SELECT clinic FROM clinics WHERE clinic <> ALL('{a,b}'::text[]) ORDER BY clinic"),
+        query("SELECT clinic FROM clinics WHERE beds = ANY('{10,20}') ORDER BY clinic"), query("SELECT clinic FROM clinics WHERE beds = ANY(ARRAY[5, 10]::bigint[])"),
+        ext("SELECT clinic FROM clinics WHERE beds = ANY($1::int8[])", (b"{10,20}",)) + SYNC, ext("SELECT clinic FROM clinics WHERE clinic <> ALL($1::text[])", (b"{a,b}",)) + SYNC,
+        parse("SELECT clinic FROM clinics WHERE beds = ANY($1::int8[])") + describe("S") + bind((b"{x}",)) + SYNC, query("SELECT COUNT(*) FROM people WHERE sex = ANY('{f}'::text[])"),
+    ],
+    "intervals": [
+        ext("SELECT COUNT(*) FROM people WHERE born + $1 > '2000-01-01'::date", (b"1 day",), oids=(1186,)) + SYNC,
+        parse("SELECT COUNT(*) FROM people WHERE born + $1 > '2000-01-01'::date", oids=(1186,)) + describe("S")
+        + bind((b"\0\0\0\0\0\0\0\0\0\0\0\1\0\0\0\0",), forms=(1,)) + execute() + SYNC,
+        ext("SELECT COUNT(*) FROM people WHERE born - $1::interval > '2000-01-01'::date", (b"1 year 2 mons",)) + SYNC,
+        ext("SELECT COUNT(*) FROM people WHERE born + $1 > '2000-01-01'::date", (b"x",), oids=(1186,)) + SYNC,
+        ext("SELECT COUNT(*) FROM people WHERE born + $1::interval > '2000-01-01'::date", (None,)) + SYNC,
+        query("SELECT COUNT(*) FROM people WHERE born + '1 day'::interval > '2000-01-01'::date"),
+    ],
+    "an interval that is NULL": [ext("SELECT COUNT(*) FROM people WHERE born + $1 > '2000-01-01'::date", (None,), oids=(1186,)) + SYNC],
     "pg functions": [
         query("SELECT pg_backend_pid() > 0"),
         query("SELECT current_user"),
@@ -572,6 +589,7 @@ SEQUENCES: Mapping[str, Sequence[bytes]] = {
 }
 
 DIFFERENT: Mapping[str, Different] = {
+    "an interval that is NULL": Different("a NULL has no type of its own, so it needs a cast", (("D 1", "E 42804"),), same_otherwise=False),
     "an unknown format": Different("dpsql refuses the format at Bind, PostgreSQL at the first row", (("E 22023", "E 22023"),), same_otherwise=False),
     "set_config": Different("the function changes nothing here: clients set with SET", (("S application_name = d", "Z I"),), same_otherwise=False),
     "a text that is no number": Different("types are compared before texts are read", (("E 22P02", "E 42804"),)),

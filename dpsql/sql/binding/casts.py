@@ -9,7 +9,7 @@ from sqlglot import exp
 from dpsql.errors import SqlError, Unsupported
 from dpsql.frozen import replace
 from dpsql.sql.binding import typing
-from dpsql.sql.text.syntax import TYPES
+from dpsql.sql.text.syntax import TYPES, carrier_of
 from dpsql.trusted.plan.expr.functions import CARRIER
 from dpsql.trusted.plan.expr.nodes import Cast, Expr, Literal
 from dpsql.types import Span, Type
@@ -21,8 +21,7 @@ def cast(expr: Expr, target: str, span: Span | None) -> Expr:
     Casts of texts and doubles stay until their types are agreed (`typing.without_cast`): a text constant takes the type of what
     it is compared with, and a double is rounded beside single-precision numbers, which a cast prevents.
     """
-    carrier = Type.DOUBLE if target.startswith("DECIMAL") or target == "FLOAT" else (
-        Type.BIGINT if "INT" in target else Type[target])
+    carrier = carrier_of(target)
     if typing.is_null(expr):
         return Literal(value=None, type=carrier, span=span)
     if isinstance(expr, Literal) and isinstance(expr.value, str) and carrier in (Type.DATE, Type.TIMESTAMP):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
 
 from sqlglot import exp
 
@@ -15,6 +16,7 @@ from dpsql.sql.binding.casts import cast, sql_type
 from dpsql.sql.binding.misspelt_values import check_spelling
 from dpsql.sql.binding.typing import Env
 from dpsql.sql.text.border import parameter_of
+from dpsql.sql.text.durations import Duration, duration_of
 from dpsql.sql.text.literals import ParameterValue, constant, whole_number
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.refusals import NAMES, OTHERS, QUANTIFIED, REASONS
@@ -27,6 +29,7 @@ from dpsql.types import INT64, Span, Type
 
 MOST_NESTING = 100
 MOST_JOINED = 1000  # letters of a constant that is joined of two
+MOST_UNITS, MOST_STEPS = 1200, 40  # of a duration that is added: units at once, as functions take them, and steps
 MOST_MOVED = 61  # most places of a shift, so that 2^n stays far within 64 bits
 
 CURLY = "\u201c\u201d\u2018\u2019\u00ab\u00bb"  # quotation marks of word processors
@@ -145,6 +148,9 @@ class Binder(abc.ABC):
         value = self._value(name, span)
         if isinstance(value, tuple):
             raise DataError("the value of this parameter is a list, where one value is expected", span=span, try_="x = ANY($1)")
+        if isinstance(value, dt.timedelta | Duration):
+            raise DataError("the value of this parameter is a duration, where another value is expected", span=span,
+                            try_="d + $1, of a date d")
         return constant(value, span)
 
     def _value(self, name: str, span: Span | None) -> ParameterValue:
@@ -262,7 +268,10 @@ class Binder(abc.ABC):
         return self.all_of("or", [*listed_in, *computed]) if values else Literal(value=False, type=Type.BOOLEAN, span=span)
 
     def listed_in(self, node: exp.Expr) -> list[Expr]:
-        """The values of a parameter that is a list."""
+        """The values of a parameter that is a list, each of them cast where it is cast."""
+        if isinstance(node, exp.Cast):
+            span = span_of(node)
+            return [cast(value, sql_type(node.args["to"], span), span) for value in self.listed_in(node.this)]
         name, span = parameter_of(node), span_of(node)
         values = self._value(name, span) if name is not None else None
         if not isinstance(values, tuple):
@@ -354,6 +363,10 @@ class Binder(abc.ABC):
             return self._shift(self.bind(left), right, -1 if minus else 1, span)
         if isinstance(left, exp.Interval) and not minus:
             return self._shift(self.bind(right), left, 1, span)
+        if (lasting := self._duration(right)) is not None:
+            return self._shifted_by(self.bind(left), *lasting, -1 if minus else 1, span_of(right))
+        if not minus and (lasting := self._duration(left)) is not None:
+            return self._shifted_by(self.bind(right), *lasting, 1, span_of(left))
         a, b = self.bind(left), self.bind(right)
         if minus and a.type is Type.DATE and b.type is Type.DATE:
             return self._apply("days_between", [a, b], span)
@@ -366,6 +379,41 @@ class Binder(abc.ABC):
                                   try_="a constant, or date_diff('day', a, b)")
             return self._apply("add_to_date", [a, days], span)
         return self._apply("-" if minus else "+", [a, b], span)
+
+    def _duration(self, node: exp.Expr) -> tuple[Duration | None] | None:
+        """The duration that a parameter is, or a text or parameter that is cast to INTERVAL, which may be NULL; None for other
+        expressions."""
+        while isinstance(node, exp.Paren):
+            node = node.this
+        is_cast = isinstance(node, exp.Cast) and node.args["to"].this is exp.DType.INTERVAL
+        inner, span = node.this if is_cast else node, span_of(node)
+        name = parameter_of(inner)
+        if name is None and not (is_cast and isinstance(inner, exp.Literal) and inner.is_string):
+            return None
+        value = self._value(name, span) if name is not None else inner.name
+        if not is_cast and not isinstance(value, dt.timedelta | Duration):
+            return None
+        found = duration_of(value)
+        if found is None and value is not None:
+            raise SqlError("this is not a duration", code="interval", span=span, try_="'1 day'::interval")
+        return (found,)
+
+    def _shifted_by(self, moment: Expr, lasting: Duration | None, sign: int, span: Span | None) -> Expr:
+        """A moment moved by the units of a duration, one after another, as in PostgreSQL."""
+        if not moment.type.temporal:
+            raise SqlError(f"an interval cannot be added to {moment.type.value}", code="type", span=span,
+                           try_="CAST(... AS DATE)")
+        if lasting is None:
+            return Literal(value=None, type=Type.TIMESTAMP, span=span)
+        try:
+            steps = list(islice(lasting.steps(MOST_UNITS), MOST_STEPS + 1))
+        except ValueError:
+            raise Unsupported("fractions of seconds are not added", code="interval", span=span, try_="whole seconds") from None
+        if len(steps) > MOST_STEPS:
+            raise Unsupported("this duration is too long", code="interval", span=span, try_="years, or a date instead")
+        for unit, number in steps:
+            moment = self._apply(f"add_{unit}s", [moment, Literal(value=sign * number, type=Type.BIGINT, span=span)], span)
+        return moment
 
     def _shift(self, moment: Expr, interval: exp.Expr, sign: int, span: Span | None) -> Expr:
         unit, steps = self._steps(interval)

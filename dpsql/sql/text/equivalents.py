@@ -2,6 +2,7 @@
 
     (a, b) IN ((1, 2), (3, 4))   the parts are compared one by one; as in DuckDB, NULL is equal to NULL there
     x = ANY ([1, 2])             x IN (1, 2); with <> ALL, x NOT IN (1, 2). NULL in the list is like nothing, as in DuckDB
+    x = ANY ('{1,2}'::int8[])    x IN (1, 2); and with ARRAY[1, 2]::int8[], each element is cast
     x = ANY ($1)                 x IN UNNEST($1): in what a list holds that is the value of a parameter
     x SIMILAR TO 'p'             regexp_full_match(x, 'p')
     MIN(DISTINCT x)              MIN(x), and MAX likewise
@@ -27,6 +28,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from sqlglot import exp
 
+from dpsql.sql.text.array_texts import constants_of, element_type
 from dpsql.sql.text.border import parameter_of
 from dpsql.sql.text.literals import whole_number
 from dpsql.sql.text.one_row_queries import put_values_in_place
@@ -103,7 +105,11 @@ def _among(subject: exp.Expr, quantified: exp.Expr, kind: type[exp.Expr], word: 
             exp.Subquery(this=inner), span_of(inner)))
     if inner is not None and parameter_of(inner) is not None:
         return exp.In(this=subject, unnest=inner)
-    values = [value for value in inner.expressions if not isinstance(value, exp.Null)] if isinstance(inner, exp.Array) else []
+    if inner is not None and (element := element_type(inner)) is not None and parameter_of(inner.this) is not None:
+        each = placed(exp.Cast(this=inner.this, to=element.copy()), span_of(inner))
+        return exp.In(this=subject, unnest=each)
+    found = constants_of(inner) if inner is not None else None
+    values = [value for value in found or () if not isinstance(value, exp.Null)]
     return exp.In(this=subject, expressions=values) if values else None
 
 

@@ -10,11 +10,12 @@ from typing import TypeAlias
 import numpy as np
 
 from dpsql.errors import DataError
+from dpsql.sql.text.durations import Duration
 from dpsql.trusted.plan.expr.nodes import Literal, Value
 from dpsql.types import INT64, Span, Type, read_boolean
 
-ParameterValue: TypeAlias = Value | tuple[Value, ...]
-"""What is given for a parameter: a value, or a list of values for ANY and ALL."""
+ParameterValue: TypeAlias = Value | tuple[Value, ...] | dt.timedelta | Duration
+"""What is given for a parameter: a value, a list of values for ANY and ALL, or a duration that is added to a date."""
 
 _WHOLE = re.compile(r"[+-]?[0-9]+")
 _REAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")

@@ -9,6 +9,7 @@ from sqlglot.dialects.duckdb import DuckDB
 
 from dpsql.questions.all_aggregates import AGGREGATES
 from dpsql.trusted.plan.expr.functions import TABLE, Function
+from dpsql.types import Type
 
 # Aggregates of one of two columns over the rows where both have a value: the aggregate, and which column.
 OF_ONE: dict[type[exp.Expr], tuple[str, int]] = {exp.RegrCount: ("count", 0), exp.RegrAvgy: ("avg", 0), exp.RegrAvgx: ("avg", 1)}
@@ -103,6 +104,14 @@ PARTS = {"YEAR": "year", "QUARTER": "quarter", "MONTH": "month", "WEEK": "week",
 TYPES = {"INT": "INTEGER", "BIGINT": "BIGINT", "SMALLINT": "SMALLINT", "TINYINT": "TINYINT", "UINT": "UINTEGER",
          "USMALLINT": "USMALLINT", "UTINYINT": "UTINYINT", "DOUBLE": "DOUBLE", "FLOAT": "FLOAT", "TEXT": "VARCHAR",
          "VARCHAR": "VARCHAR", "DATE": "DATE", "TIMESTAMP": "TIMESTAMP", "TIMESTAMPNTZ": "TIMESTAMP", "BOOLEAN": "BOOLEAN"}
+
+
+def carrier_of(target: str) -> Type:
+    """The type of expressions that carries the values of a type of SQL."""
+    if target.startswith("DECIMAL") or target == "FLOAT":
+        return Type.DOUBLE
+    return Type.BIGINT if "INT" in target else Type[target]
+
 
 # Words that a query may use as functions, for hints at mistyped ones; those of the tables are added below.
 _OTHERS = """

@@ -23,13 +23,16 @@ from dpsql.errors import Error, SqlError
 from dpsql.frozen import Frozen
 from dpsql.server.front.terms.answers_on_wire import ColumnOnWire, Described
 from dpsql.sql.text.border import parameter_of
+from dpsql.sql.text.durations import Duration
 from dpsql.sql.text.statement import Explain, OpenModel, Query, Statement, Synthesize, SynthesizeTables, Validate
+from dpsql.sql.text.syntax import TYPES, carrier_of
 
 NUMERIC = "NUMERIC"  # of a parameter that is a whole number or a double, whichever its value is
 _VALUES: Mapping[str, tuple[object, ...]] = {
     "BIGINT": (1, 0), "DOUBLE": (0.5, 1.5), "DATE": (dt.date(2000, 1, 1),), "TIMESTAMP": (dt.datetime(2000, 1, 1),),
     "BOOLEAN": (True,), "VARCHAR": ("a", "", "year", "%a"), NUMERIC: (1, 0.5, 0, 1.5)}
-TRIED: Mapping[str, tuple[object, ...]] = {**_VALUES, **{f"{kind}[]": ((values[0],),) for kind, values in _VALUES.items()}}
+TRIED: Mapping[str, tuple[object, ...]] = {
+    **_VALUES, **{f"{kind}[]": ((values[0],),) for kind, values in _VALUES.items()}, "INTERVAL": (Duration(days=1),)}
 """Values by which a kind is tried; several where some statements take only some values, such as a fraction."""
 UNKNOWN = "VARCHAR"  # of a parameter that any kind fits, as in PostgreSQL
 
@@ -189,6 +192,8 @@ def likely_kinds(statement: Statement, catalog: Catalog) -> dict[str, str]:
             name = named.get(parameter_of(node) or "")
             if name is None:
                 continue
+            if isinstance(node.parent, exp.Cast) and node.parent.arg_key == "unnest":  # each element of a list is cast
+                found.setdefault(name, f"{carrier_of(TYPES.get(node.parent.to.this.name, UNKNOWN)).value}[]")
             if isinstance(node.parent, exp.Quantile | exp.PercentileCont | exp.PercentileDisc | exp.ApproxQuantile):
                 found.setdefault(name, "DOUBLE")
             if not isinstance(node.parent, exp.Predicate | exp.Binary):

@@ -1,14 +1,15 @@
 """Lists as PostgreSQL writes its arrays: the catalogue has them, as the columns of a key. The kind of a list is
 that of its values with [], or INT2VECTOR, an array of small numbers that counts from 0 and is written differently.
 
-Clients send lists as well, as the parameter of = ANY($1). `in_text` and `in_binary` take such a list apart; each element is then
-read as a value of its own type."""
+Clients send lists as well, as the parameter of = ANY($1). `array_texts.in_text` and `in_binary` take such a list apart; each
+element is then read as a value of its own type."""
 
 from __future__ import annotations
 
-import re
 import struct
 from collections.abc import Callable, Mapping, Sequence
+
+from dpsql.sql.text.array_texts import MOST_ELEMENTS, LongList
 
 LIST_OIDS: Mapping[str, int] = {"VARCHAR[]": 1009, "BIGINT[]": 1016, "INT2VECTOR": 22, "DOUBLE[]": 1022, "DECIMAL[]": 1231,
                                 "BOOLEAN[]": 1000, "OID[]": 1028, "DATE[]": 1182, "TIMESTAMP[]": 1115}
@@ -17,10 +18,6 @@ _OF_ELEMENTS: Mapping[str, int] = {"VARCHAR[]": 25, "BIGINT[]": 20, "INT2VECTOR"
 ELEMENTS: Mapping[str, str] = {kind: kind.removesuffix("[]").replace("INT2VECTOR", "BIGINT") for kind in LIST_OIDS}
 """The kinds of the elements, by those of lists."""
 _NULL = -1  # the length of an element that is NULL
-
-MOST_ELEMENTS = 10_000  # of a list that a client writes: no statement holds as many constants
-_TOKEN = re.compile(r"""\s*+(?:("(?:[^"\\]++|\\.)*+")\s*+|((?:[^"\\{},]++|\\.)++))([,}])""", re.DOTALL)
-_ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 
 
 def list_text(kind: str, element: Callable[[object], str]) -> Callable[[Sequence[object]], str]:
@@ -56,38 +53,6 @@ def after_length(value: bytes | None) -> bytes:
 
 def _bytes(value: object, kind: str, element: Callable[[object], bytes]) -> bytes:
     return struct.pack("!h", value) if kind == "INT2VECTOR" else element(value)
-
-
-class LongList(ValueError):
-    """A list with more than `MOST_ELEMENTS` elements."""
-
-
-def in_text(text: str) -> list[str | None]:
-    """The elements of a one-dimensional {a,"b c",NULL}, in time linear in the length of the text. Raises ValueError for any other
-    text."""
-    inside = text.strip()
-    if not inside.startswith("{"):
-        raise ValueError("no list")
-    if re.fullmatch(r"\{\s*\}", inside):
-        return []
-    found: list[str | None] = []
-    at, ended = 1, ","
-    while ended == ",":
-        token = _TOKEN.match(inside, at)
-        if token is None:
-            raise ValueError("no element")
-        if len(found) == MOST_ELEMENTS:
-            raise LongList
-        quoted, plain, ended = token.groups()
-        found.append(_ESCAPED.sub(r"\1", quoted[1:-1]) if quoted is not None else _plain_meant(plain.rstrip()))
-        at = token.end()
-    if at != len(inside):
-        raise ValueError("more than a list")
-    return found
-
-
-def _plain_meant(plain: str) -> str | None:
-    return None if plain.upper() == "NULL" else _ESCAPED.sub(r"\1", plain)
 
 
 def in_binary(value: bytes) -> tuple[int, list[bytes | None]]:

@@ -16,28 +16,22 @@ from decimal import Decimal
 from typing import Any
 
 from dpsql.server.front.terms.answers_on_wire import RefusedOnWire
-from dpsql.server.front.terms.lists_on_wire import (
-    ELEMENTS,
-    LIST_OIDS,
-    MOST_ELEMENTS,
-    LongList,
-    in_binary,
-    in_text,
-    list_binary,
-    list_text,
-)
+from dpsql.server.front.terms.lists_on_wire import ELEMENTS, LIST_OIDS, in_binary, list_binary, list_text
+from dpsql.sql.text.array_texts import MOST_ELEMENTS, LongList, in_text
+from dpsql.sql.text.durations import Duration, duration_of, read_duration
 from dpsql.types import read_boolean
 
 TEXT, BINARY = 0, 1
 OIDS = {"BIGINT": 20, "OID": 26, "HUGEINT": 1700, "DECIMAL": 1700, "DOUBLE": 701, "BOOLEAN": 16, "VARCHAR": 25, "DATE": 1082,
-        "TIMESTAMP": 1114, **LIST_OIDS, "NUMERIC[]": 1231}
+        "TIMESTAMP": 1114, **LIST_OIDS, "NUMERIC[]": 1231, "INTERVAL": 1186}
 SIZES = {"BIGINT": 8, "DOUBLE": 8, "BOOLEAN": 1, "DATE": 4, "TIMESTAMP": 8}  # bytes; others are of variable length
 
-_INT2, _INT4, _INT8, _FLOAT4, _FLOAT8, _NUMERIC, UNKNOWN, _MOMENT, _UUID = 21, 23, 20, 700, 701, 1700, 705, 1184, 2950
+_INT2, _INT4, _INT8, _FLOAT4, _FLOAT8, _NUMERIC = 21, 23, 20, 700, 701, 1700
+UNKNOWN, _MOMENT, _UUID, _DURATION = 705, 1184, 2950, 1186
 _TEXTS = (25, 1043, 1042, 19)  # text, varchar, bpchar, name
 GIVEN: dict[int, str | None] = {0: None, UNKNOWN: None, _INT2: "BIGINT", _INT4: "BIGINT", _INT8: "BIGINT", _FLOAT4: "DOUBLE",
                                 _FLOAT8: "DOUBLE", _NUMERIC: "NUMERIC", 16: "BOOLEAN", 1082: "DATE", 1114: "TIMESTAMP",
-                                _MOMENT: "TIMESTAMP", _UUID: "VARCHAR", 26: "BIGINT",
+                                _MOMENT: "TIMESTAMP", _UUID: "VARCHAR", 26: "BIGINT", _DURATION: "INTERVAL",
                                 **dict.fromkeys(_TEXTS, "VARCHAR")}
 """The kinds that clients' types of parameters state. NUMERIC is one of parameters alone: a whole number or a double. A moment
 with a time zone is one of UTC, which is the time zone of all answers."""
@@ -57,7 +51,8 @@ _FIRST_MOMENT, _LAST_MOMENT = -211_813_488_000_000_000, 9_223_371_331_200_000_00
 _LONGEST_NUMBER = 400  # characters; a double in full has fewer than 330 before its point
 _HUGE = 2**127  # HUGEINT lies below
 _RANGES = {"HUGEINT": range(1 - _HUGE, _HUGE), "BIGINT": range(-(2**63), 2**63), "OID": range(2**32)}
-_LENGTHS = {_INT2: 2, _INT4: 4, _INT8: 8, _FLOAT4: 4, _FLOAT8: 8, 16: 1, 1082: 4, 1114: 8, _MOMENT: 8, _UUID: 16, 26: 4}
+_LENGTHS = {_INT2: 2, _INT4: 4, _INT8: 8, _FLOAT4: 4, _FLOAT8: 8, 16: 1, 1082: 4, 1114: 8, _MOMENT: 8, _UUID: 16, 26: 4,
+            _DURATION: 16}
 """Bytes that values take in binary, by the number of their type."""
 MOST_DIGITS = 38  # of a decimal, before its point and after it
 
@@ -74,14 +69,15 @@ def kinds_given(oids: list[int]) -> list[str | None]:
     for place, oid in enumerate(oids, start=1):
         if oid not in GIVEN:
             raise RefusedOnWire(f"parameter ${place} is of a type that is not accepted (its number is {oid})", sqlstate="0A000",
-                                hint="numbers, booleans, texts, dates, timestamps, uuids, and arrays of these")
+                                hint="numbers, booleans, texts, dates, timestamps, intervals, uuids, and arrays of most of these")
     return [GIVEN[oid] for oid in oids]
 
 
 def read(value: bytes | None, form: int, oid: int, kind: str, place: int) -> object:
     """The Python value of parameter `$place`, converted from the client's type `oid` to a column type.
 
-    Raises RefusedOnWire: 22P02 for malformed text, 22P03 for malformed binary, 22003 or 22008 for what the kind does not hold.
+    Raises RefusedOnWire: 22P02 (22007 of moments) for malformed text, 22P03 for malformed binary, 22003 or 22008 for what the
+    kind does not hold.
     """
     if value is None:
         return None
@@ -97,7 +93,16 @@ def read(value: bytes | None, form: int, oid: int, kind: str, place: int) -> obj
     except (_Malformed, struct.error, UnicodeDecodeError):
         if form == BINARY and len(value) < _LENGTHS.get(written_as, 0):
             raise RefusedOnWire(f"parameter ${place} is too short for its type", sqlstate="08P01") from None
-        raise _malformed(form, place) from None
+        raise _malformed(form, place, _state_of_moment(value) if form == TEXT and kind in _MOMENTS else "") from None
+
+
+_MOMENTS = ("DATE", "TIMESTAMP", "INTERVAL")
+
+
+def _state_of_moment(value: bytes) -> str:
+    """The SQLSTATE of PostgreSQL for a text that is no moment: one has its form, but names a day or time that there is not."""
+    text = value.decode("utf-8", "replace").strip()
+    return "22008" if _DATE.fullmatch(text) or _TIME.fullmatch(text) else "22007"
 
 
 def _read_list(value: bytes, form: int, oid: int, kind: str, place: int) -> tuple[object, ...]:
@@ -119,9 +124,9 @@ def _read_list(value: bytes, form: int, oid: int, kind: str, place: int) -> tupl
     return tuple(read(each, form, element, kind.removesuffix("[]"), place) for each in elements)
 
 
-def _malformed(form: int, place: int) -> RefusedOnWire:
+def _malformed(form: int, place: int, sqlstate: str = "") -> RefusedOnWire:
     return RefusedOnWire(f"parameter ${place} is malformed: it is no {'text' if form == TEXT else 'binary'} of its type",
-                         sqlstate="22P02" if form == TEXT else "22P03")
+                         sqlstate=sqlstate or ("22P02" if form == TEXT else "22P03"))
 
 
 def _in_kind(value: Any, kind: str, place: int) -> object:
@@ -163,6 +168,11 @@ def _in_kind(value: Any, kind: str, place: int) -> object:
                 return value
             if isinstance(value, str):
                 return _time_of_text(value)
+        case "INTERVAL":
+            found = duration_of(value)
+            if found is None:
+                raise _Malformed
+            return found
     raise RefusedOnWire(f"parameter ${place} is no {kind.lower()}", sqlstate="42804")
 
 
@@ -272,6 +282,18 @@ def _uuid_of_text(text: str) -> str:
         raise _Malformed from None
 
 
+def _duration_of_text(text: str) -> Duration:
+    found = read_duration(text)
+    if found is None:
+        raise _Malformed
+    return found
+
+
+def _duration_of_binary(value: bytes) -> Duration:
+    microseconds, days, months = struct.unpack("!qii", value)
+    return Duration(months=months, days=days, microseconds=microseconds)
+
+
 def _uuid_of_binary(value: bytes) -> str:
     if len(value) != 16:
         raise _Malformed
@@ -318,14 +340,14 @@ def _numeric_of_binary(value: bytes) -> Decimal | float:
 _OF_TEXT: dict[int, Callable[[str], object]] = {
     _INT2: _int_of_text, _INT4: _int_of_text, _INT8: _int_of_text, _FLOAT4: _float_of_text, _FLOAT8: _float_of_text,
     _NUMERIC: _decimal_of_text, 16: _bool_of_text, 1082: _date_of_text, 1114: _time_of_text,
-    _MOMENT: _moment_of_text, _UUID: _uuid_of_text, 26: _int_of_text,
+    _MOMENT: _moment_of_text, _UUID: _uuid_of_text, 26: _int_of_text, _DURATION: _duration_of_text,
 }
 _OF_BINARY: dict[int, Callable[[bytes], object]] = {
     _INT2: _exactly(struct.Struct("!h")), _INT4: _exactly(struct.Struct("!i")), _INT8: _exactly(struct.Struct("!q")),
     _FLOAT4: _exactly(struct.Struct("!f")), _FLOAT8: _exactly(struct.Struct("!d")), _NUMERIC: _numeric_of_binary,
     16: _bool_of_binary, 1082: lambda value: _date_of_days(struct.unpack("!i", value)[0]),
     1114: _time_of_binary, 26: _exactly(struct.Struct("!I")),
-    _MOMENT: _time_of_binary, _UUID: _uuid_of_binary,
+    _MOMENT: _time_of_binary, _UUID: _uuid_of_binary, _DURATION: _duration_of_binary,
     **dict.fromkeys(_TEXTS, _text_of_binary),
 }
 
