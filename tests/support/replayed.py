@@ -1,7 +1,7 @@
 """The same bytes sent to PostgreSQL and to dpsql, over tables of the same columns and rows, and what both reply.
 
-A transcript has the types of messages, tags, SQLSTATEs, names of columns, formats, and the status of transactions; numbers and texts
-are left out, as are notices, by which dpsql tells prices.
+A transcript has the types of messages, tags, SQLSTATEs, names, types, sizes and formats of columns, types of parameters, and the status
+of transactions; numbers and texts are left out, as are notices, by which dpsql tells prices.
 """
 
 from __future__ import annotations
@@ -19,17 +19,46 @@ from support.postgres import Postgres
 from support.wire_servers import Raw, fields, running, startup
 
 import dpsql
+from dpsql.frozen import Frozen
 from dpsql.server.front.statements.seat import seats
 
+WIDER = {21: 20, 23: 20, 700: 701, 1043: 25, 1042: 25, 19: 25, 705: 25, 1184: 1114}
+"""The types of PostgreSQL in whose place dpsql has a wider one: it has one type for whole numbers, one for doubles, one for texts,
+and moments in UTC. Their sizes are those of the wider types."""
+SIZES = {20: 8, 701: 8, 25: 65535, 1114: 8}
+NAMES = {16: "bool", 20: "int8", 25: "text", 701: "float8", 1082: "date", 1114: "timestamp", 1186: "interval", 1700: "numeric",
+         1016: "int8[]", 1009: "text[]", 1007: "int8[]", 1015: "text[]"}
 
-def columns_of(body: bytes) -> list[tuple[str, int]]:
-    """The names and formats of a row's columns."""
+
+class TypedColumn(Frozen):
+    """A column of a RowDescription: its name, the number and size of its type, and its format."""
+
+    name: str
+    oid: int
+    size: int
+    form: int
+
+    def __str__(self) -> str:
+        oid = WIDER.get(self.oid, self.oid)
+        size = SIZES.get(oid, self.size) if oid != self.oid else self.size
+        return f"{self.name}{'*' * self.form} {NAMES.get(oid, oid)}/{size if size < 2**15 else -1}"
+
+
+def columns_of(body: bytes) -> list[TypedColumn]:
+    """The columns of a row."""
     found, at = [], 2
     for _ in range(int.from_bytes(body[:2], "big")):
         end = body.index(b"\0", at)
-        found.append((body[at:end].decode(), int.from_bytes(body[end + 17:end + 19], "big")))
+        oid, size, _, form = struct.unpack_from("!IHiH", body, end + 7)
+        found.append(TypedColumn(name=body[at:end].decode(), oid=oid, size=size, form=form))
         at = end + 19
     return found
+
+
+def types_of(body: bytes) -> list[str]:
+    """The types of parameters."""
+    oids = struct.unpack_from(f"!{int.from_bytes(body[:2], 'big')}I", body, 2)
+    return [str(NAMES.get(WIDER.get(oid, oid), oid)) for oid in oids]
 
 
 def told(kind: str, body: bytes) -> str:
@@ -44,9 +73,11 @@ def told(kind: str, body: bytes) -> str:
         case "Z":
             return f"Z {body.decode()}"
         case "T":
-            return "T " + ", ".join(name + "*" * form for name, form in columns_of(body))
-        case "t" | "D":
-            return f"{kind} {int.from_bytes(body[:2], 'big')}"
+            return "T " + ", ".join(map(str, columns_of(body)))
+        case "t":
+            return "t " + ", ".join(types_of(body))
+        case "D":
+            return f"D {int.from_bytes(body[:2], 'big')}"
         case "S":
             return "S " + body[:-1].decode().replace("\0", " = ")
         case "H":

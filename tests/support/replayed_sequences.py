@@ -208,6 +208,9 @@ SEQUENCES: Mapping[str, Sequence[bytes]] = {
         query("SET a.b = 'x'"),
         query("SHOW a.b"),
     ],
+    "time zones": [query("SET TIME ZONE 'Europe/Oslo'"), query("SHOW TIME ZONE"), query("SET timezone TO 'America/New_York'"),
+                   query("SET TimeZone = 'UTC'")],
+    "an unknown time zone": [query("SET TIME ZONE 'nonsense'")],
     "show": [
         query("SHOW application_name"),
         query("SHOW server_version"),
@@ -506,6 +509,15 @@ SEQUENCES: Mapping[str, Sequence[bytes]] = {
     "terminate early": [query("BEGIN"), TERMINATE, query("SELECT 1")],
     "unknown message": [packet(b"?", b""), query("SELECT 1")],
     "short message": [packet(b"E", b"\0"), query("SELECT 1")],
+    "types of columns": [
+        query("SELECT person_id, household_id, sex, age, income, weight, active, born, nickname FROM people LIMIT 0"), query("SELECT note, seen FROM visits LIMIT 0"),
+        query("SELECT * FROM clinics"), query("SELECT sex, active, COUNT(*), MIN(age), MAX(born) FROM people GROUP BY sex, active LIMIT 0"),
+        query("SELECT clinic || 'x', beds + 1, beds > 1, beds / 2.5::double precision, length(clinic) FROM clinics"), query("SELECT COUNT(*), COUNT(DISTINCT sex), AVG(income) FROM people"),
+        parse("SELECT COUNT(*) FROM people WHERE sex = $1 AND age > $2 AND income < $3 AND born > $4 AND active = $5") + describe("S") + SYNC,
+        parse("SELECT COUNT(*) FROM visits WHERE seen > $1 AND clinic = ANY($2)") + describe("S") + SYNC,
+        ext("SELECT clinic, beds FROM clinics WHERE beds > $1", (b"7",), results=(1,)) + SYNC,
+    ],
+    "types of sums and averages": [query("SELECT SUM(age), AVG(age) FROM people"), query("SELECT SUM(cost) FROM visits"), query("SELECT cost FROM visits LIMIT 0")],
     "types known": [
         ext(
             "SELECT $1::bigint, $2::text, $3::boolean, $4::date, $5::double precision, $6::numeric",
@@ -589,6 +601,13 @@ SEQUENCES: Mapping[str, Sequence[bytes]] = {
 }
 
 DIFFERENT: Mapping[str, Different] = {
+    "names": Different("averages of whole numbers are doubles, and their sums whole numbers of 64 bits", ((
+        "T count int8/8, avg numeric/-1, sum numeric/-1, min int8/8, ?column? int8/8, ?column? int8/8, ?column? text/-1, ?column? bool/1, ?column? text/-1, beds int8/8",
+        "T count int8/8, avg float8/8, sum int8/8, min int8/8, ?column? int8/8, ?column? int8/8, ?column? text/-1, ?column? bool/1, ?column? text/-1, beds int8/8"),)),
+    "types of sums and averages": Different("averages are doubles, sums of whole numbers such of 64 bits, and decimals are doubles", (
+        ("T sum numeric/-1, avg numeric/-1", "T sum int8/8, avg float8/8"), ("T sum numeric/-1", "T sum float8/8"),
+        ("T cost numeric/-1", "T cost float8/8"))),
+    "an unknown time zone": Different("no column has a time zone, so any zone is accepted and changes no answer", (("E 22023", "C SET"),), same_otherwise=False),
     "an interval that is NULL": Different("a NULL has no type of its own, so it needs a cast", (("D 1", "E 42804"),), same_otherwise=False),
     "an unknown format": Different("dpsql refuses the format at Bind, PostgreSQL at the first row", (("E 22023", "E 22023"),), same_otherwise=False),
     "set_config": Different("the function changes nothing here: clients set with SET", (("S application_name = d", "Z I"),), same_otherwise=False),
@@ -604,5 +623,5 @@ DIFFERENT: Mapping[str, Different] = {
         "nothing is read in a failed transaction but its end", (("E 42601", "E 25P02"),), same_otherwise=False),
     "listen": Different("there is nothing to listen to", (("C LISTEN", "E 0A000"), ("C NOTIFY", "E 0A000")), same_otherwise=False),
 }
-"""All notices of PostgreSQL and dpsql, which tells prices by them, are left out of the transcripts, as are the types of columns: sums
-and averages are doubles here and numeric there."""
+"""All notices of PostgreSQL and dpsql, which tells prices by them, are left out of the transcripts. Types that dpsql carries in wider ones
+(`replayed.WIDER`) count as these."""
