@@ -23,6 +23,7 @@ from dpsql.trusted.accounting.cost import NOTHING, Account
 from dpsql.trusted.extensions.ask_solvers import heard
 from dpsql.trusted.extensions.packing import Packing, exact
 from dpsql.trusted.kernel import ledger
+from dpsql.trusted.reader import ReaderInterrupted
 from dpsql.trusted.stopping import each, go_on, stopped_by
 
 
@@ -99,6 +100,35 @@ def test_before_its_charge_it_costs_nothing(connected: Callable[[int], Connectio
         connection.execute("SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (strategy = 'p-identity', epsilon = 1) age, SUM(COUNT(*)) OVER (ORDER BY age) "
                            "FROM people GROUP BY age")
     assert told.value.code == "interrupted" and connection.session.ledger.entries("person") == []
+
+
+class Interrupting(Stopping):
+    """A reader whose query of rows number `left` is interrupted."""
+
+    def columns(self, *given: Any) -> Any:
+        return self._reader.columns(*given)
+
+    def rows(self, *given: Any) -> Any:
+        self.left -= 1
+        if self.left == 0:
+            self.stop()
+            raise ReaderInterrupted
+        return self._reader.rows(*given)
+
+
+@pytest.mark.parametrize("text", [
+    "SELECT AVG(beds), COUNT(*) FROM clinics", "SELECT COUNT(*) FROM people WHERE regexp_matches(nickname, 'a+b')",
+    "SELECT COUNT(*) FROM people AS p JOIN clinics AS c ON p.nickname = c.city"])
+def test_queries_of_public_tables_are_stopped_and_the_next_statement_is_answered(text: str, tmp_path: Path) -> None:
+    """How many public rows agree, and whether a text is a pattern, is kept: not from a query that was interrupted."""
+    reader = Interrupting(reader_of(world(40)), 0)
+    session = session_of(tmp_path, reader=reader)
+    reader.stop, reader.left = session.interrupted.set, 1
+    with Connection(session) as connection:
+        with pytest.raises(OperationalError, match="before anything was charged"):
+            connection.execute(text)
+        session.interrupted.clear()
+        assert connection.execute(text).fetchall() and session.ledger.failed(session.account) == []
 
 
 @pytest.mark.parametrize("there", [False, True], ids=["in one process", "in a front"])

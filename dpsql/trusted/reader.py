@@ -19,7 +19,7 @@ from dpsql.errors import OperationalError
 from dpsql.frozen import Frozen
 from dpsql.trusted.declarations.tables import TableSchema
 from dpsql.trusted.plan.stored import StoredTable
-from dpsql.trusted.stopping import STOPPED
+from dpsql.trusted.stopping import STOPPED, stopped
 
 CAUSES = MEMORY, DISK, FAULT = "memory", "disk", "fault"
 
@@ -55,6 +55,11 @@ def is_interruption(fault: BaseException) -> bool:
     that runs elsewhere (InterruptedError)."""
     return isinstance(fault, ReaderInterrupted | InterruptedError) or (
         isinstance(fault, OperationalError) and fault.code == STOPPED)
+
+
+def unread(fault: ReaderFault) -> OperationalError:
+    """What is raised where a query of public tables alone has failed. One that was interrupted says so, also after a charge."""
+    return stopped() if is_interruption(fault) else OperationalError("a public table cannot be read")
 
 
 TOKEN = secrets.token_hex(8)

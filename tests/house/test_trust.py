@@ -172,7 +172,7 @@ ROOMS = {
     **{f"innermost: {room}": (modules, most) for (room, modules), most in zip(
         INNERMOST.items(), (223, 280, 241, 256, 91, CHECKER), strict=True)},  # the first two with answers in parts, and stopped statements told from failed ones
     "innermost: all of it": ([module for modules in INNERMOST.values() for module in modules], 1295),
-    "shapes, claims and copies of requests": (["dpsql.trusted.kernel.shapes", "dpsql.trusted.kernel.claims", "dpsql.trusted.kernel.split_by_entity", "dpsql.trusted.kernel.taken"], 634),
+    "shapes, claims and copies of requests": (["dpsql.trusted.kernel.shapes", "dpsql.trusted.kernel.claims", "dpsql.trusted.kernel.split_by_entity", "dpsql.trusted.kernel.taken"], 636),  # with interruptions of queries of public tables
     "sizes of plans": (["dpsql.trusted.kernel.plan_size"], 98),
     "the store of the ledger": ([f"dpsql.trusted.kernel.{module}" for module in (
         "ledger", "anchor", "event_store", "marks", "past", "reported", "running_statements", "sqlite_store", "turns", "waypoint")], 1140),

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from dpsql.errors import Error, InternalError, OperationalError
+from dpsql.errors import Error, InternalError
 from dpsql.frozen import field_names
 from dpsql.trusted.kernel.checker import Checked, Known, check, known
 from dpsql.trusted.kernel.plan_size import RelationSize, check_size, expressions
@@ -22,7 +22,7 @@ from dpsql.trusted.plan.expr.printing import literal, quote
 from dpsql.trusted.plan.node import Node, Printing, PublicFacts, SplitBy, Stability, Summary, bottom_up, fold
 from dpsql.trusted.plan.operators.quantizer import Quantizer
 from dpsql.trusted.plan.operators.summands import Clipped, Summand
-from dpsql.trusted.reader import Reader, ReaderFault
+from dpsql.trusted.reader import Reader, ReaderFault, is_interruption, unread
 from dpsql.types import Type
 
 
@@ -209,8 +209,8 @@ class Meets:
         if query not in self._counted:
             try:
                 self._counted[query] = int(self._reader.rows(query)[0][0])
-            except ReaderFault:
-                raise OperationalError("a public table cannot be read") from None
+            except ReaderFault as fault:
+                raise unread(fault) from None
         return self._counted[query]
 
     def is_pattern(self, text: str) -> bool:
@@ -219,7 +219,9 @@ class Meets:
         if query not in self._counted:
             try:
                 self._counted[query] = len(self._reader.rows(query))
-            except ReaderFault:
+            except ReaderFault as fault:
+                if is_interruption(fault):
+                    raise unread(fault) from None
                 self._counted[query] = 0
         return self._counted[query] == 1
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from dpsql.errors import OperationalError
 from dpsql.trusted.declarations.tables import Table
 from dpsql.trusted.kernel.plan_size import check_size
 from dpsql.trusted.kernel.shapes import RELATIONS, Columns, Malformed, check_statistics, columns_of, inputs
@@ -18,7 +17,7 @@ from dpsql.trusted.plan.expr.printing import all_readable, quote, settled
 from dpsql.trusted.plan.node import Node, Printing, fold
 from dpsql.trusted.plan.operators.scan import Scan
 from dpsql.trusted.plan.operators.statistics import Statistics
-from dpsql.trusted.reader import Reader, ReaderFault
+from dpsql.trusted.reader import Reader, ReaderFault, unread
 
 
 def reads_public_tables(node: Node) -> bool:
@@ -85,5 +84,5 @@ class Publics:
     def _rows(self, query: str) -> list[tuple[Any, ...]]:
         try:
             return self._reader.rows(query)
-        except ReaderFault:
-            raise OperationalError("a public table cannot be read") from None
+        except ReaderFault as fault:
+            raise unread(fault) from None
