@@ -8,6 +8,7 @@ collation.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cache
 from itertools import count
 from typing import Any, TypeAlias
 
@@ -178,6 +179,7 @@ def type_words() -> Mapping[int, str]:
     return {oid: _in_words(oid) if not name.startswith("_") else f"{_in_words(_element(name))}[]" for oid, name in _NAMES.items()}
 
 
+@cache
 def type_oids() -> Mapping[str, int]:
     """The oids of types, by all of their names."""
     return {**{name: oid for oid, name in _NAMES.items()}, **{spelled: oid for oid, spelled in type_words().items()}}

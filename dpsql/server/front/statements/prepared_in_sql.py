@@ -24,8 +24,8 @@ from dpsql.server.front.terms.answers_on_wire import RefusedOnWire
 WORDS = "PREPARE", "EXECUTE"
 QUERIES = "SELECT", "VALUES", "WITH", "TABLE", "FROM", ""  # the first words of what can be prepared
 _IN_PARENTHESES = r"\((?P<inside>(?:[^()]|\([^()]*+\))*+)\)"
-_PREPARE = re.compile(rf"PREPARE\s+{NAME}\s*(?:{_IN_PARENTHESES}\s*)?\bAS\b\s*(?P<query>\S.*?)\s*", re.IGNORECASE | re.DOTALL)
-_EXECUTE = re.compile(rf"EXECUTE\s+{NAME}\s*(?P<given>\(.*\))?[\s;]*", re.IGNORECASE | re.DOTALL)
+_PREPARE = re.compile(rf"PREPARE\s+{NAME}\s*+(?:{_IN_PARENTHESES}\s*+)?\bAS\b\s*+(?P<query>.+)", re.IGNORECASE | re.DOTALL)
+_EXECUTE = re.compile(rf"EXECUTE\s+{NAME}\s*+(?P<given>\(.*\))?[\s;]*+", re.IGNORECASE | re.DOTALL)
 _ALIASES = {"int": "integer", "decimal": "numeric", "float": "double precision", "timestamp": "timestamp without time zone",
             "string": "text"}
 _OF_QUERIES = (TokenType.SELECT, TokenType.FROM, TokenType.UNION, TokenType.WITH, TokenType.TABLE, TokenType.VALUES)
@@ -65,15 +65,15 @@ def prepared_in_sql(text: str) -> PreparedInSql:
     found = _PREPARE.fullmatch(blanked(text), start_of(text))
     if found is None or first_word(found["query"]) not in QUERIES:
         raise _wrong("PREPARE name (bigint) AS SELECT ... WHERE x > $1")
-    start, end = found.span("query")
-    types = re.split(r",(?![^(]*\))", found["inside"]) if found["inside"] is not None else []
-    return PreparedInSql(name=name_meant(found["name"]), oids=tuple(map(_oid, types)), query=text[start:end], start=start)
+    start, query = found.start("query"), found["query"].rstrip()
+    types = re.sub(r"\([^()]*+\)", "", found["inside"]).split(",") if found["inside"] is not None else []  # without (10, 2)
+    return PreparedInSql(name=name_meant(found["name"]), oids=tuple(map(_oid, types)), query=text[start:start + len(query)],
+                         start=start)
 
 
 def _oid(name: str) -> int:
     """The number of a type by its name in SQL."""
-    plain = re.sub(r"\([^)]*\)", "", " ".join(name.lower().split())).replace(" [", "[").strip()
-    plain = " ".join(plain.split()).removeprefix("pg_catalog.")
+    plain = " ".join(name.lower().split()).replace(" [", "[").removeprefix("pg_catalog.")
     element, known = plain.removesuffix("[]"), type_oids()
     found = known.get(_ALIASES.get(element, element) + "[]" * plain.endswith("[]"))
     if not plain:

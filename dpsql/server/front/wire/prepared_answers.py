@@ -25,18 +25,18 @@ class PreparedAnswers:
     def __init__(self, held: HeldStatements, work: StatementWork) -> None:
         self._held, self._work = held, work
 
-    def described(self, text: str) -> Described:
+    async def described(self, text: str) -> Described:
         """PREPARE returns no rows, and EXECUTE those of its statement; an unknown one is refused when it is executed."""
         columns: tuple[ColumnOnWire, ...] | None = None
         if first_word(text) == "PREPARE":
-            prepared_in_sql(text)
-        elif self._held.has_statement(name := executed_in_sql(text).name):
+            await self._work.read(text, prepared_in_sql)
+        elif self._held.has_statement(name := (await self._work.read(text, executed_in_sql)).name):
             columns = self._held.statement(name).described.columns
         return Described(parameters=(), columns=columns)
 
     async def prepare(self, text: str, describe: Describes) -> None:
         """Describe the query of a PREPARE by `describe`, and hold it."""
-        said = prepared_in_sql(text)
+        said = await self._work.read(text, prepared_in_sql)
         given = types_on_wire.kinds_given(list(said.oids))
         try:
             described = await describe(said.query, given)
@@ -57,7 +57,7 @@ class PreparedAnswers:
         raise RefusedOnWire("stack depth limit exceeded", sqlstate="54001", hint="a statement that executes itself never ends")
 
     async def _named(self, text: str) -> tuple[PreparedOnWire, Parameters]:
-        said = executed_in_sql(text)
+        said = await self._work.read(text, executed_in_sql)
         statement = self._held.statement(said.name)
         kinds = statement.described.parameters
         if len(said.arguments) != len(kinds):

@@ -20,7 +20,7 @@ from dpsql.server.front.wire.steady_answers import at_a_multiple
 from dpsql.server.link.vault_calls import LEFT, REQUEST
 
 _FEW = 100  # rows that are encoded at once, as another thread would take longer to begin
-_SHORT = 2_000  # characters of a text that is split at once, as another thread would take longer to begin
+_SHORT = 2_000  # characters of a text that is read at once, as another thread would take longer to begin
 
 Made = TypeVar("Made")
 
@@ -48,11 +48,15 @@ class StatementWork:
 
     async def split(self, text: str) -> list[str]:
         """The statements of a text."""
+        return await self.read(text, self.seat.split)
+
+    async def read(self, text: str, reader: Callable[[str], Made]) -> Made:
+        """What a function makes of a text. Raises RefusedOnWire."""
         if len(text) > _SHORT:
             async with self._steadily():
-                return await self._in_thread(lambda: self.seat.split(text))
+                return await self._in_thread(lambda: reader(text))
         with told_faults():
-            return self.seat.split(text)
+            return reader(text)
 
     async def describe(self, statement: str, given: Sequence[str | None]) -> Described:
         """What a statement takes and gives. Raises RefusedOnWire."""

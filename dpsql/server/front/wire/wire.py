@@ -384,7 +384,7 @@ class Client:
         if first_word(statement) in cursors.WORDS:
             return await self._cursors.described(statement, given, self._described_query)
         if first_word(statement) in prepared_in_sql.WORDS:
-            return self._prepared.described(statement)
+            return await self._prepared.described(statement)
         return await self._work.describe(statement, given)
 
     async def _described_query(self, text: str, given: Sequence[str | None]) -> Described | None:
