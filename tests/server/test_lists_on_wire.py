@@ -46,7 +46,8 @@ def test_texts_come_back(values: list[str | None]) -> None:
 
 
 @pytest.mark.parametrize(("text", "values"), [
-    (" { a b , \"c\" ,null } ", ["a b", "c", None]), ("{ }", []), ("{1,-2}", ["1", "-2"]), ('{""}', [""]), ('{a\\,b}', ["a,b"])])
+    (" { a b , \"c\" ,null } ", ["a b", "c", None]), ("{ }", []), ("{1,-2}", ["1", "-2"]), ('{""}', [""]), ('{a\\,b}', ["a,b"]),
+    ("{a\\ }", ["a "]), ("{a\\\\ ,\\  }", ["a\\", " "]), ("{\u00a0a\u2003}", ["\u00a0a\u2003"]), ("{nu\\ll}", ["null"])])
 def test_lists_are_read_as_by_postgresql(text: str, values: list[str | None]) -> None:
     assert in_text(text) == values
 

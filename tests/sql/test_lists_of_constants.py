@@ -119,6 +119,13 @@ def test_other_texts_are_no_arrays(text: str, reason: str, tmp_path: Path) -> No
         connection.execute(f"SELECT COUNT(*) FROM people WHERE age = ANY({text})")
 
 
+def test_an_element_of_a_text_is_rounded_as_its_type_says(tmp_path: Path) -> None:
+    with Connection(session_of(tmp_path)) as connection:
+        connection.execute("SELECT COUNT(*) FROM people WHERE income = 1.239::numeric(10, 2)")
+        rounded = connection.execute("SELECT COUNT(*) FROM people WHERE income = ANY('{1.239}'::numeric(10, 2)[])")
+        assert rounded.answer is not None and rounded.answer.stored
+
+
 def test_an_element_that_a_cast_rounds_is_another_question(tmp_path: Path) -> None:
     with Connection(session_of(tmp_path)) as connection:
         connection.execute("SELECT COUNT(*) FROM people WHERE age = ANY($1)", ([1.5, 30.0],))

@@ -15,7 +15,9 @@ from dpsql.sql.text.syntax import TYPES
 from dpsql.types import Interval, Type
 
 MOST_ELEMENTS = 10_000  # of a list that a client writes: no statement holds as many constants
-_TOKEN = re.compile(r"""\s*+(?:("(?:[^"\\]++|\\.)*+")\s*+|((?:[^"\\{},]++|\\.)++))([,}])""", re.DOTALL)
+_BLANKS = " \t\n\r\v\f"  # of PostgreSQL; others are letters of an element
+_TOKEN = re.compile(
+    rf"""[{_BLANKS}]*+(?:("(?:[^"\\]++|\\.)*+")[{_BLANKS}]*+|((?:[^"\\{{}},]++|\\.)++))([,}}])""", re.DOTALL)
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 
 
@@ -71,7 +73,8 @@ def _of_type(value: str | None, kind: exp.DataType, node: exp.Expr) -> exp.Expr:
         return placed(exp.Boolean(this=truth), span_of(node))
     elif (target in ("DOUBLE", "FLOAT") or kind.this is exp.DType.DECIMAL) and isinstance(
             real := read_text(value, Type.DOUBLE), float) and math.isfinite(real):
-        return placed(_number(real) if not target else exp.Cast(this=_number(real), to=kind.copy()), span_of(node))
+        is_exact = kind.this is exp.DType.DECIMAL and not kind.expressions  # numeric, which rounds nothing
+        return placed(_number(real) if is_exact else exp.Cast(this=_number(real), to=kind.copy()), span_of(node))
     elif target in ("DATE", "TIMESTAMP") and read_text(value, Type[target]) is not None:
         return placed(exp.Cast(this=_text(value, node), to=kind.copy()), span_of(node))
     raise SqlError(f"this text is no array of {target or kind.this.name}", code="type", span=span_of(node), try_="ARRAY[1, 2]")
@@ -89,10 +92,10 @@ class LongList(ValueError):
 def in_text(text: str) -> list[str | None]:
     """The elements of a one-dimensional {a,"b c",NULL}, in time linear in the length of the text. Raises ValueError for any other
     text."""
-    inside = text.strip()
+    inside = text.strip(_BLANKS)
     if not inside.startswith("{"):
         raise ValueError("no list")
-    if re.fullmatch(r"\{\s*\}", inside):
+    if re.fullmatch(rf"\{{[{_BLANKS}]*\}}", inside):
         return []
     found: list[str | None] = []
     at, ended = 1, ","
@@ -103,7 +106,7 @@ def in_text(text: str) -> list[str | None]:
         if len(found) == MOST_ELEMENTS:
             raise LongList
         quoted, plain, ended = token.groups()
-        found.append(_ESCAPED.sub(r"\1", quoted[1:-1]) if quoted is not None else _plain_meant(plain.rstrip()))
+        found.append(_ESCAPED.sub(r"\1", quoted[1:-1]) if quoted is not None else _plain_meant(plain))
         at = token.end()
     if at != len(inside):
         raise ValueError("more than a list")
@@ -111,4 +114,8 @@ def in_text(text: str) -> list[str | None]:
 
 
 def _plain_meant(plain: str) -> str | None:
-    return None if plain.upper() == "NULL" else _ESCAPED.sub(r"\1", plain)
+    """An element without quotes. Blanks at its end are none of it, unless a backslash is before them."""
+    kept = plain.rstrip(_BLANKS)
+    escapes = len(kept) - len(kept.rstrip("\\"))
+    kept = plain[:len(kept) + escapes % 2]
+    return None if kept.upper() == "NULL" else _ESCAPED.sub(r"\1", kept)
