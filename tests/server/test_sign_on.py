@@ -47,7 +47,7 @@ from dpsql.server.front.terms.answers_on_wire import RefusedOnWire
 from dpsql.server.vault import passwords, sign_on_provider
 from dpsql.server.vault import sign_on as sign_on_module
 from dpsql.server.vault.doorkeeper import SignOnKeeper
-from dpsql.server.vault.sign_on import GOOD_FOR, LASTING, MOST_OF_ACCOUNT, SignedOn, SignOn
+from dpsql.server.vault.sign_on import GOOD_FOR, LASTING, MOST_OF_PERSON, SignedOn, SignOn
 from dpsql.server.vault.sign_on_names import admit, names_file
 from dpsql.server.vault.sign_on_terms import SignOnTerms, is_safe_address, read_sign_on
 from dpsql.server.vault.user_office import UserOffice
@@ -262,7 +262,7 @@ def test_strangers_fill_no_memory_and_keep_nobody_from_signing_on(provider: Fake
     provider.nonce, provider.claims = good, {"groups": ["nobody's"]}
     with pytest.raises(OperationalError, match="no role here"):
         door.signed_on("a code", own)
-    assert (len(door._opened), len(door._order), len(door._of_account)) == (0, 0, 0)
+    assert (len(door._opened), len(door._order), len(door._of_person)) == (0, 0, 0)
     provider.claims = {}
     assert door.signed_on("a code", own)[0].name == "ada"
     asked = len(provider.asked)
@@ -279,14 +279,34 @@ def test_an_account_that_signs_on_too_often_blocks_itself_alone_and_not_for_long
         provider.claims = {"sub": sub, "iat": now[0], "exp": now[0] + 300}
         return door.signed_on("a code", begun(door, provider)[1])[0].name
 
-    for _ in range(MOST_OF_ACCOUNT):
+    for _ in range(MOST_OF_PERSON):
         assert sign_on("ada") == "ada"
     with pytest.raises(OperationalError, match="too often") as caught:
         sign_on("ada")
     assert caught.value.code == "login-busy" and sign_on("ben") == "ben"
-    assert len(door._opened) == MOST_OF_ACCOUNT + 1
+    assert len(door._opened) == MOST_OF_PERSON + 1
     now[0] += GOOD_FOR + 62
-    assert sign_on("ada") == "ada" and (len(door._opened), len(door._order), dict(door._of_account)) == (1, 1, {"ada": 1})
+    assert sign_on("ada") == "ada" and (len(door._opened), len(door._order), [*door._of_person.values()]) == (1, 1, [1])
+
+
+def test_somebody_who_takes_a_name_too_often_does_not_block_the_person_who_has_it(provider: FakeProvider, tmp_path: Path) -> None:
+    """Nor do owners see the role of somebody who is refused, or are kept from closing the account by it."""
+    policy = export(tmp_path / "study")
+    roles = (("owner", frozenset({"owners"})), ("analyst", frozenset({"researchers"})))
+    door = sign_on_of(provider, budget=BUDGET, name="preferred_username", roles=roles)
+    keeper = SignOnKeeper(policy=policy, sign_on=door)
+
+    def sign_on(sub: str, group: str) -> str:
+        provider.claims = {"sub": sub, "preferred_username": "ada", "groups": [group]}
+        person, _ = door.signed_on("a code", begun(door, provider)[1])
+        with closing(keeper.open_account(person)) as session:
+            return session.analyst
+
+    assert sign_on("1", "researchers") == "ada"
+    for number in range(MOST_OF_PERSON + 1):
+        with pytest.raises(OperationalError, match="too often" if number == MOST_OF_PERSON else "answers of somebody else"):
+            sign_on("2", "owners")
+    assert door.people() == {"ada": "analyst"} and sign_on("1", "researchers") == "ada"
 
 
 def test_two_codes_for_one_state_at_once_open_one_session(provider: FakeProvider) -> None:
@@ -398,6 +418,7 @@ def test_who_is_closed_without_a_password_is_out_but_for_owners(provider: FakePr
         users["users"] = passwords.Users(secret=b"s" * 32, users={})
         _, state = begun(door, provider)
         person, role = door.signed_on("a code", state)
+        door.admitted(person)
         assert door.people() == {"ada": person.role}
         users["users"] = closed_ada
         _, state = begun(door, provider)
@@ -421,10 +442,11 @@ def test_an_owner_closes_and_reopens_people_who_sign_on(provider: FakeProvider, 
     door = SignOn(terms(provider, budget=BUDGET, roles=roles), users.now)
     office, budgets = UserOffice(policy, users, door), read_policy(policy).budgets
     _, state = begun(door, provider)
-    _, role = door.signed_on("a code", state)
+    ada, role = door.signed_on("a code", state)
     provider.claims = {"sub": "olga", "groups": ["owners"]}
     _, state = begun(door, provider)
-    door.signed_on("a code", state)
+    for person in (ada, door.signed_on("a code", state)[0]):
+        door.admitted(person)
 
     def states() -> dict[str, tuple[str | None, bool, bool]]:
         return {each.name: (each.role, each.closed, each.signs_on) for each in office.states(budgets[BUDGET], ["ada", "eve", "pat"])}
@@ -510,8 +532,12 @@ def test_a_sign_on_does_not_open_what_the_ledger_has_of_somebody_else(provider: 
     allowing = SignOnKeeper(policy=policy, sign_on=SignOn(terms(provider, budget=BUDGET, inherits=frozenset({"ada"})), lambda: users["users"]))
     assert opened_by("ada", allowing) == [asked], "the owner has allowed it"
     assert opened_by("ada") == [asked], "and need not allow it again"
-    # a user with a password in between, who is removed later
+    # closed and reopened by an owner, which changes nothing of whose the name is
     path = passwords.users_file(policy)
+    passwords.add_user(path, passwords.User(name="ben", verifier=None, closed=True))
+    passwords.set_closed(path, "ben", closed=False)
+    assert opened_by("ben") == [asked]
+    # a user with a password in between, who is removed later
     passwords.add_user(path, passwords.User(name="ben", verifier=passwords.verifier(PASSWORD)))
     passwords.remove_user(path, "ben")
     with pytest.raises(OperationalError, match="answers of somebody else"):

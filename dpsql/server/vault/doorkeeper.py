@@ -87,6 +87,7 @@ class SignOnKeeper(Frozen):
             session.ledger.refresh()
             sign_on_names.admit(sign_on_names.names_file(users_file(self.policy)), person.name, person.person,
                                 is_unused=lambda: not session.ledger.entries(terms.budget, person.name), inherits=terms.inherits)
+            self.sign_on.admitted(person)
         except BaseException as fault:
             session.close()
             if isinstance(fault, Error):

@@ -178,7 +178,8 @@ def add_user(path: Path, user: User) -> None:
     with _changed(path, new=True) as users:
         if user.name in users:
             raise taken(user.name)
-        sign_on_names.forget(sign_on_names.names_file(path), user.name)
+        if user.verifier is not None:  # a person who signs on elsewhere and is closed keeps the name
+            sign_on_names.forget(sign_on_names.names_file(path), user.name)
         users[user.name] = user
 
 

@@ -14,13 +14,14 @@ gives it to the browser in a cookie as well, and compares both, so that no link 
 *Strangers.* What a person without an account can do is begin sign-ons, and come back with codes that are wrong. Claim: neither
 takes memory of the vault, and neither keeps anybody else from signing on for longer than the requests themselves take. Proof:
 nothing is stored when a sign-on begins, since the MAC proves later that it did. A state is remembered (`_remember`) only after
-the issuer has signed that the person proved who they are for this state, and only if they have a role. One account can have at
-most `MOST_OF_ACCOUNT` states remembered, and what it has too many of is refused to this account alone, so the memory is bounded
-by the number of people with a role, and no number of states blocks another account. A wrong code costs the vault one request to
-the provider. `AT_ONCE` of these run at once, and the others wait for at most `WAITING` seconds. The front delays the failed ones
-of a network like wrong passwords (`login_delays`) and lets a network begin only so many (`sign_ons_begun`), so it takes many
-networks at once to occupy all places, as with any flood of requests, and the places are free again as soon as it ends. If the
-provider cannot be reached, it is asked again only after some seconds (`sign_on_provider`), so threads do not queue up behind it.
+the issuer has signed that the person proved who they are for this state, and only if they have a role. One person can have at
+most `MOST_OF_PERSON` states remembered, and what they have too many of is refused to this person alone, whatever name they sign
+on with, so the memory is bounded by the number of people with a role, and no number of states blocks somebody else. A wrong code
+costs the vault one request to the provider. `AT_ONCE` of these run at once, and the others wait for at most `WAITING` seconds.
+The front delays the failed ones of a network like wrong passwords (`login_delays`) and lets a network begin only so many
+(`sign_ons_begun`), so it takes many networks at once to occupy all places, as with any flood of requests, and the places are free
+again as soon as it ends. If the provider cannot be reached, it is asked again only after some seconds (`sign_on_provider`), so
+threads do not queue up behind it.
 
 A state that came back with a wrong code can be tried again until it expires. That gives an attacker nothing: a new state is to be
 had by asking. A code is bound to the state's verifier and to its nonce, the provider accepts it once, and two sessions with one
@@ -73,7 +74,7 @@ LASTING = 12 * 3600.0  # seconds for which a sign-on opens an account
 LEEWAY = 60  # seconds by which clocks may differ
 AT_ONCE = 8  # codes that are exchanged at a time
 WAITING = 10.0  # seconds for which another one waits
-MOST_OF_ACCOUNT = 50  # sessions that one account opens within `GOOD_FOR`
+MOST_OF_PERSON = 50  # sessions that one person opens within `GOOD_FOR`
 MOST_PEOPLE = 10_000  # whose last sign-on is remembered
 LONGEST_CODE, LONGEST_TOKEN = 4096, 2**16
 BUSY = "login-busy"  # code of an error
@@ -97,7 +98,7 @@ class SignOn:
         self.terms, self._users, self._now = terms, users, now
         self._provider, self._secret = Provider(terms), secrets.token_bytes(32)
         self._turn, self._exchanging = threading.Lock(), threading.BoundedSemaphore(AT_ONCE)
-        self._opened, self._order, self._of_account = set[str](), deque[tuple[float, str, str]](), Counter[str]()
+        self._opened, self._order, self._of_person = set[str](), deque[tuple[float, str, str]](), Counter[str]()
         self._people: dict[str, tuple[str, float]] = {}  # the role of each person, and until when it is valid
 
     @property
@@ -133,13 +134,16 @@ class SignOn:
             self._exchanging.release()
         person, until = self._person(claims), self._now() + LASTING
         self._role_now(person, until)
-        self._remember(name, ends, person.name)
+        self._remember(name, ends, person.person)
+        return person, lambda: self._role_now(person, until)
+
+    def admitted(self, person: SignedOn) -> None:
+        """Remember the role of a person whose account is open now: not of one who has signed on with a name of somebody else."""
         with self._turn:
             self._people.pop(person.name, None)
-            self._people[person.name] = person.role, until
+            self._people[person.name] = person.role, self._now() + LASTING
             while len(self._people) > MOST_PEOPLE:
                 del self._people[next(iter(self._people))]
-        return person, lambda: self._role_now(person, until)
 
     def people(self) -> Mapping[str, str]:
         """The roles of people whose last sign-on is not over, by the names of their accounts."""
@@ -228,24 +232,24 @@ class SignOn:
                 raise failed()
         return name, begun + GOOD_FOR
 
-    def _remember(self, name: str, ends: float, account: str) -> None:
-        """Remember that a state opens a session of an account. Raises OperationalError if it has opened one or has expired, or
-        if the account has opened too many."""
+    def _remember(self, name: str, ends: float, person: str) -> None:
+        """Remember that a state opens a session of a person. Raises OperationalError if it has opened one or has expired, or
+        if the person has opened too many."""
         with self._turn:
             now = self._now()
             while self._order and self._order[0][0] < now - GOOD_FOR - LEEWAY:
                 _, gone, whose = self._order.popleft()
                 self._opened.discard(gone)
-                self._of_account[whose] -= 1
-                if not self._of_account[whose]:
-                    del self._of_account[whose]
+                self._of_person[whose] -= 1
+                if not self._of_person[whose]:
+                    del self._of_person[whose]
             if name in self._opened or now > ends:
                 raise failed()
-            if self._of_account[account] >= MOST_OF_ACCOUNT:
+            if self._of_person[person] >= MOST_OF_PERSON:
                 raise OperationalError("you signed on too often", code=BUSY, try_="again in ten minutes")
             self._opened.add(name)
-            self._order.append((now, name, account))
-            self._of_account[account] += 1
+            self._order.append((now, name, person))
+            self._of_person[person] += 1
 
     def _derived(self, what: str, of: str) -> str:
         return _in_letters(hmac.digest(self._secret, f"{what}\n{of}".encode("utf-8", "surrogatepass"), hashlib.sha256))
