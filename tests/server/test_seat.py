@@ -18,12 +18,14 @@ from dpsql.engine import charging
 from dpsql.engine.accounts import left_if_known
 from dpsql.errors import OptionError
 from dpsql.server.front.http.http_answers import _about
+from dpsql.server.front.statements.interruption import Interruption
 from dpsql.server.front.statements.seat import ConnectionSeat, _in_64_bits, seats
 from dpsql.server.front.statements.statements_about_connection import Settings
 from dpsql.server.front.terms.answers_on_wire import OutcomeOnWire, RefusedOnWire, Seat
 from dpsql.sql.text.parse import parse
 from dpsql.sql.text.statement import Query
 from dpsql.trusted.kernel.run import Kernel
+from dpsql.trusted.reader import ReaderInterrupted
 from dpsql.trusted.stopping import go_on
 
 
@@ -441,6 +443,47 @@ def test_options_of_a_connection_are_settings() -> None:
     assert found.timeout == 5 and found.values["application_name"] == "a b"
     with pytest.raises(OptionError):
         Settings(version="15.0", startup={"statement_timeout": "soon"})
+
+
+def test_many_cancellations_of_a_statement_take_one_thread(seat: ConnectionSeat, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each ran a thread of its own until the statement was over, and all of them interrupted it again and again."""
+    begun, over, asked = threading.Event(), threading.Event(), list[str]()
+
+    def looking(kernel: Kernel, *given: object) -> object:
+        begun.set()
+        assert over.wait(20)
+        raise ReaderInterrupted
+
+    monkeypatch.setattr(Kernel, "_look", looking)
+    asking = threading.Thread(target=lambda: asked.append(refusal(seat, "SELECT COUNT(*) FROM scores WHERE points > 3").sqlstate))
+    asking.start()
+    assert begun.wait(20)
+    before = threading.active_count()
+    for _ in range(200):
+        seat.cancel()
+    assert threading.active_count() <= before + 1
+    over.set()
+    asking.join(20)
+    assert asked == ["57014"]
+
+
+def test_a_cancellation_of_the_next_statement_is_not_lost_while_one_is_under_way() -> None:
+    interruption, first, second = Interruption(), threading.Event(), threading.Event()
+    waiting = threading.Event()
+
+    def slow() -> None:
+        first.set()
+        assert waiting.wait(20)
+        raise ValueError("which ends no thread")
+
+    interruption.begin(slow)
+    assert first.wait(20)
+    interruption.begin(second.set)
+    waiting.set()
+    assert second.wait(20)
+    third = threading.Event()
+    interruption.begin(third.set)
+    assert third.wait(20)
 
 
 def test_where_nothing_runs_nothing_is_cancelled(seat: ConnectionSeat) -> None:

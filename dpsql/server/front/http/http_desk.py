@@ -211,7 +211,7 @@ class HttpDesk:
         if session.working:
             session.cancelled = True
             stopped_for(session.connection.session, cause)
-            asyncio.get_running_loop().run_in_executor(None, _quietly, session.connection.interrupting())
+            session.interruption.begin(session.connection.interrupting())
         return session.working
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from dpsql.dbapi import Connection
+from dpsql.server.front.statements.interruption import Interruption
 from dpsql.server.front.wire.server_limits import ServerLimits
 
 TOKEN = 32  # bytes: 256 bits, which nobody guesses
@@ -32,6 +33,7 @@ class HttpSession:
     waiting: int = 0  # how many requests wait for their turn
     working: bool = False
     cancelled: bool = False  # whether the statement that runs was to stop
+    interruption: Interruption = field(default_factory=Interruption)
 
     def is_over(self, now: float, limits: ServerLimits) -> bool:
         """Whether the session has expired, or was idle for too long; never while a statement runs."""

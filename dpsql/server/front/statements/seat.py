@@ -28,6 +28,7 @@ from dpsql.server.front.statements.copy_statements import CopyStatement, read_co
 from dpsql.server.front.statements.copying import copied_outcome, described_copy
 from dpsql.server.front.statements.database_names import without_database
 from dpsql.server.front.statements.described import columns_of, count_of, describe_with, kind_of
+from dpsql.server.front.statements.interruption import Interruption
 from dpsql.server.front.statements.leaving_times import give_up_turn, leave_after, stopped_for, waits_told
 from dpsql.server.front.statements.shown_answers import ENTRY, ShownAnswer, ShownToAccounts, current, key_of
 from dpsql.server.front.statements.statements_about_connection import SETTING_WORDS, AboutConnection, Settings, read_setting
@@ -60,7 +61,7 @@ class ConnectionSeat:
         self._connection, self._user, self._database = connection, user, database
         self._shown = shown
         self._settings = Settings(version=VERSION, startup=startup, user=user)
-        self._busy, self._was_cancelled = threading.Lock(), threading.Event()
+        self._busy, self._was_cancelled, self._interruption = threading.Lock(), threading.Event(), Interruption()
         self._given: Sequence[str] = ()  # the kinds of the parameters of the statement that is answered
         self._process = 0
         self._was_late = False  # the statement took longer than statement_timeout
@@ -126,7 +127,7 @@ class ConnectionSeat:
         if self._busy.locked():
             self._was_cancelled.set()
             stopped_for(self._connection.session, cause)
-            threading.Thread(target=self._connection.interrupting(), daemon=True).start()  # it waits until the statement is over
+            self._interruption.begin(self._connection.interrupting())
 
     def give_up_turn(self) -> None:
         """Interrupt the running statement if it waits for its turn, as its client has left."""
