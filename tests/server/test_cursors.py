@@ -7,6 +7,7 @@ import importlib
 import random
 import shutil
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -308,7 +309,19 @@ def test_moves_that_are_none(text: str) -> None:
     assert told.value.sqlstate == "42601"
 
 
+@pytest.mark.parametrize("text", [
+    f"DECLARE c CURSOR FOR SELECT{' ' * 60_000}1", f"DECLARE c CURSOR FOR SELECT /*{'a' * 60_000}*/ 1", f"DECLARE c CURSOR FOR SELECT 1{' FOR READ' * 7_000}"],
+    ids=["blanks", "comment", "words"])
+def test_the_time_of_a_declaration_is_linear_in_its_length(text: str) -> None:
+    """The front parses for everybody: time that grew with the square of the length was minutes for one statement."""
+    begun = time.process_time()
+    assert declared_cursor(text).query.startswith("SELECT")
+    assert time.process_time() - begun < 2
+
+
 def test_names_and_comments() -> None:
+    for text in ("SELECT 1", "SELECT 1 FOR READ ONLY", "SELECT 1\tfor  read\nonly  -- c", "SELECT 1 "):
+        assert declared_cursor(f"DECLARE c CURSOR FOR {text}").query == "SELECT 1"
     made = declared_cursor('/* a */ declare "C ""x""" -- b\n no scroll cursor with hold for SELECT \'--\' -- c')
     assert (made.name, made.is_held, made.is_forward, made.query) == ('C "x"', True, True, "SELECT '--'")
     assert cursor_move("FETCH /* a */ - 3 FROM Cc;").number == -3 and cursor_move("FETCH 1 cC").name == "cc"

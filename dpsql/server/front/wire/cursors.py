@@ -19,7 +19,8 @@ from dpsql.server.front.terms.answers_on_wire import ColumnOnWire, OutcomeOnWire
 WORDS = "DECLARE", "FETCH", "MOVE", "CLOSE"
 _DECLARE = re.compile(
     rf"DECLARE\s+{NAME}\s+(?P<options>(?:(?:BINARY|INSENSITIVE|ASENSITIVE|NO\s+SCROLL|SCROLL)\s+)*)CURSOR\s+"
-    r"(?:(?P<hold>WITH|WITHOUT)\s+HOLD\s+)?FOR\s+(?P<query>\S.*?)(?:\s+FOR\s+READ\s+ONLY)?\s*", re.IGNORECASE | re.DOTALL)
+    r"(?:(?P<hold>WITH|WITHOUT)\s+HOLD\s+)?FOR\s++(?P<query>.+)", re.IGNORECASE | re.DOTALL)
+_READ_ONLY = re.compile(r"\sFOR\s+READ\s+ONLY$", re.IGNORECASE)
 _MOVE = re.compile(
     rf"(?P<word>FETCH|MOVE) (?:(?P<way>NEXT|PRIOR|FIRST|LAST|ABSOLUTE|RELATIVE|FORWARD|BACKWARD) )?"
     rf"(?:(?P<number>[+-]? ?[0-9]{{1,18}}|ALL) )?(?:(?:FROM|IN) )?{NAME}", re.IGNORECASE)
@@ -63,8 +64,8 @@ def declared_cursor(text: str) -> DeclaredCursor:
     scrolls = options.replace("NO SCROLL", "")
     if ("NO SCROLL" in options and "SCROLL" in scrolls) or ("ASENSITIVE" in options and "INSENSITIVE" in options):
         raise RefusedOnWire("options of a cursor contradict each other", sqlstate="42P11")
-    start, end = found.span("query")
-    return DeclaredCursor(name=name_meant(found["name"]), query=text[start:end], start=start,
+    start, query = found.start("query"), _READ_ONLY.sub("", found["query"].rstrip()).rstrip()
+    return DeclaredCursor(name=name_meant(found["name"]), query=text[start:start + len(query)], start=start,
                           is_held=(found["hold"] or "").upper() == "WITH", is_forward="NO SCROLL" in options,
                           is_binary="BINARY" in options)
 
