@@ -108,6 +108,10 @@ class Interrupting(Stopping):
     def columns(self, *given: Any) -> Any:
         return self._reader.columns(*given)
 
+    def hold(self, *given: Any) -> Any:
+        self.rows("SELECT 1")
+        return self._reader.hold(*given)
+
     def rows(self, *given: Any) -> Any:
         self.left -= 1
         if self.left == 0:
@@ -129,6 +133,20 @@ def test_queries_of_public_tables_are_stopped_and_the_next_statement_is_answered
             connection.execute(text)
         session.interrupted.clear()
         assert connection.execute(text).fetchall() and session.ledger.failed(session.account) == []
+
+
+def test_putting_released_rows_in_their_place_is_stopped(tmp_path: Path) -> None:
+    with Connection(session_of(tmp_path)) as before:
+        before.execute("CREATE SYNTHETIC TABLE made AS SELECT sex FROM people OPTIONS (method = 'independent')")
+    reader = Interrupting(reader_of(world(40)), 0)
+    session = session_of(tmp_path, reader=reader)
+    reader.stop, reader.left = session.interrupted.set, 1
+    with Connection(session) as connection:
+        with pytest.raises(OperationalError, match="interrupted before anything was charged") as told:
+            connection.execute("SELECT sex, COUNT(*) FROM made GROUP BY sex")
+        assert told.value.code == "interrupted" and told.value.__context__ is None
+        session.interrupted.clear()
+        assert connection.execute("SELECT sex, COUNT(*) FROM made GROUP BY sex").fetchall()
 
 
 @pytest.mark.parametrize("there", [False, True], ids=["in one process", "in a front"])

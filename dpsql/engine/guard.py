@@ -10,6 +10,8 @@ from typing import Any, ParamSpec, TypeVar
 
 from dpsql.engine.session import Session
 from dpsql.errors import Error, InternalError
+from dpsql.trusted.reader import is_interruption
+from dpsql.trusted.stopping import stopped
 from dpsql.types import Span
 
 P = ParamSpec("P")
@@ -28,17 +30,20 @@ def guarded(step: Callable[P, R]) -> Callable[P, R]:
 
     @functools.wraps(step)
     def inner(*args: P.args, **kwargs: P.kwargs) -> R:
+        is_stopped = False
         try:
             for session in (given for given in args if isinstance(given, Session)):
                 session.kernel.check()
             return step(*args, **kwargs)
         except Error:
             raise
-        except Exception:  # noqa: S110 - reported below, outside the handler, so that no cause is attached
-            pass
+        except Exception as fault:  # reported below, outside the handler, so that no cause is attached
+            is_stopped = is_interruption(fault)
         signature.bind(*args, **kwargs)  # raises TypeError for a call that does not fit
         for session in (given for given in args if isinstance(given, Session)):
             session.kernel.check()  # files that were changed meanwhile are no fault of dpsql
+        if is_stopped:
+            raise stopped()
         raise fault_of_dpsql(next((text for given in args if (text := _text_of(given))), ""))
 
     return inner

@@ -74,6 +74,10 @@ class PreparedAnswers:
         computed: list[tuple[object, str | None]] = []
         if asked:
             outcome, rows = await self._work.whole_outcome(f"SELECT {', '.join(asked)}", Parameters())
-            computed = [(value, column.kind) for value, column in zip(rows[0], outcome.columns or (), strict=True)]
+            columns = outcome.columns or ()
+            if len(rows) != 1 or len(columns) != len(asked):
+                raise RefusedOnWire("a parameter of EXECUTE is no expression", sqlstate="42601",
+                                    hint="try EXECUTE name (1, 'text')")
+            computed = [(value, column.kind) for value, column in zip(rows[0], columns, strict=True)]
         others = iter(computed)
         return [(argument.value, argument.kind) if argument.constant else next(others) for argument in arguments]
