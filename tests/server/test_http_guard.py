@@ -302,6 +302,9 @@ def test_accounts_and_addresses_are_limited(tmp_path: Path) -> None:
         for _ in range(3):
             assert first.get("/api/account").status == 200
         assert first.get("/api/account").code == "limit"
+        for _ in range(3):  # which are counted apart
+            assert first.post("/api/query", {"sql": "SELECT COUNT(*) FROM persons"}).code != "limit"
+        assert first.post("/api/query", {"sql": "SELECT COUNT(*) FROM persons"}).code == "limit"
 
 
 def test_the_oldest_that_asks_nothing_is_shed(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import ssl
 import struct
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from urllib.request import Request, urlopen
@@ -33,6 +34,8 @@ from support.wire_servers import PASSWORD, Raw, add, certificate, fields, kinds,
 import dpsql
 from dpsql.demo import folder
 from dpsql.errors import LedgerError, OperationalError, PolicyError
+from dpsql.server.front.statements.transaction_status import word_of
+from dpsql.server.front.statements.uncounted import is_uncounted
 from dpsql.server.front.terms.answers_on_wire import RefusedOnWire
 from dpsql.server.front.wire import listening
 from dpsql.server.front.wire.listening import TlsFiles, tls_terms
@@ -95,17 +98,82 @@ def test_idle_connections_end(tmp_path: Path) -> None:
 
 
 def test_texts_messages_and_statements_are_limited(tmp_path: Path) -> None:
-    with running(tmp_path, text_bytes=1000, message_bytes=5000, statements_a_minute=4, prepared=2) as server, Raw(server.port) as raw:
+    with running(tmp_path, text_bytes=1000, message_bytes=5000, statements_a_minute=3, prepared=2) as server, Raw(server.port) as raw:
         raw.login()
         raw.send(query("ROWS 1 -- " + "x" * 1000))
         assert code(raw.until("Z")) == "54000"
-        for name, found in (("a", "1Z"), ("b", "1Z"), ("c", "EZ")):
+        for name, found in (("a", ""), ("b", ""), ("c", "54000"), ("d", "53400")):  # which are counted apart
             raw.send(packet(b"P", f"{name}\0ROWS 1\0".encode() + bytes(2)), packet(b"S", b""))
-            assert kinds(raw.until("Z")) == found
-        raw.send(query("ROWS 1"), query("ROWS 1"))
-        assert kinds(raw.until("Z")) == "TDCZ" and code(raw.until("Z")) == "53400"
+            assert (code(said) if "E" in kinds(said := raw.until("Z")) else "") == found
+        for _ in range(3):
+            raw.send(query("ROWS 1"))
+            assert kinds(raw.until("Z")) == "TDCZ"
+        raw.send(query("ROWS 1"))
+        assert code(raw.until("Z")) == "53400"
         raw.send(query("x" * 5000))
         assert code(raw.until("")) == "54000"
+
+
+ABOUT_THE_CONNECTION = ("BEGIN", "SET x = 1", "SAVEPOINT s", "ROLLBACK TO s", "COMMIT", "SHOW x", "DEALLOCATE ALL")
+
+
+@pytest.mark.parametrize("text", [*ABOUT_THE_CONNECTION, "RESET ALL", "DISCARD ALL", "UNLISTEN *", "/* a */ show all", "SELECT pg_advisory_unlock_all();",
+                                  "SHOW TRANSACTION ISOLATION LEVEL"])
+def test_statements_about_the_connection_are_uncounted(text: str) -> None:
+    assert is_uncounted(text) or word_of(text) is not None
+
+
+@pytest.mark.parametrize("text", ["ROWS 1", "SELECT 1", "SHOW BUDGET", "SHOW budget", "SHOW tables", "SHOW SPENDING", "SHOW analysts;",
+                                  "EXPLAIN SELECT 1", "SELECT pg_advisory_unlock_all() FROM persons", "-- SET\nSELECT 1", "", "SET '"])
+def test_statements_of_dpsql_are_counted(text: str) -> None:
+    assert not is_uncounted(text) and word_of(text) is None
+
+
+def test_statements_about_the_connection_do_not_count(tmp_path: Path) -> None:
+    """Drivers and pools send several for each statement of dpsql, by both protocols."""
+    with running(tmp_path, statements_a_minute=2) as server, Raw(server.port) as raw:
+        raw.login()
+        for text in 5 * ABOUT_THE_CONNECTION:
+            raw.send(query(text))
+            assert "E" not in kinds(raw.until("Z")), text
+            raw.send(packet(b"P", f"\0{text}\0".encode() + bytes(2)), packet(b"B", bytes(8)), packet(b"D", b"P\0"),
+                     packet(b"E", bytes(5)), packet(b"S", b""))
+            raw.until("Z")
+        for _ in range(2):
+            raw.send(query("ROWS 1"))
+            assert kinds(raw.until("Z")) == "TDCZ"
+        raw.send(query("ROWS 1"))
+        assert code(raw.until("Z")) == "53400"
+
+
+@pytest.mark.parametrize("message", [packet(b"S", b""), query("BEGIN;COMMIT")], ids=["Sync", "transactions"])
+def test_a_flood_of_messages_leaves_others_their_turn(message: bytes, tmp_path: Path) -> None:
+    """This is what bounds the messages that do not count."""
+    number, answered = 50_000, [0]
+    with running(tmp_path) as server, Raw(server.port) as flood, Raw(server.port) as calm:
+        flood.login()
+        calm.login()
+
+        def read() -> None:
+            with contextlib.suppress(OSError):
+                while flood.until("Z")[-1][0]:
+                    answered[0] += 1
+
+        def send() -> None:
+            with contextlib.suppress(OSError):
+                flood.send(message * number)
+
+        threads = [threading.Thread(target=work, daemon=True) for work in (read, send)]
+        for thread in threads:
+            thread.start()
+        wait_until(lambda: answered[0] > 10)
+        for _ in range(3):
+            calm.send(query("ROWS 1"))
+            assert kinds(calm.until("Z")) == "TDCZ"
+        assert answered[0] < number // 2
+        flood.socket.shutdown(socket.SHUT_RDWR)
+        for thread in threads:
+            thread.join(20)
 
 
 @pytest.mark.parametrize("limits", [{"waiting_of_account": 1}, {"waiting_bytes": 12}])

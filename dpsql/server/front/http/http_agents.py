@@ -85,7 +85,8 @@ class HttpSeat:
 
     async def do(self, work: Callable[[AgentDesk], Made], text: str = "") -> Made:
         try:
-            return await self._desk.ask(self._session, text, lambda connection: work(self._tools), self._call.stopped)
+            return await self._desk.ask(self._session, text, lambda connection: work(self._tools), self._call.stopped,
+                                        executes=bool(text))
         except HttpRefusal as refusal:
             told = refusal.body["error"]
         raise _fault_of(told, text)

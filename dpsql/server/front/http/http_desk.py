@@ -146,13 +146,14 @@ class HttpDesk:
     # -- statements
 
     async def ask(self, session: HttpSession, text: str, work: Callable[[Connection], Made],
-                  gone: Callable[[], Awaitable[str | None]] | None = None) -> Made:
+                  gone: Callable[[], Awaitable[str | None]] | None = None, *, executes: bool = True) -> Made:
         """Do work on the connection of a session when its turn comes, and return the result. `gone` returns when the client has
-        left, or the cause for which the statement is to stop; a running one is then interrupted. Raises HttpRefusal; errors refer
-        to a statement with this text."""
+        left, or the cause for which the statement is to stop; a running one is then interrupted. `executes` says whether the work
+        counts as a statement. Raises HttpRefusal; errors refer to a statement with this text."""
         if len(text.encode()) > self.limits.text_bytes:
             raise refused(413, "too-large", f"a statement can have at most {self.limits.text_bytes} bytes", sqlstate="54000")
-        with _limits(), self.use.asking(session.name, len(text), time.monotonic()):
+        counted = self.use.asking if executes else self.use.describing
+        with _limits(), counted(session.name, len(text), time.monotonic()):
             async with self._turn(session):
                 return await self._worked(session, text, work, gone)
 

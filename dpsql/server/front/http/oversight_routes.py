@@ -50,7 +50,8 @@ async def statements_as_csv(request: Request, terms: oversight.Terms = Depends(t
                             session: HttpSession = Depends(session_of_request)) -> Response:
     """The statements of all pages, as a file."""
     desk = desk_of(request)
-    body = await desk.ask(session, "", lambda connection: oversight.statements_csv(connection, terms, desk.limits.json_bytes))
+    body = await desk.ask(session, "", lambda connection: oversight.statements_csv(connection, terms, desk.limits.json_bytes),
+                          executes=False)
     return Response(body, media_type="text/csv", headers={"Content-Disposition": 'attachment; filename="statements.csv"'})
 
 

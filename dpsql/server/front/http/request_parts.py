@@ -37,8 +37,9 @@ def session_of_request(request: Request, bearer: Any = Depends(_BEARER), cookie:
 
 
 async def told(request: Request, session: HttpSession, work: Callable[[Connection], dict[str, Any]], sql: str = "") -> Response:
-    """The result of work on the session's connection, in JSON. Raises HttpRefusal; errors refer to a statement with this text."""
-    return Response(await desk_of(request).ask(session, sql, lambda connection: as_json(work(connection))),
+    """The result of work on the session's connection that executes no statement, in JSON. Raises HttpRefusal; errors refer to a
+    statement with this text."""
+    return Response(await desk_of(request).ask(session, sql, lambda connection: as_json(work(connection)), executes=False),
                     media_type="application/json")
 
 

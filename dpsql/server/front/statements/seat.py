@@ -384,7 +384,7 @@ KINDS = (  # the first one that recognises a statement has it
                   describe=_Seat._describe_copy, answer=_Seat._answer_copy),
     StatementKind(words=("SHOW",), recognise=lambda seat, text: oversight.listing_named(text),  # what everybody spent
                   describe=_Seat._describe_listing, answer=_Seat._answer_listing),
-    StatementKind(words=SETTING_WORDS, recognise=_Seat._read_setting,
+    StatementKind(words=(*SETTING_WORDS, "SELECT"), recognise=_Seat._read_setting,
                   describe=_Seat._describe_setting, answer=_Seat._answer_setting),
     StatementKind(words=(), recognise=_Seat._question,  # of the system catalogue
                   describe=_Seat._describe_question, answer=_Seat._answer_question),

@@ -17,7 +17,7 @@ from dpsql.catalog.model import LONGEST_PACE
 from dpsql.dbapi import Connection
 from dpsql.errors import OptionError, SqlError, Unsupported
 from dpsql.frozen import Frozen
-from dpsql.server.front.statements.transaction_status import first_word
+from dpsql.server.front.statements.transaction_status import condensed, first_word
 from dpsql.server.front.terms.answers_on_wire import ColumnOnWire
 from dpsql.sql.text.border import PUBLIC
 
@@ -26,6 +26,7 @@ OWN = (*TERMS, "pace")
 MOST_SET = 200  # settings that a connection keeps
 SETTING_WORDS = ("SET", "RESET", "SHOW", "DISCARD", "UNLISTEN", "LISTEN", "NOTIFY", "LOCK", "PREPARE", "EXECUTE")
 LISTINGS = ("BUDGET", "RELEASES", "TABLES")  # what SHOW means in dpsql
+UNLOCKING = "SELECT pg_advisory_unlock_all()"  # drivers send it when a connection returns to a pool; nothing is locked here
 REPORTED = ("application_name", "client_encoding", "DateStyle", "default_transaction_read_only", "in_hot_standby",
             "integer_datetimes", "IntervalStyle", "is_superuser", "server_encoding", "server_version", "session_authorization",
             "standard_conforming_strings", "TimeZone")  # as PostgreSQL 15 does
@@ -194,6 +195,9 @@ class AboutConnection(Frozen):
 
 def read_setting(text: str, settings: Settings) -> AboutConnection | None:
     """The effect of a statement about the connection; None for other statements. Raises SqlError, Unsupported or OptionError."""
+    if _is_unlocking(text):
+        column = ColumnOnWire(name="pg_advisory_unlock_all", kind="VARCHAR")
+        return AboutConnection(tag="SELECT 1", columns=(column,), rows=((None,),))
     words = _words(text)
     first = words[0].upper() if words else ""
     match first:
@@ -210,6 +214,17 @@ def read_setting(text: str, settings: Settings) -> AboutConnection | None:
         case "LISTEN" | "NOTIFY" | "LOCK" | "PREPARE" | "EXECUTE":
             raise Unsupported(f"{first} is not answered here", code="not-a-query", try_="SELECT, without it")
     return None
+
+
+def is_about_connection(text: str) -> bool:
+    """Whether `read_setting` has an effect for this statement, or refuses it."""
+    words = _words(text)
+    is_listing = [word.upper() for word in words[:1]] == ["SHOW"] and len(words) > 1 and words[1].upper() in LISTINGS
+    return _is_unlocking(text) or (bool(words) and not is_listing)
+
+
+def _is_unlocking(text: str) -> bool:
+    return len(text) <= 2 * len(UNLOCKING) and condensed(text).lower() == UNLOCKING.lower()
 
 
 def _words(text: str) -> list[str]:

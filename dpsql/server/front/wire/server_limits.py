@@ -30,7 +30,7 @@ class ServerLimits(Frozen):
     turn_seconds: float = 30.0  # how long they wait; over HTTP, also for the one before of the same session
     waiting_of_account: int = 100  # statements that wait or run
     waiting_bytes: int = 67_108_864  # of the texts and values of these statements
-    statements_a_minute: int = 1_200  # of one account; preparing counts as well
+    statements_a_minute: int = 1_200  # of one account; and as many requests that execute none
     prepared: int = 500  # statements, and as many portals, of a connection
     held_bytes: int = 4_194_304  # of the texts of these statements and the parameters of these portals
     suspended_bytes: int = 67_108_864  # about, of the rows that wait in portals of an account, of which some were fetched
@@ -51,7 +51,7 @@ class AccountUse:
         self._asked: Counter[str] = Counter()
         self._bytes: Counter[str] = Counter()
         self._suspended: Counter[str] = Counter()
-        self._begun: dict[str, deque[float]] = {}
+        self._begun: dict[tuple[str, str], deque[float]] = {}
 
     @property
     def number_running(self) -> int:
@@ -76,14 +76,22 @@ class AccountUse:
             "too many rows of this account wait to be fetched", sqlstate="53400", hint="fetch all of them at once, or close "
             "other portals; the answer is kept, and asking for it again costs nothing"), size)
 
-    @contextlib.contextmanager
-    def asking(self, account: str, size: int, now: float) -> Iterator[None]:
+    def asking(self, account: str, size: int, now: float) -> contextlib.AbstractContextManager[None]:
         """A context for a statement of an account, of so many bytes, which waits or runs. Raises RefusedOnWire."""
-        begun = self._begun.setdefault(account, deque())
+        return self._at_work("has {} statements a minute", account, size, now)
+
+    def describing(self, account: str, size: int, now: float) -> contextlib.AbstractContextManager[None]:
+        """The same for a request that executes no statement: one that describes or prepares it, or reads about the account. These
+        are counted apart, as drivers prepare most statements before they execute them."""
+        return self._at_work("can describe or prepare {} statements a minute", account, size, now)
+
+    @contextlib.contextmanager
+    def _at_work(self, rate: str, account: str, size: int, now: float) -> Iterator[None]:
+        begun = self._begun.setdefault((rate, account), deque())
         while begun and now - begun[0] >= 60:
             begun.popleft()
         if len(begun) >= self._limits.statements_a_minute:
-            raise RefusedOnWire(f"an account has {self._limits.statements_a_minute} statements a minute", sqlstate="53400",
+            raise RefusedOnWire(f"an account {rate.format(self._limits.statements_a_minute)}", sqlstate="53400",
                                 hint="ask again in a minute; nothing was charged")
         begun.append(now)
         refusal = RefusedOnWire("too many statements of this account are waiting", sqlstate="53400",

@@ -11,6 +11,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import TypeVar
 
 from dpsql.frozen import Frozen
+from dpsql.server.front.statements.uncounted import is_uncounted
 from dpsql.server.front.terms.answers_on_wire import Described, Outcome, RefusedOnWire, Seat
 from dpsql.server.front.wire.encoded_rows import EncodedRows, encoded_rows, least
 from dpsql.server.front.wire.packets import Packets, encoded_notices
@@ -60,6 +61,10 @@ class StatementWork:
 
     async def describe(self, statement: str, given: Sequence[str | None]) -> Described:
         """What a statement takes and gives. Raises RefusedOnWire."""
+        with self._counted(self._serving.use.describing, statement):
+            return await self._described(statement, given)
+
+    async def _described(self, statement: str, given: Sequence[str | None]) -> Described:
         async with self._steadily():
             with told_faults():
                 described = await self.seat.described_lately(statement, given)
@@ -89,7 +94,7 @@ class StatementWork:
             outcome = self.seat.execute(text, parameters.values, parameters.kinds)
             return outcome, list(outcome.rows)
 
-        with self.admitted(len(text)):
+        with self.admitted(text):
             async with self._steadily(), self._at_work():
                 made = await self._in_thread(answered)
         self._packets.send_encoded(encoded_notices(made[0].notices))
@@ -119,10 +124,14 @@ class StatementWork:
         async with self._steadily(), self._at_work():
             return await self._in_thread(lambda: encoded_rows(outcome, formats, most))
 
-    def admitted(self, size: int, *, again: bool = False) -> contextlib.AbstractContextManager[None]:
-        """A context for a statement of the account, of about so many bytes; it counts once, so not `again`. Raises
+    def admitted(self, text: str, more: int = 0, *, again: bool = False) -> contextlib.AbstractContextManager[None]:
+        """A context for a statement of the account, with `more` bytes of parameters; it counts once, so not `again`. Raises
         RefusedOnWire."""
-        return contextlib.nullcontext() if again else self._serving.use.asking(self.account, size, time.monotonic())
+        return contextlib.nullcontext() if again else self._counted(self._serving.use.asking, text, more)
+
+    def _counted(self, counted: Callable[[str, int, float], contextlib.AbstractContextManager[None]], text: str,
+                 more: int = 0) -> contextlib.AbstractContextManager[None]:
+        return contextlib.nullcontext() if is_uncounted(text) else counted(self.account, len(text) + more, time.monotonic())
 
     def suspended(self, size: int) -> contextlib.AbstractContextManager[None]:
         """A context for rows of the account that wait to be fetched. Raises RefusedOnWire."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import logging
 import secrets
 from collections.abc import Callable, Sequence
@@ -71,7 +72,7 @@ from dpsql.server.front.wire.transactions import TransactionOfConnection
 from dpsql.server.link.vault_calls import REQUEST
 
 LOG = logging.getLogger("dpsql.server")
-_AT_ONCE = 100  # statements of one message that are answered before others have their turn
+_AT_ONCE = 5  # messages of a client, or statements of one message, that are answered before others have their turn
 _EMPTY = Described(parameters=(), columns=None)
 _MOST = 2**31
 
@@ -172,7 +173,12 @@ class Client:
 
     async def _answer_all(self) -> None:
         """Raises Gone or RefusedOnWire (FATAL) when the connection ends by itself."""
-        while not isinstance(message := await self._next(), Terminate):
+        for number in itertools.count(1):
+            if number % _AT_ONCE == 0:
+                await asyncio.sleep(0)  # messages that have arrived are read without waiting: one client could block all others
+            message = await self._next()
+            if isinstance(message, Terminate):
+                return
             try:
                 if not self._skipping or isinstance(message, Sync):
                     if self._between:
@@ -288,8 +294,7 @@ class Client:
                 await self._query_with(text, Parameters(), alone=alone)
 
     async def _prepare(self, text: str) -> None:
-        with self._work.admitted(len(text)):
-            await self._prepared.prepare(text, self._described_query)
+        await self._prepared.prepare(text, self._described_query)
         self._packets.send_encoded(encoded_tag("PREPARE"))
 
     async def _query_with(self, text: str, parameters: Parameters, *, alone: bool) -> None:
@@ -297,7 +302,7 @@ class Client:
         if first_word(text) in cursors.WORDS:
             await self._query_cursor(text, parameters, alone=alone)
             return
-        with self._work.admitted(len(text)):
+        with self._work.admitted(text):
             outcome, rows = await self._work.outcome(text, parameters, lambda outcome: (0,) * len(outcome.columns or ()))
             formats = (0,) * len(outcome.columns or ())
             if outcome.columns is not None:
@@ -362,8 +367,7 @@ class Client:
             statement = await self._only_statement(text)
             if statement is not None:
                 refuse_if_failed(word, self._transaction.status)
-                with self._work.admitted(len(text)):
-                    described = await self._described(statement, given)
+                described = await self._described(statement, given)
             text = statement or ""
             word = None if statement is not None else ""
         else:
@@ -471,7 +475,7 @@ class Client:
                 return
             portal.outcome = found[0]
             self._check_columns(portal, portal.outcome)
-        with self._work.admitted(len(statement.text) + portal.size, again=portal.outcome is not None):
+        with self._work.admitted(statement.text, portal.size, again=portal.outcome is not None):
             sent, suspended = await self._take(portal, statement.text, parameters, most)
         assert portal.outcome is not None
         if suspended:
