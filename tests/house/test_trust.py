@@ -191,7 +191,7 @@ ROOMS = {
     # of which people are closed who sign on elsewhere, and causes of stops are counted; turns, and what is crowded; an account's
     # charges before a day, its stored answers, and a setting for agents
     "the vault of a server": ([*(module for module in below("dpsql.server.vault", "dpsql.server.link") if module not in SIGN_ON),
-                               "dpsql.server.start.serving"], 1980),
+                               "dpsql.server.start.serving"], 1981),
     "signing on elsewhere": (SIGN_ON, 420),  # with the names that keep people apart whose names are folded alike; with the states of
     # sessions by account, so that strangers fill no memory, a rest after a failed request to the provider, who is signed on, to be
     # closed, and whose each name is
