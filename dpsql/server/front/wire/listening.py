@@ -102,7 +102,7 @@ class ListeningServer:
         self._connections: set[asyncio.Task[None]] = set()
         self._admitted: set[asyncio.Task[None]] = set()  # without those that are only told why they are refused
         self._unproven: set[asyncio.Task[None]] = set()
-        self._strangers = Strangers(limits.unproven_of_address)
+        self._strangers = Strangers(silent=limits.unproven_of_address, logging_in=limits.logins_of_address)
 
     async def run(self, work: Callable[[], Made]) -> Made:
         """The result of work that another thread does."""
@@ -141,11 +141,15 @@ class ListeningServer:
 
     async def _connection(self, sock: socket.socket, address: str) -> None:
         with contextlib.ExitStack() as unproven:
-            stranger = self._logging_in(network(address), unproven)
+            stranger = self._stranger(network(address), unproven)
             try:
                 async with asyncio.timeout(self.limits.authentication_seconds):
-                    what = await started(sock, self._tls, self.limits)
-                stranger.speaks(lambda: self._give_way(what.packets))
+                    what = await started(sock, self._tls, self.limits, lambda: self._strangers.speaks(
+                        network(address), stranger, stranger.give_way))
+                if isinstance(what, Startup):
+                    self._strangers.speaks(network(address), stranger, lambda: self._give_way(what.packets))
+                else:
+                    unproven.close()  # as it ends now
             except (Gone, TimeoutError):
                 sock.close()
             except asyncio.CancelledError:
@@ -157,7 +161,7 @@ class ListeningServer:
             else:
                 await self._client(what, address, unproven.close)
 
-    def _logging_in(self, network: str, unproven: contextlib.ExitStack) -> Stranger:
+    def _stranger(self, network: str, unproven: contextlib.ExitStack) -> Stranger:
         """The connection of this task, which is a stranger until `unproven` is closed."""
         task = asyncio.current_task()
         assert task is not None

@@ -15,7 +15,8 @@ class ServerLimits(Frozen):
 
     connections: int = 200
     connections_of_account: int = 20
-    unproven_of_address: int = 20  # connections that have not proven to know a password yet; over HTTP, that asked nothing yet
+    unproven_of_address: int = 20  # connections that have sent nothing yet; over HTTP, that asked nothing yet, and logins
+    logins_of_address: int = 100  # connections of which the password is not proven yet; others find some free
     strangers_of_address: int = 100  # over HTTP: connections that have shown no session yet; others find some free
     sign_ons_a_minute: int = 300  # that an address begins over HTTP
     authentication_seconds: float = 30.0

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import socket
 import ssl
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from pygwire import BackendConnection
 from pygwire.messages import (
@@ -50,14 +50,16 @@ class Cancelling(Frozen):
     key: bytes
 
 
-async def started(sock: socket.socket, tls: ssl.SSLContext | None, limits: ServerLimits) -> Startup | Cancelling:
-    """The request of a new client. Raises Gone, also after a refusal that is sent to the client. The caller limits the time, and
-    closes the socket."""
+async def started(sock: socket.socket, tls: ssl.SSLContext | None, limits: ServerLimits,
+                  encrypting: Callable[[], object] = lambda: None) -> Startup | Cancelling:
+    """The request of a new client. `encrypting` is called when it asks to encrypt the connection, which takes a while. Raises
+    Gone, also after a refusal that is sent to the client. The caller limits the time, and closes the socket."""
     connection, encrypted, head, seen = BackendConnection(), False, b"", set[bytes]()
     while not encrypted and _is_request(head := await _first_bytes(sock)):
         if head in seen:  # each is made once; then it is the version of a protocol
             await _refused_version(sock, head)
         seen.add(head)
+        encrypting()
         encrypted = await _answered(sock, connection, head, tls)
     packets = await _stream(sock, tls if encrypted else None, connection, b"" if encrypted else head, limits)
     try:

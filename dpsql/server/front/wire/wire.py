@@ -81,13 +81,13 @@ class Client:
     """One client that wants to log in. `process` and `key` let it have its statement interrupted from another connection."""
 
     def __init__(self, startup: Startup, address: str, serving: Serving, proven: Callable[[], None]) -> None:
-        """`proven` is called when the client has logged in."""
-        self._serving, self._at_login = serving, proven
+        """`proven` is called when the client has proved to know its password."""
+        self._serving, self._at_proof, self._counted = serving, proven, contextlib.ExitStack()
         self._packets = startup.packets
         self._limits = serving.limits
         self.process = secrets.randbelow(2**31 - 1) + 1
         self.key = secrets.token_bytes(32 if startup.minor >= 2 else 4)  # 3.0 has 4, so the process is random too
-        self._login = Login(startup, address, serving)
+        self._login = Login(startup, address, serving, self._proven)
         self._held = HeldStatements(serving.limits)
         self._skipping = False  # after an error, until the next Sync
         self._between = True  # no message of a batch was taken since the last Sync or query
@@ -115,12 +115,10 @@ class Client:
     async def serve(self) -> None:
         """Serve the client from login to end. Only a cancellation of the task raises."""
         try:
-            with contextlib.ExitStack() as counted:
+            with self._counted:
                 async with asyncio.timeout(self._limits.authentication_seconds):
                     self._seat, name = await self._login.seated()
-                self._at_login()
                 self._begin(self._seat, name)
-                counted.enter_context(self._serving.use.connected(name))
                 await self._welcome(self._seat)
                 await self._answer_all()
         except RefusedOnWire as refusal:
@@ -146,6 +144,11 @@ class Client:
             self._packets.send(error_of(refusal))
 
     # -- logging in
+
+    def _proven(self, name: str) -> None:
+        """Count the client as one of its account. Raises RefusedOnWire if there are too many."""
+        self._at_proof()
+        self._counted.enter_context(self._serving.use.connected(name))
 
     def _begin(self, seat: Seat, name: str) -> None:
         seat.take_process(self.process)
