@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
@@ -23,16 +24,18 @@ from support.seats import wait_until
 from support.sessions import open_ledger, reader_of, session_of
 from support.vaults import remote, vault_of
 from support.wire_servers import PASSWORD, Served, served
-from support.worlds import world
+from support.worlds import POLICY, world
 
+from dpsql.dbapi import Connection
 from dpsql.demo import folder
 from dpsql.engine.answering import answer
 from dpsql.errors import Error, OperationalError
 from dpsql.ledgers.ledger_reports import ReportingLedger
+from dpsql.server.front.statements.oversight import columns_of, rows_of
 from dpsql.server.front.statements.remote_session import open_remote_session
 from dpsql.server.vault.account_turns import AccountTurns, TurnLimits
 from dpsql.server.vault.vault import Vault
-from dpsql.trusted.accounting.cost import Account
+from dpsql.trusted.accounting.cost import Account, pure
 from dpsql.trusted.kernel.ledger import Busy
 
 ADA, BOB = Account(budget="main", analyst="ada"), Account(budget="main", analyst="bob")
@@ -323,7 +326,6 @@ def test_a_front_that_sends_statements_without_end_is_refused(vault: Vault, gate
     assert sum(isinstance(rows, tuple | list) for rows in found) == 8
 
 
-
 def test_statements_beside_each_other_are_crowded_and_one_alone_is_not(tmp_path: Path, gate: Gate) -> None:
     open_ledger(tmp_path).close()
     path = tmp_path / "test.ledger"
@@ -430,3 +432,25 @@ def test_a_pool_that_is_cancelled_at_every_moment_closes_no_account(server: Serv
         assert connection.execute(chart(9999)).fetchone(), "more were stopped than may fail"
         with pytest.raises(psycopg.errors.QueryCanceled):
             connection.execute("SET statement_timeout = '30ms'; " + chart(9998))
+
+
+def test_overseers_see_how_long_an_account_waits_while_others_ask(tmp_path: Path) -> None:
+    """Answers that were late while others asked delay only answers while others ask; they are most of those on a busy server."""
+    path = tmp_path / "test.ledger"
+    open_ledger(tmp_path).close()
+    ledger, policy = ReportingLedger(path), POLICY.replace("[budgets.person]\n", "[budgets.person]\nlate = 1\n")
+    vault = vault_of(lambda user: session_of(tmp_path, ledger=ReportingLedger(path), analyst=user, policy=policy), 0.25)
+    auditor = remote(vault, "auditor")
+
+    def seen() -> Any:
+        columns = [column.name for column in columns_of("ANALYSTS")]
+        told = {row[0]: row for row in rows_of("ANALYSTS", Connection(auditor))}
+        return told["ada"][columns.index("waits_seconds")] if "ada" in told else 0.0
+
+    for step, crowded, waits in ((2, True, 0.0), (3, True, 0.5), (3, True, 1.0), (1, False, 2.0)):
+        charged = ledger.charge(Account(budget="person", analyst="ada"), pure(Fraction(1, 100)).rounded(), digest="d", data="v", sql="", allows={})
+        ledger.answer(charged, "body", step, crowded=crowded)
+        assert seen() == waits
+    auditor.close()
+    vault.close()
+    ledger.close()

@@ -70,8 +70,8 @@ class ToldAccount(Frozen):
 
 class AccountState(Frozen):
     """What was charged to an account of a budget, of which `total` is the limit: None where there is none of its own. The analyst
-    is None for the whole budget. Of `incidents` statements that may fail, `failed` did; `waits` is as in
-    `Spent`."""
+    is None for the whole budget. Of `incidents` statements that may fail, `failed` did. The next outcome `waits` for so many
+    seconds if other statements run; it may wait less if none does, see `departure`."""
 
     analyst: str | None
     statements: int

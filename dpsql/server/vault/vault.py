@@ -617,7 +617,7 @@ class ServedAccount:
             account = Account(budget=budget.name, analyst=name)
             made.append(AccountState(analyst=name, statements=asked[name], spent=ledger.spent(budget.name, name),
                                      total=budget.of(name), failed=len(ledger.failed(account)), incidents=budget.incidents,
-                                     waits=self._waits(ledger.first_step(account, budget.late))))
+                                     waits=self._waits(ledger.first_step(account, budget.late, crowded=True))))
         return made
 
     def _listed(self, analyst: str, text: str, outcome: str, since: str, until: str, before: int, most: int) -> ListedStatements:

@@ -41,7 +41,8 @@ class OverseenAccount(BaseModel):
     """An account: `whose` is an analyst, or all of them. `limit`, `left` and `share` (the part that is spent) are null if the
     account has no limit of its own. `role` and `closed` are null if there is no user of this name. One who `signs_on` by single
     sign-on has no password here, and a role only while signed on. The account closes when `failed`, the number of its failed
-    statements, reaches `may_fail`. `late` outcomes left late, so the next one waits at least `waits_seconds`."""
+    statements, reaches `may_fail`. `late` outcomes left late, so the next one waits at least `waits_seconds` if
+    other statements run; if none does, it may wait less."""
 
     whose: str
     role: Role | None
