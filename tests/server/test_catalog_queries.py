@@ -162,5 +162,5 @@ def test_parameters_have_kinds_and_are_constants(database: CatalogDatabase) -> N
 
 
 def test_every_macro_is_one_of_the_database(database: CatalogDatabase) -> None:
-    known = {name for name, in database._connection.execute("SELECT function_name FROM duckdb_functions() WHERE NOT internal").fetchall()}
+    known = {name for name, in database._tables.cursor().execute("SELECT function_name FROM duckdb_functions() WHERE NOT internal").fetchall()}
     assert set(MACROS) <= known

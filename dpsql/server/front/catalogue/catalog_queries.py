@@ -1,14 +1,14 @@
 """What clients ask of PostgreSQL's system catalogue, answered of public facts without charge.
 
-The catalogue is a DuckDB database in memory of its own for each connection, with tables of the rows in `catalog_facts`. It holds
-nothing private, nothing of another analyst, and no way to a file; a question has little time and memory.
+The catalogue is a DuckDB database in memory (`catalog_tables`), which the connections of an account share. Each question has a
+cursor of its own, little time, and little memory.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from decimal import Decimal
 from itertools import zip_longest
 from typing import Any
@@ -20,26 +20,20 @@ from sqlglot.dialects.postgres import Postgres
 from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
 
-from dpsql.backends.duckdb import SMALL, connected, lock_down
 from dpsql.catalog.model import Catalog
-from dpsql.catalog.policy import quoted_if_needed
 from dpsql.errors import Error, OperationalError, SqlError, Unsupported
 from dpsql.frozen import Frozen
-from dpsql.server.front.catalogue.catalog_facts import Facts, facts_of, type_oids, type_words
-from dpsql.server.front.catalogue.catalog_functions import MACROS
 from dpsql.server.front.catalogue.catalog_parameters import constant
-from dpsql.server.front.catalogue.catalog_relations import KINDS, relations
 from dpsql.server.front.catalogue.catalog_rewriting import SCHEMAS, Asking, relation_named, rewritten, type_name
-from dpsql.server.front.catalogue.catalog_words import SETTINGS, settings_rows
+from dpsql.server.front.catalogue.catalog_tables import RELATIONS
+from dpsql.server.front.catalogue.catalog_words import SETTINGS
+from dpsql.server.front.catalogue.shared_catalogues import SharedCatalogues
 from dpsql.server.front.terms.answers_on_wire import ColumnOnWire
 from dpsql.server.front.terms.lists_on_wire import LIST_OIDS
 from dpsql.sql.text.tokens import MOST_BYTES, MOST_TOKENS
-from dpsql.trusted.cached import cached_property
-from dpsql.trusted.plan.expr.printing import quote
 
-SECONDS, MOST_ROWS, MEMORY = 5.0, 100_000, "256MB"
+SECONDS, MOST_ROWS = 5.0, 100_000
 MOST_COLUMNS, MOST_LETTERS = 1600, 2**25  # of an answer: its rows take more than those of DuckDB, which are many times one text
-RELATIONS: Mapping[str, Mapping[str, str]] = relations()
 PARSER_FAULTS = (SqlglotError, RecursionError, ValueError, AttributeError, TypeError, IndexError, KeyError)  # on odd texts
 _QUESTIONS = (TokenType.SELECT, TokenType.WITH, TokenType.VALUES, TokenType.L_PAREN)
 _OF_POSTGRES = ("oid", "name", "regclass", "regtype")
@@ -111,28 +105,11 @@ def _asks_catalogue(tree: exp.Query, tables: Sequence[str]) -> bool:
 class CatalogDatabase:
     """The catalogue of one connection. Its methods raise Unsupported, SqlError or OperationalError, without a place."""
 
-    def __init__(self, catalog: Catalog, asking: Asking) -> None:
-        self._catalog, self.asking = catalog, asking
-        self._settings: Mapping[str, str] = {}  # those in the table pg_settings
-
-    @cached_property
-    def _connection(self) -> duckdb.DuckDBPyConnection:
-        """Made when it is first asked, which takes a moment."""
-        made = connected(config={**SMALL, "memory_limit": MEMORY, "max_temp_directory_size": "0B"})
-        facts = facts_of(self._catalog, self.asking.user, self.asking.database)
-        for name, columns in RELATIONS.items():
-            _make(made, name, columns, facts.get(name, []))
-        _make(made, "type_words", {"oid": "i", "words": "", "name": ""}, [
-            {"oid": oid, "words": words, "name": next(name for name, own in type_oids().items() if own == oid)}
-            for oid, words in type_words().items()])
-        _make(made, "key_words", {"oid": "i", "words": "", "index_words": ""}, list(_key_words(facts)))
-        for name, ways in MACROS.items():
-            made.execute(f"CREATE MACRO {quote(name)}{', '.join(ways)}")
-        for table in self._catalog.tables.values():
-            declared = ", ".join(f"{quote(column.name)} {column.type.value}" for column in table.columns.values())
-            made.execute(f"CREATE TABLE {quote(table.name)} ({declared})")
-        lock_down(made)
-        return made
+    def __init__(self, catalog: Catalog, asking: Asking, shared: SharedCatalogues | None = None) -> None:
+        """`shared` are the databases of connections that may share them."""
+        self.asking, self._shared = asking, SharedCatalogues(idle=0) if shared is None else shared
+        self._mark, self._tables = self._shared.take(catalog, asking.user, asking.database)
+        self._is_open = True
 
     def ask(self, tree: exp.Query, parameters: Sequence[object] = (), kinds: Sequence[str] = ()) -> CatalogAnswer:
         """The answer to a query on the catalogue; `kinds` are those of the parameters, where they are known."""
@@ -159,9 +136,7 @@ class CatalogDatabase:
             raise _unanswered() from None
 
     def _run(self, text: str) -> CatalogAnswer:
-        if SETTINGS in text:
-            self._take_settings()
-        cursor = self._connection.cursor()
+        cursor = self._tables.cursor(self.asking.settings if SETTINGS in text else None)
         late = threading.Timer(SECONDS, cursor.interrupt)
         late.start()
         try:
@@ -176,16 +151,10 @@ class CatalogDatabase:
             cursor.close()
         return CatalogAnswer(columns=columns, rows=[tuple(map(_value, row)) for row in found])
 
-    def _take_settings(self) -> None:
-        """Fill pg_settings with the present settings."""
-        if self._settings != self.asking.settings:
-            self._settings = dict(self.asking.settings)
-            self._connection.execute(f"DELETE FROM {quote(SETTINGS)}")
-            _insert(self._connection, SETTINGS, RELATIONS[SETTINGS], settings_rows(self._settings))
-
     def close(self) -> None:
-        if "_connection" in self.__dict__:
-            self._connection.close()
+        if self._is_open:
+            self._is_open = False
+            self._shared.give_back(self._mark)
 
 
 def _column(name: str, kind: str) -> ColumnOnWire:
@@ -270,38 +239,3 @@ def _value(value: object) -> object:
     if isinstance(value, dict):
         return "(" + ",".join("" if each is None else str(each) for each in value.values()) + ")"
     return str(value)
-
-
-_NOTHING: Mapping[str, Any] = {"i": 0, "b": False, "d": 0.0, "c": ""}
-
-
-def _make(connection: duckdb.DuckDBPyConnection, name: str, columns: Mapping[str, str],
-          rows: Sequence[Mapping[str, Any]]) -> None:
-    """Create a table; a column that a row does not name is 0, false, empty or NULL, as its kind is."""
-    kinds = {column: KINDS[kind.removesuffix("s")] + "[]" * kind.endswith("s") for column, kind in columns.items()}
-    connection.execute(f"CREATE TABLE {quote(name)} ({', '.join(f'{quote(each)} {kind}' for each, kind in kinds.items())})")
-    _insert(connection, name, columns, rows)
-
-
-def _insert(connection: duckdb.DuckDBPyConnection, name: str, columns: Mapping[str, str],
-            rows: Sequence[Mapping[str, Any]]) -> None:
-    if rows:
-        marks = f"({', '.join('?' * len(columns))})"
-        connection.execute(f"INSERT INTO {quote(name)} VALUES {', '.join([marks] * len(rows))}", [
-            row[each] if each in row else _NOTHING.get(kind) for row in rows for each, kind in columns.items()])
-
-
-def _key_words(facts: Facts) -> Iterator[dict[str, Any]]:
-    """Keys as SQL declares them."""
-    tables = {row["oid"]: row["relname"] for row in facts.get("pg_catalog.pg_class", [])}
-    columns = {(row["attrelid"], row["attnum"]): row["attname"] for row in facts.get("pg_catalog.pg_attribute", [])}
-    for row in facts.get("pg_catalog.pg_constraint", []):
-        own = ", ".join(quoted_if_needed(columns[row["conrelid"], place]) for place in row["conkey"])
-        if row["contype"] == "p":
-            table = quoted_if_needed(tables[row["conrelid"]])
-            yield {"oid": row["oid"], "words": f"PRIMARY KEY ({own})",
-                   "index_words": f"CREATE UNIQUE INDEX {quoted_if_needed(row['conname'])} ON {table} USING btree ({own})"}
-        else:
-            theirs = ", ".join(quoted_if_needed(columns[row["confrelid"], place]) for place in row["confkey"])
-            yield {"oid": row["oid"], "index_words": "", "words":
-                   f"FOREIGN KEY ({own}) REFERENCES {quoted_if_needed(tables[row['confrelid']])}({theirs})"}

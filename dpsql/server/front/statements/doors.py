@@ -12,6 +12,7 @@ from typing import Protocol
 
 from dpsql.dbapi import Connection
 from dpsql.errors import Error
+from dpsql.server.front.catalogue.shared_catalogues import SharedCatalogues
 from dpsql.server.front.statements.remote_session import VaultChannel, open_remote_session
 from dpsql.server.front.statements.seat import ConnectionSeat
 from dpsql.server.front.statements.shown_answers import ShownToAccounts
@@ -36,14 +37,15 @@ class VaultDoor:
 
     def __init__(self, new_channel: Callable[[], VaultChannel]) -> None:
         """`new_channel` gives a channel that waits for a login; see `control.Control`."""
-        self._new_channel, self._shown = new_channel, ShownToAccounts()
+        self._new_channel, self._shown, self._catalogues = new_channel, ShownToAccounts(), SharedCatalogues()
 
     def enter(self, name: str, database: str, startup: Mapping[str, str], first: FirstProof, say: Say) -> Seat:
         fault: Error | None = None
         try:
             connection = self.connect(name, database, first, say)
             try:
-                return ConnectionSeat(connection, user=name, database=database, startup=startup, shown=self._shown)
+                return ConnectionSeat(connection, user=name, database=database, startup=startup, shown=self._shown,
+                                      catalogues=self._catalogues)
             except BaseException:
                 connection.close()
                 raise

@@ -23,6 +23,7 @@ from dpsql.errors import Error, InternalError, Interrupted, Unsupported
 from dpsql.frozen import Frozen, replace
 from dpsql.server.front.catalogue.catalog_queries import CatalogDatabase, parameter_kinds, read_question
 from dpsql.server.front.catalogue.catalog_rewriting import Asking
+from dpsql.server.front.catalogue.shared_catalogues import SharedCatalogues
 from dpsql.server.front.statements import oversight
 from dpsql.server.front.statements.copy_statements import CopyStatement, read_copy
 from dpsql.server.front.statements.copying import copied_outcome, described_copy
@@ -56,10 +57,10 @@ class ConnectionSeat:
     """A seat over a connection, whatever is behind it. `opened` tells the connection of a user to a database."""
 
     def __init__(self, connection: Connection, *, user: str, database: str, startup: Mapping[str, str],
-                 shown: ShownToAccounts | None = None) -> None:
-        """`shown` is what seats share of what was shown; None if nothing is kept."""
+                 shown: ShownToAccounts | None = None, catalogues: SharedCatalogues | None = None) -> None:
+        """`shown` is what seats share of what was shown; None if nothing is kept. `catalogues` are databases that seats share."""
         self._connection, self._user, self._database = connection, user, database
-        self._shown = shown
+        self._shown, self._catalogues = shown, catalogues
         self._settings = Settings(version=VERSION, startup=startup, user=user)
         self._busy, self._was_cancelled, self._interruption = threading.Lock(), threading.Event(), Interruption()
         self._given: Sequence[str] = ()  # the kinds of the parameters of the statement that is answered
@@ -267,7 +268,7 @@ class ConnectionSeat:
         if self._catalogue is None or self._catalogue[0] != catalog.tables.keys():
             if self._catalogue is not None:
                 self._catalogue[1].close()
-            self._catalogue = catalog.tables.keys(), CatalogDatabase(catalog, self._asking())
+            self._catalogue = catalog.tables.keys(), CatalogDatabase(catalog, self._asking(), self._catalogues)
         found = self._catalogue[1]
         found.asking = self._asking()
         return found
