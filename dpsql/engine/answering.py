@@ -60,20 +60,26 @@ class PlannedStatement(Frozen):
 def answer(text: str, session: Session, parameters: Parameters = ()) -> Result:
     """Answer one statement. Raises a located `errors.Error` if anything is wrong with it.
 
-    The plans of the last statements that were answered are kept, by their texts. A plan is valid for the session that it was made
-    for, as long as the data have one version: policy, price and confidence are those of the session, and what is kept names no
-    other table than those of the policy. So a statement that is asked again gets its stored answer without being planned.
+    The plans of the last statements that were answered without a charge are kept, by their texts: dashboards ask for these again
+    and again. Most statements that are charged are never asked again, and a plan takes tens of kilobytes. A plan is valid for the
+    session that it was made for, as long as the data have one version: policy, price and confidence are those of the session, and
+    what is kept names no other table than those of the policy. So a statement that is asked for the third time gets its stored
+    answer without being planned.
     """
     version, made = session.planned.get(text, ("", None)) if type(parameters) is tuple and not parameters else ("", None)
     if made is not None and made.plan.session is session and version == session.kernel.version:
         return _answered(made)
     made = _planned(parse(text), text, session, parameters)
     found = _answered(made)
-    if not parameters and type(made.plan) is SingleStatement and made.plan.session is session:
+    if not parameters and type(made.plan) is SingleStatement and made.plan.session is session and _is_free(found):
         while len(session.planned) >= MOST_PLANS:
             session.planned.pop(next(iter(session.planned)), None)
         session.planned[text] = session.kernel.version, made
     return found
+
+
+def _is_free(found: Result) -> bool:
+    return isinstance(found, Answer) and (found.stored or not found.cost)
 
 
 @guarded

@@ -22,6 +22,7 @@ LATER = ("limits_hold", "closed", "beyond",  # left out where they are false, so
 SHOWN = {"Output", "Key", "Fold", "Field", "Merged"}  # whose `name` is for people
 PLAIN = frozenset({str, int, float, bool, NoneType, dt.date, dt.datetime})  # subclasses are none of these
 MOST_TABLES = 256  # whose texts are kept
+MOST_LETTERS = 2**24  # of these texts: each session of a server has tables of its own, which are held with their texts
 WRITTEN_OUT = 2**24  # characters of the texts of tables in one text
 _TABLES: dict[int, tuple[Table, str, str]] = {}
 _PARTS: dict[type, tuple[str, ...] | None] = {}
@@ -86,9 +87,9 @@ def _table(table: Table) -> tuple[str, str]:
     than that of all else in a statement."""
     kept = _TABLES.get(id(table))
     if kept is None or kept[0] is not table:
-        if len(_TABLES) >= MOST_TABLES:
-            _TABLES.clear()
         text = _Text().parts(table)
+        if len(_TABLES) >= MOST_TABLES or len(text) + sum(len(other) for _, other, _ in [*_TABLES.values()]) > MOST_LETTERS:
+            _TABLES.clear()
         kept = _TABLES[id(table)] = table, text, f"Table#{hashlib.sha256(text.encode()).hexdigest()}"
     return kept[1:]
 

@@ -181,7 +181,7 @@ ROOMS = {
     "extensions": (below("dpsql.trusted.extensions"), 1055),
     "operators": (sorted(module for module in KERNEL if module.startswith("dpsql.trusted.plan.operators.")), 2300),
     "expressions": (below("dpsql.trusted.plan.expr"), 755),
-    "all that the kernel can run": (sorted(KERNEL), 11368),  # with interruptions that the engine tells from other faults
+    "all that the kernel can run": (sorted(KERNEL), 11369),  # with interruptions that the engine tells from other faults, and a small cache of pages
     "what charges promise": (["dpsql.catalog.promise"], 203),
     "what it is handed": (sorted(HANDED - {*SNAPSHOTS, *FOREIGN, *SPARK, "dpsql.catalog.promise", "dpsql.ledgers.postgres_store"}), 3555),  # with released rows by column, the terms of agents, engines without threads, and interruptions that do not hide a fault
     "stores that Spark reads": (SPARK, 890),
@@ -189,9 +189,9 @@ ROOMS = {
     "files of other programs": (FOREIGN, 430),
     # lists for auditors and what owners change about users are decided in the vault, as the front may be in other hands: 300 lines,
     # of which people are closed who sign on elsewhere, and causes of stops are counted; turns, and what is crowded; an account's
-    # charges before a day, its stored answers, and a setting for agents
+    # charges before a day, its stored answers, and a setting for agents; memory that is handed back to the system
     "the vault of a server": ([*(module for module in below("dpsql.server.vault", "dpsql.server.link") if module not in SIGN_ON),
-                               "dpsql.server.start.serving"], 1981),
+                               "dpsql.server.start.serving"], 2026),
     "signing on elsewhere": (SIGN_ON, 420),  # with the names that keep people apart whose names are folded alike; with the states of
     # sessions by account, so that strangers fill no memory, a rest after a failed request to the provider, who is signed on, to be
     # closed, and whose each name is

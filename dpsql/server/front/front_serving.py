@@ -18,6 +18,7 @@ from dpsql.server.front.control import Control
 from dpsql.server.front.statements.doors import VaultDoor
 from dpsql.server.front.wire.listening import ListeningServer, TlsFiles, tls_terms
 from dpsql.server.front.wire.server_limits import ServerLimits
+from dpsql.server.link.freed_memory import FreedMemory
 
 if TYPE_CHECKING:
     from dpsql.server.front.http.http_agents import AgentRoute
@@ -31,6 +32,9 @@ def serve_front(control: Control) -> None:
     settings = json.loads(sys.stdin.read())
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", stream=sys.stderr)
     LOG.info("what analysts send is parsed by the user %d of the system", os.getuid())
+    memory = FreedMemory()
+    memory.use_few_arenas()
+    memory.give_back_forever()
     asyncio.run(_served(VaultDoor(control.channel), settings, control.ready))
 
 

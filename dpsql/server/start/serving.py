@@ -38,6 +38,7 @@ from dpsql.frozen import Frozen, asdict, replace
 from dpsql.ledgers.ledger_reports import ReportingLedger
 from dpsql.server.front.wire.listening import TlsFiles, address_of, is_loopback, listen_on, tls_terms
 from dpsql.server.front.wire.server_limits import ServerLimits
+from dpsql.server.link.freed_memory import FreedMemory
 from dpsql.server.start.front_process import control_sockets, serve_control, start_front
 from dpsql.server.vault.account_turns import TurnLimits
 from dpsql.server.vault.doorkeeper import Doorkeeper, SignOnKeeper
@@ -95,6 +96,8 @@ def serve(policy: Path, listen: str, *, http: str | None = None, http_names: Seq
                                "certificate",
                                code="tls", try_="--certificate FILE --key FILE, or an address such as 127.0.0.1:5433")
     user = user_of_front(front_user)
+    memory = FreedMemory()
+    memory.use_few_arenas()
     declared = read_policy(policy)
     _check_ledger(declared)
     certificate = None if tls is None else tls_terms(tls).certificate
@@ -141,6 +144,7 @@ def serve(policy: Path, listen: str, *, http: str | None = None, http_names: Seq
                 os.unlink(path)
             gc.freeze()  # what is there for as long as the server is no full collection looks at again
             gc.set_threshold(10_000)  # a plan has some thousand parts, most of which are not in cycles
+            memory.give_back_forever()
             ready(*reached)
         code = front.wait()
         log.join(LAST_WORDS)

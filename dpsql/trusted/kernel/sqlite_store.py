@@ -47,6 +47,7 @@ NAMES = """WITH RECURSIVE names (name) AS (
 """The forms of an analyst's name that events of a budget have, one look in an index for each name there is."""
 MAKE_ROOM = (*(f"DROP INDEX IF EXISTS {name}" for name in ("asked", *INDEXES)), "ALTER TABLE events RENAME TO older",
              *EVENTS.strip().rstrip(";").split(";"), "INSERT INTO events SELECT * FROM older", "DROP TABLE older")
+CACHE = 512  # KiB of pages that a connection holds; a server has hundreds, and the system holds the file as well
 REFUSALS = "SQLITE_CANTOPEN", "SQLITE_READONLY", "SQLITE_PERM"
 HINDRANCES = "SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_FULL", "SQLITE_NOMEM", "SQLITE_INTERRUPT"
 
@@ -83,6 +84,7 @@ class SqliteStore:
                                               timeout=0, check_same_thread=False)
             self.connection.create_function("normal", 1, lambda name: None if name is None else normal(name), deterministic=True)
             self._patiently("PRAGMA synchronous=FULL")
+            self._patiently(f"PRAGMA cache_size=-{CACHE}")
         self._file = _identity_of(self.path)
 
     def close(self) -> None:
