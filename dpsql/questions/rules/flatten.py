@@ -92,7 +92,7 @@ def _canonical(node: Node) -> tuple[Node, dict[str, Expr]]:
     ids = {column: places[name] for column, name in scan.columns}
     ids |= {owner: f"o{i}" for i, owner in enumerate(scan.owners) if owner not in ids}
     whole = Scan(table=scan.table, columns=tuple((place, name) for name, place in places.items()),
-                 owners=tuple(ids[owner] for owner in scan.owners))
+                 owners=tuple(ids[owner] for owner in scan.owners), periods=scan.periods)
     names: dict[str, Expr] = {old: Ref(column=new, type=scan.env[old].type) for old, new in ids.items()}
     if not isinstance(node, Truncate):
         return whole, names

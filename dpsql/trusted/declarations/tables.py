@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 from dpsql.frozen import Frozen, field
+from dpsql.trusted.declarations.growth import Growth
 from dpsql.types import ANY_NUMBER, Interval, Type
 
 Scalar = bool | int | float | str | dt.date | dt.datetime
@@ -136,6 +137,7 @@ class Table(Frozen):
     limits_hold  the owner says that these limits leave out no row; nothing of the kernel relies on it
     content  what tells released rows from others that have, or had, the same name and columns
     listings  the combinations of values that groups may have, if they are not too many
+    growth   how it grows from period to period; None if it does not
     """
 
     name: str
@@ -150,6 +152,7 @@ class Table(Frozen):
     limits_hold: bool = field(default=False, repr=False)
     content: str = ""
     listings: tuple[ValidCombinations, ...] = ()
+    growth: Growth | None = None
 
     @property
     def owner(self) -> OwnerPath | None:

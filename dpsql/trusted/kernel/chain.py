@@ -153,6 +153,10 @@ collision. A part that was removed, changed or moved breaks the chain besides, a
 Claim: an account that reads a part learns nothing that it was not told. Proof: `ledgers.ledger_reports` returns the pieces of
 answers to charges of the account, and to those whose answers it was told (*Told*), and no others.
 
+*Periods.* The `data` of a charge whose statement reads growing tables states the periods (`period_reads`), and with the charge
+what it costs a person in each of them. These costs have limits of their own, one for each period, which are decided in the same
+turn, by sums over accepted events.
+
 *Names.* An account is identified by the normal form of its analyst's name (`declarations.names`), whatever form an event holds.
 """
 
@@ -170,6 +174,7 @@ from dpsql.trusted.accounting.cost import NOTHING, Account, Charge
 from dpsql.trusted.accounting.privacy_filter import Limit
 from dpsql.trusted.declarations.account_limits import FADES
 from dpsql.trusted.declarations.names import normal
+from dpsql.trusted.kernel.period_reads import PeriodReads
 from dpsql.trusted.kernel.sums import ChainSums, Late
 from dpsql.trusted.kernel.waypoint import Head, Waypoint
 
@@ -177,6 +182,7 @@ LISTED = "charge", "answer"  # kinds of events that make a list of statements
 CHANGED, EXTENDED = "changed", "extended"  # what `promise` events do
 EVERY = 1000  # events, at least, between two checkpoints
 KINDS = "charge", "answer", "incident", "reopened", "checkpoint", "late", "promise", "part", "stopped", "crowded"
+NO_LIMITS: Mapping[str | None, Limit] = {}
 LONG = 2**26  # characters of events after which there is a checkpoint all the same, as they would take long to verify
 
 
@@ -219,11 +225,12 @@ class Event(NamedTuple):
 
 
 class Refused(Exception):
-    """A charge would exceed the limit of `analyst` (None: the total). `spent` is what was charged before."""
+    """A charge would exceed the limit of `analyst` (None: the total), in all or in a `period`. `spent` is what was charged
+    before."""
 
-    def __init__(self, analyst: str | None, spent: Charge) -> None:
+    def __init__(self, analyst: str | None, spent: Charge, period: int | None = None) -> None:
         super().__init__("limit")
-        self.analyst, self.spent = analyst, spent
+        self.analyst, self.spent, self.period = analyst, spent, period
 
 
 class Closed(Exception):
@@ -289,6 +296,11 @@ class Chain:
         """What was charged to a budget in total, or by one analyst."""
         return self.sums.spent.get((budget, None if analyst is None else normal(analyst)), NOTHING)
 
+    def spent_in(self, budget: str, period: int, analyst: str | None = None) -> Charge:
+        """What was charged to a budget in a period of growing tables, in total or by one analyst."""
+        whose = budget, None if analyst is None else normal(analyst)
+        return self.sums.periods.get(whose, {}).get(period, NOTHING)
+
     def failed(self, account: Account) -> list[int]:
         """The charges of an account that failed and are not forgiven."""
         lost = [seq for seq in self.sums.pending.get(account.named, ()) if not self._is_running(seq)]
@@ -313,10 +325,12 @@ class Chain:
     # -- the next event
 
     def charge(self, account: Account, charge: Charge, *, digest: str, data: str, sql: str, allows: Mapping[str | None, Limit],
-               incidents: int | None, body: str | None, promise: int | None = None) -> Event:
+               incidents: int | None, body: str | None, promise: int | None = None,
+               in_periods: Mapping[str | None, Limit] = NO_LIMITS) -> Event:
         """The event of a charge, if it is allowed; `body` is the data that the kernel keeps with it, and `promise` the event of
-        the promise that the session relies on. Raises Outdated if there is a newer promise, Closed or Busy if too many charges of
-        the account failed or are running, Refused if a limit would be exceeded."""
+        the promise that the session relies on. `in_periods` are the limits in each period that `data` states. Raises Outdated if
+        there is a newer promise, Closed or Busy if too many charges of the account failed or are running, Refused if a limit
+        would be exceeded, and ValueError if periods are read without a limit."""
         if promise is not None and promise != self.promised[account.budget][0]:
             raise Outdated
         if incidents is not None:
@@ -325,7 +339,19 @@ class Chain:
             spent = self.spent(account.budget, analyst)
             if not limit.allows(spent + charge):
                 raise Refused(analyst, spent)
+        if (reads := PeriodReads.from_text(data)) is not None:
+            self._check_periods(account.budget, reads, charge, in_periods)
         return self._next("charge", account, digest=digest, data=data, sql=sql, charge=charge, body=body)
+
+    def _check_periods(self, budget: str, reads: PeriodReads, charge: Charge, limits: Mapping[str | None, Limit]) -> None:
+        if None not in limits:
+            raise ValueError("periods are read without a limit")
+        cost = reads.charge(charge)
+        for analyst, limit in limits.items():
+            for period in reads.numbers:
+                spent = self.spent_in(budget, period, analyst)
+                if not limit.allows(spent + cost):
+                    raise Refused(analyst, spent, period)
 
     def following(self, charged: Event, kind: str, body: str | None) -> Event:
         """The event that a charge is answered, has failed or was stopped, or that one of these is late."""
@@ -441,8 +467,14 @@ class Chain:
         self._follow(event, sums.pending[account], sums.failed[account])
         if (charge := event.cost) != NOTHING:
             sums.reported.count(account, charge)
-            for key in ((account.budget, None), (account.budget, account.analyst)):
+            whose = (account.budget, None), (account.budget, account.analyst)
+            for key in whose:
                 sums.spent[key] = sums.spent.get(key, NOTHING) + charge
+            if event.kind == "charge" and (reads := PeriodReads.from_text(event.data)) is not None:
+                cost = reads.charge(charge)
+                for key in whose:
+                    found = sums.periods.setdefault(key, {})
+                    found.update({number: found.get(number, NOTHING) + cost for number in reads.numbers})
 
     def _follow(self, event: Event, pending: set[int], failed: set[int]) -> None:
         """Update the charges of an account that have no answer yet, and those that have failed."""

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dpsql.errors import Error, InternalError
 from dpsql.frozen import field_names
 from dpsql.trusted.kernel.checker import Checked, Known, check, known
+from dpsql.trusted.kernel.period_reads import PeriodReads, reads_of
 from dpsql.trusted.kernel.plan_size import RelationSize, check_size, expressions
 from dpsql.trusted.kernel.shapes import components, ends_of, size
 from dpsql.trusted.kernel.split_by_entity import split_by_entity
@@ -97,6 +98,11 @@ class Claims:
             known(relation, self._meets, self._found)
             _none("split by entity" for part in parts if not split_by_entity(part, self._found))
         return parts
+
+    def reads(self, plans: Iterable[Node]) -> PeriodReads | None:
+        """The periods that relations and summaries, whose claims were confirmed, read; see `period_reads`. Raises ValueError if
+        they are of different kinds."""
+        return reads_of(plans, Derived(self._found))
 
     def _can_be_run(self, part: Expr) -> bool:
         """Whether an engine can evaluate a part of an expression: it accepts its pattern, if there is one, and the part is not a
@@ -190,6 +196,19 @@ def _smaller(plan: Summary, below: Known) -> Iterator[str]:
         grid = part if isinstance(part, Quantizer) else getattr(part, "grid", None)
         if grid is not None and (grid.least, grid.most) != ends_of(grid):
             yield f"{grid} has other ends"
+
+
+class Derived:
+    """What the checker derived of the owners of relations."""
+
+    def __init__(self, found: Mapping[int, Known]) -> None:
+        self._found = found
+
+    def one_owner(self, node: Node) -> bool:
+        return len(self._found[id(node)].owners) == 1
+
+    def is_split(self, node: Node) -> bool:
+        return split_by_entity(node, self._found)
 
 
 class Meets:

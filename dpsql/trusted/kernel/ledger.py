@@ -56,7 +56,7 @@ from dpsql.trusted.accounting.cost import Account, Charge
 from dpsql.trusted.accounting.privacy_filter import Limit
 from dpsql.trusted.declarations.names import normal
 from dpsql.trusted.kernel.anchor import Anchor, Head, Unreadable
-from dpsql.trusted.kernel.chain import CHANGED, Broken, Chain, Event, InParts, Outdated, genesis
+from dpsql.trusted.kernel.chain import CHANGED, NO_LIMITS, Broken, Chain, Event, InParts, Outdated, genesis
 from dpsql.trusted.kernel.chain import Busy as Busy
 from dpsql.trusted.kernel.chain import Closed as Closed
 from dpsql.trusted.kernel.chain import Refused as Refused
@@ -151,14 +151,15 @@ class Ledger:
         return self._salt
 
     def charge(self, account: Account, charge: Charge, *, digest: str, data: str, sql: str,
-               allows: Mapping[str | None, Limit], incidents: int | None = None, body: str | None = None) -> int:
+               allows: Mapping[str | None, Limit], incidents: int | None = None, body: str | None = None,
+               in_periods: Mapping[str | None, Limit] = NO_LIMITS) -> int:
         """Record a charge durably if the limits allow it. Returns the number of the event.
 
-        `allows` maps an analyst's name, and None for the total, to the limit that applies; `incidents` is how many charges of
-        the account may fail, None for any number; `body` is kept with the charge, for the kernel alone. Raises, having
-        recorded nothing, Refused where a limit would be exceeded, Closed where too many failed, Busy where too many of the
-        account run for too long, OperationalError where the promise of the budget was changed since `rely_on`; and as
-        `stopping.go_on` does.
+        `allows` maps an analyst's name, and None for the total, to the limit that applies, and `in_periods` to the one in each
+        period that `data` states; `incidents` is how many charges of the account may fail, None for any number; `body` is kept
+        with the charge, for the kernel alone. Raises, having recorded nothing, Refused where a limit would be exceeded, Closed
+        where too many failed, Busy where too many of the account run for too long, OperationalError where the promise of the
+        budget was changed since `rely_on`; and as `stopping.go_on` does.
         """
         self._check_anchor()
         self._ready()
@@ -166,7 +167,8 @@ class Ledger:
         try:
             return self._in_turn(lambda: self._charge(lambda leader: leader._chain.charge(
                 account, charge, digest=digest, data=data, sql=sql, allows=allows, incidents=incidents, body=body,
-                promise=self._promises.get(account.budget)), self._waits_for(account, charge, digest, data)))
+                promise=self._promises.get(account.budget), in_periods=in_periods),
+                self._waits_for(account, charge, digest, data)))
         except Outdated:
             raise OperationalError(f"the owner changed what the budget {account.budget} protects, so nothing is charged",
                                    code="promise-outdated", subject=account.budget, try_="connecting again") from None

@@ -22,10 +22,11 @@ from dpsql.trusted.accounting.cost import FREE, NOTHING, Account, Cost
 from dpsql.trusted.accounting.privacy_filter import Limit
 from dpsql.trusted.declarations.account_limits import INCIDENTS, LATE
 from dpsql.trusted.extensions.ask_solvers import NO_SOLVERS, Solvers
-from dpsql.trusted.kernel.chain import InParts
+from dpsql.trusted.kernel.chain import NO_LIMITS, InParts
 from dpsql.trusted.kernel.claims import Claims
 from dpsql.trusted.kernel.ledger import Ledger
 from dpsql.trusted.kernel.model_progress import SERIES, next_progress, paid_for
+from dpsql.trusted.kernel.period_reads import PeriodReads
 from dpsql.trusted.kernel.publics import Publics
 from dpsql.trusted.kernel.taken import Held, Script, continue_script, copied_request
 from dpsql.trusted.measurements.all_measurements import MEASUREMENTS
@@ -102,6 +103,7 @@ class Kernel:
         self._claims = Claims(reader, self._publics, Printing(salt=ledger.salt))
         self._held: dict[str, str] = {}
         self._first: Priced | None = None
+        self._reads: PeriodReads | None = None
         self._copies: Held = {}
 
     @property
@@ -122,30 +124,34 @@ class Kernel:
 
     def run(self, script: Script, *, cost: Cost, account: Account, limits: Mapping[str | None, Limit], digest: str, sql: str,
             encode: Callable[[Any], str | InParts], views: Sequence[Node] = (), leaving: Leave = AT_ONCE,
-            unless_stored: bool = False) -> Any:
+            unless_stored: bool = False, in_periods: Mapping[str | None, Limit] = NO_LIMITS, data: str | None = None) -> Any:
         """Charge, then serve the requests of a script, store its answer when it may leave, and return it.
 
-        The relations queried (the script's `views`) and the first request are known, and so checked, before the charge.
+        The relations queried (the script's `views`) and the first request are known, and so checked, before the charge. If they
+        read growing tables, `data` begins with the periods (`PeriodReads`), and `in_periods` are the limits in each of them.
 
         Raises, before anything is read or charged, AnsweredBefore where that is wanted and an answer is stored, or where the
         ledger shares answers and any account of the budget has one (`ledgers.shared_answers`), chain.Refused where a limit would
         be exceeded, Closed and Busy where too many statements of the account failed or are running, claims.Disagreement where a
-        claim is not confirmed, TypeError or ValueError where the first request is invalid or costs more than `cost`, or `digest`
-        names comparisons with an online model, which would forget how many updates it made, and any exception that the script
-        raises before that request; after the charge Interrupted or SourceChanged where it is stopped, and Incident where anything
-        else fails.
+        claim is not confirmed, TypeError or ValueError where the first request is invalid or costs more than `cost`, where other
+        periods are read than `data` states, or what they cost there has no bound, or where `digest` names comparisons with an
+        online model, which would forget how many updates it made, and any exception that the script raises before that request;
+        after the charge Interrupted or SourceChanged where it is stopped, and Incident where anything else fails.
         """
         if digest.startswith(SERIES):
             raise ValueError("this is the name of comparisons with an online model")
-        if unless_stored and (body := self._ledger.stored(account, digest, self.version)) is not None:
-            raise AnsweredBefore(body, self.version)
+        stated = self.version if data is None else data
+        if unless_stored and (body := self._ledger.stored(account, digest, stated)) is not None:
+            raise AnsweredBefore(body, stated)
         self._claims.begin()
         self._copies = {}  # views are parts of requests, and requests share parts; each is copied once
-        for view in views:
-            self._claims.relation(copied_request(view, self._copies))
+        queried = [copied_request(view, self._copies) for view in views]
+        for view in queried:
+            self._claims.relation(view)
         script = self._begun(script, cost)
-        seq = self._ledger.charge(account, cost.rounded(), digest=digest, data=self._reader.version, sql=sql, allows=limits,
-                                  incidents=self.incidents, body=self._opened())
+        self._reads = self._reads_charged(queried, stated, cost)
+        seq = self._ledger.charge(account, cost.rounded(), digest=digest, data=stated, sql=sql, allows=limits,
+                                  incidents=self.incidents, body=self._opened(), in_periods=in_periods)
         return self._answered(seq, account, lambda: self._serve(script, cost), encode, leaving)
 
     def compare(self, asked: Comparisons, *, model: str, account: Account, sql: str,
@@ -163,6 +169,8 @@ class Kernel:
         if type(asked) is not Comparisons:
             raise TypeError("these are not comparisons")
         certificate = self._borne_out(asked.plan)
+        if self._claims.reads([asked.plan]) is not None:
+            raise ValueError("an online model has no bound for a person in one period")
         with self._ledger.alone(f"model-{model}"):
             series, opened = paid_for(self._ledger.answered(account, model, self.version))
             asked.check(certificate, opened)
@@ -265,6 +273,7 @@ class Kernel:
             while True:
                 spent += asked.cost
                 _check_paid(spent, cost)
+                self._check_reads(asked.request)
                 asked = self._certified(script.send(self._look(asked.request, asked.certificates, context)))
         except StopIteration as done:
             return done.value
@@ -282,6 +291,23 @@ class Kernel:
     def _priced(self, own: Request) -> Priced:
         certificates = self._certificates(own)
         return Priced(own, certificates, own.cost(*certificates))
+
+    def _reads_charged(self, queried: Sequence[Node], stated: str, cost: Cost) -> PeriodReads | None:
+        """The periods that a statement is charged for, given the relations that it queries and its first request. Raises
+        ValueError if they are not those that are stated, or the cost has no bound there."""
+        first = None if self._first is None else self._first.request
+        reads = self._claims.reads((*queried, *(() if first is None else first.plans)))
+        if reads != PeriodReads.from_text(stated) or (reads is None and stated != self.version):
+            raise ValueError("a statement reads other periods than it states")
+        if reads is not None and (type(first) is Opening or not reads.can_cost(cost)):
+            raise ValueError("what a person in one period costs is not known")
+        return reads
+
+    def _check_reads(self, own: Request) -> None:
+        """Raises ValueError if a request reads periods that the statement was not charged for, or in more steps."""
+        reads = self._claims.reads(own.plans)
+        if reads is not None and (self._reads is None or reads not in self._reads):
+            raise ValueError("a script reads more periods than were charged")
 
     def _certificates(self, request: Request) -> tuple[Certificate, ...]:
         """One certificate for each plan of a request. Raises TypeError for anything but a measurement."""

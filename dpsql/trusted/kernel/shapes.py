@@ -157,6 +157,7 @@ def _read(node: Scan) -> Iterator[tuple[str, ColumnShape]]:
     require({name for _, name in node.columns} <= table.columns.keys())
     require(len(set(node.owners)) == len(node.owners) == len(table.owners))
     require(is_flag(table.public) and bool(table.owners) is not table.public)
+    _check_periods(node)
     for column, name in node.columns:
         declared = table.columns[name]
         yield column, ColumnShape(type=declared.type, low=declared.physical.low, high=declared.physical.high)
@@ -164,6 +165,15 @@ def _read(node: Scan) -> Iterator[tuple[str, ColumnShape]]:
         require(owner not in read or (read[owner] == way.column and not way.steps and way.kinds == 1))
         if owner not in read:
             yield owner, ColumnShape(type=way.type)
+
+
+def _check_periods(node: Scan) -> None:
+    """A table that grows is read in periods of its kind, and no other table is."""
+    growth, periods = node.table.growth, node.periods
+    require((growth is None) is (periods is None))
+    if growth is not None and periods is not None:
+        require(not node.table.public and node.table.columns[growth.column].type in (Type.DATE, Type.TIMESTAMP))
+        require(growth.period == periods.period and periods.first <= periods.last)
 
 
 def keys_of(node: Scan) -> Iterator[frozenset[str]]:

@@ -31,24 +31,31 @@ class ChainSums:
         self.kept: dict[str, int] = {}  # the newest charge of each name with which the kernel keeps something
         self.promised: dict[str, tuple[int, int]] = {}  # by budget: the newest change of its promise, and the newest statement
         self.late: defaultdict[Account, Counter[Late]] = defaultdict(Counter)  # how many outcomes left so late
+        self.periods: dict[tuple[str, str | None], dict[int, Charge]] = {}  # what was charged in each period of growing tables
         self.reported = Reported()
 
     @property
     def size(self) -> int:
         """The number of sums and numbers in it."""
         lists = [*self.pending.values(), *self.failed.values(), self.forgiven, *self.late.values()]
-        return len(self.spent) + len(self.kept) + len(self.promised) + sum(map(len, lists)) + self.reported.size
+        return (len(self.spent) + len(self.kept) + len(self.promised) + sum(map(len, (*lists, *self.periods.values())))
+                + self.reported.size)
 
     def as_values(self) -> dict[str, Any]:
         """The same as JSON values, in an order that does not depend on the order of the events."""
         def as_lists(lists: Mapping[Account, set[int]]) -> list[Any]:
             return sorted([account.budget, account.analyst, sorted(seqs)] for account, seqs in lists.items() if seqs)
 
-        spent = [[*whose, charge.epsilon, charge.rho, charge.delta, [*charge.renyi]] for whose, charge in self.spent.items()]
+        def stated(charge: Charge) -> list[Any]:
+            return [charge.epsilon, charge.rho, charge.delta, [*charge.renyi]]
+
+        spent = [[*whose, *stated(charge)] for whose, charge in self.spent.items()]
+        periods = [[*whose, number, *stated(charge)] for whose, found in self.periods.items() for number, charge in found.items()]
         return {"spent": sorted(spent, key=str), "pending": as_lists(self.pending), "failed": as_lists(self.failed),
                 "forgiven": sorted(self.forgiven), "kept": dict(sorted(self.kept.items())), "late": sorted(self.late_ones()),
                 "days": self.late_days(),
-                "promised": sorted([budget, *seqs] for budget, seqs in self.promised.items()), **self.reported.as_values()}
+                "promised": sorted([budget, *seqs] for budget, seqs in self.promised.items()), **self.reported.as_values(),
+                **({"periods": sorted(periods, key=str)} if periods else {})}
 
     def late_ones(self) -> list[list[Any]]:
         """By budget, analyst and step, the number of outcomes that left late."""
@@ -68,6 +75,8 @@ class ChainSums:
         """The inverse of `as_values`. Raises KeyError, TypeError, ValueError or AttributeError for anything else."""
         made = cls()
         made.spent = {(budget, analyst): Charge.summed(*sums) for budget, analyst, *sums in told["spent"]}
+        for budget, analyst, number, *sums in told.get("periods", ()):
+            made.periods.setdefault((budget, analyst), {})[number] = Charge.summed(*sums)
         for name, lists in (("pending", made.pending), ("failed", made.failed)):
             lists |= {Account(budget=budget, analyst=analyst): set(seqs) for budget, analyst, seqs in told[name]}
         made.forgiven, made.kept = set(told["forgiven"]), dict(told["kept"])
@@ -83,5 +92,7 @@ class ChainSums:
         """Whether these are the same sums. Those of the Renyi orders may differ by `slack`: each charge's are rounded logarithms,
         which another machine may round to the next billionth."""
         ours, theirs = self.as_values(), others.as_values()
-        orders = [(mine.pop(), other.pop()) for mine, other in zip(ours["spent"], theirs["spent"], strict=False)]
+        pairs = [*zip(ours["spent"], theirs["spent"], strict=False),
+                 *zip(ours.get("periods", ()), theirs.get("periods", ()), strict=False)]
+        orders = [(mine.pop(), other.pop()) for mine, other in pairs]
         return ours == theirs and all(abs(a - b) <= slack for pair in orders for a, b in zip(*pair, strict=True))

@@ -25,6 +25,7 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from dpsql.frozen import Frozen, field_names
+from dpsql.trusted.declarations.growth import PeriodRange
 from dpsql.trusted.declarations.tables import Domain, Table
 from dpsql.trusted.field_types import NumberRange
 from dpsql.trusted.kernel.shapes import PARTS, RELATIONS, SUMMARIES
@@ -40,7 +41,7 @@ Held: TypeAlias = dict[int, tuple[Any, Any]]
 Take: TypeAlias = Callable[[Any, Held], Any]
 Form: TypeAlias = Mapping[type, Take]
 """The classes of the values that a field may hold, and how a value of each is copied and checked."""
-MADE = MEASUREMENTS | VALUES | RELATIONS | SUMMARIES | PARTS | {Comparisons, Facts, Interval, Span}
+MADE = MEASUREMENTS | VALUES | RELATIONS | SUMMARIES | PARTS | {Comparisons, Facts, Interval, PeriodRange, Span}
 """Frozen values, constructed again from their fields."""
 FIELDS = {kind: field_names(kind) for kind in MADE}
 HANDED = {Table, Domain, Type}

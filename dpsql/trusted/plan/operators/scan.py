@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import datetime as dt
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 from dpsql.trusted.cached import cached_property
+from dpsql.trusted.declarations.growth import PeriodRange
 from dpsql.trusted.declarations.tables import OwnerPath, Table
 from dpsql.trusted.plan.expr.facts import Facts
 from dpsql.trusted.plan.expr.nodes import Expr
-from dpsql.trusted.plan.expr.printing import quote, to_sql
+from dpsql.trusted.plan.expr.printing import literal, quote, to_sql
 from dpsql.trusted.plan.node import Field, InvalidPlan, Node, Printing, PublicFacts, Stability
 from dpsql.trusted.plan.stored import OWNER, place_in_bucket
 from dpsql.types import Type
@@ -39,11 +41,15 @@ class Scan(Node):
     text or an order would show the sign. Widening never raises: whole numbers and numbers fit into their wide types, and moments
     of another unit that do not are NULL. Frequencies are those of the table's keys, which the database guarantees by `=`, and
     only of columns that are carried exactly and never NULL (`catalog.schema`): values that it tells apart stay apart.
+
+    Of a table that grows only the rows of some `periods` are read. The period of a row is a function of the row, so this is a
+    filter: each row stays or not by itself. A growing table without periods is no relation that can be certified.
     """
 
     table: Table
     columns: tuple[tuple[str, str], ...]
     owners: tuple[str, ...] = ()
+    periods: PeriodRange | None = None
 
     @property
     def owner(self) -> str | None:
@@ -95,6 +101,9 @@ class Scan(Node):
             return Stability(rows=0, because="public table")
         if not self.owners or len(set(self.owners)) != len(self.table.owners):
             raise InvalidPlan(f"private table {self.table.name} is read without its owners")
+        growth, periods = self.table.growth, self.periods
+        if (growth and growth.period) != (periods and periods.period):
+            raise InvalidPlan(f"the periods in which {self.table.name} is read are not those in which it grows")
         inside = dict(self.columns)
         for owner, way in zip(self.owners, self.table.owners, strict=True):
             if owner in inside and (not way.in_row or inside[owner] != way.column):
@@ -126,10 +135,19 @@ class Scan(Node):
         additional columns, as SQL. In the SQL, `t0` is the table."""
         carried = {column: self._carried(name) for column, name in self.columns}
         source, tests = self._stored(carried, printing) if self.table.name in printing.stored else self._found(carried)
-        tests += [*([to_sql(condition, carried)] if condition is not None else []), *tested]
+        tests += [*([to_sql(condition, carried)] if condition is not None else []), *self._in_periods(), *tested]
         where = f" WHERE {' AND '.join(tests)}" if tests else ""
         shown = ", ".join(f"{printed} AS {quote(column)}" for column, printed in {**carried, **beside}.items())
         return f"SELECT {shown} FROM {source}{where}"
+
+    def _in_periods(self) -> Iterator[str]:
+        """The tests that a row is in the periods that are read."""
+        growth, periods = self.table.growth, self.periods
+        if growth is not None and periods is not None:
+            kind = self.table.columns[growth.column].type
+            for sign, day in (">=", periods.start), ("<", periods.end):
+                end = dt.datetime.combine(day, dt.time()) if kind is Type.TIMESTAMP else day
+                yield f"({self._carried(growth.column)} {sign} {literal(end, kind)})"
 
     def _stored(self, carried: dict[str, str], printing: Printing) -> tuple[str, list[str]]:
         """The source of rows in a store, where all rows have an owner; the printed owners are added to `carried`."""

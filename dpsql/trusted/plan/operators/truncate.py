@@ -88,8 +88,8 @@ class Truncate(Node):
         while isinstance(scan, Truncate) and (scan.owner, scan.order) == (self.owner, self.order):
             rows, scan = min(rows, scan.rows), scan.input
         stored = printing.stored.get(scan.table.name) if isinstance(scan, Scan) and scan.owners == (self.owner,) else None
-        if not isinstance(scan, Scan) or stored is None or not stored.order:
-            return None
+        if not isinstance(scan, Scan) or stored is None or not stored.order or scan.periods is not None:
+            return None  # places in the store are among the rows of all periods
         names = dict(scan.columns)
         if len(self.fields) > 1 and stored.order != tuple(names.get(column) for column in self.order):
             return None
@@ -155,7 +155,7 @@ def rows_of_each(input: Node, below: str, owner: str, printing: Printing) -> str
     """
     if (printing.native or printing.bucket is not None) and (whole := _all_rows(input, owner, printing.idle)) is not None:
         owner = "owner"
-        below = Scan(table=whole.table, columns=(), owners=(owner,)).render((), printing)
+        below = Scan(table=whole.table, columns=(), owners=(owner,), periods=whole.periods).render((), printing)
     name = f"t0.{quote(owner)}"
     return printing.keep(f"SELECT {name} AS \"@\", COUNT(*) AS \"#n\" FROM ({below}) AS t0 GROUP BY {name}")
 

@@ -1,0 +1,157 @@
+"""Which periods of growing tables a statement reads, and what it costs there: the second unit of privacy.
+
+Tables that grow have two units. *In all*: all rows of a person, in all tables, at all times. This is the entity of the budget,
+and all certificates are about it. *In one period*: all rows of a person in one period of the growing tables; all other rows
+stay, those of the same person included.
+
+The law. Take two streams of databases, one database for each moment, which are equal at all times except for the rows of one
+person in one period of the growing tables. Everything that analysts see over all time is (epsilon, delta)-close at the limit of
+the account of this period.
+
+Proof. Let u be the person and p the period. A statement whose scans do not include p has the same distribution on both streams,
+given what came before, because the scan of a growing table reads the rows of its periods alone (`plan.operators.scan`), and all
+other tables are equal. A statement whose scans include p is charged to the account of p before it reads a row, and each of its
+requests costs at most what was charged (below). So the statements that read p are a sequence of releases, each paid for before
+it is made, with others between them that depend on nothing but earlier releases and data that are equal; and the proof of
+`accounting.privacy_filter` holds for this sequence. That rows are added, corrected or removed later changes nothing: each
+release is close on the databases of its own moment.
+
+What a request costs. Let c be its cost for an entity, which its certificate determines.
+
+ (1) *One period is read, and the relation that is measured is carried by growth*: c. Either no private table that does not grow
+     is read, except along foreign keys, to find owners: then the request is a function of the rows of p and their owners, and
+     takes the same two values on neighbours in one period as on neighbours in all. Or, derived from the checker's facts,
+     removing an entity removes exactly its rows of the relation and changes no other, and there is no row of an entity without
+     a row of it in p (`_only_with_growth`): then, without the rows of u in p, the relation has no row of u, and the same rows
+     of others as if u were not in the database at all. (A `JoinSum` reads the relations below the one that is measured, so only
+     the first reason holds for it.)
+ (2) *Otherwise*: 2 epsilon, and 4 rho. Let D and D' differ by the rows of u in p, and let E be both of them without any row of
+     u. D and E are neighbours in all, and so are E and D'. Pure costs add up along this way; for zCDP, two steps of rho cost 4
+     rho (Bun and Steinke 2016, Proposition 1.9). Requests with a delta are refused here: no such proposition holds for them.
+
+`_only_with_growth`, by induction over the relations, each of one owner: a scan of a growing table has this property. A pair of
+an inner join has a row of both sides, of the same entity where both are private, so one side suffices; a side that is kept has
+rows without a partner, so that side has to have it. What selects, changes or groups rows of one entity has no row without one
+below.
+
+Why part of a person is not a person: where a query works per person over several periods, removing the rows of one period lets
+other rows come, such as a group of the person with another total, and no certificate is about that; hence (2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal, Protocol, TypeAlias, cast
+
+from dpsql.frozen import Frozen
+from dpsql.trusted.accounting.cost import Charge, Cost
+from dpsql.trusted.declarations.growth import KINDS, PeriodKind, PeriodRange
+from dpsql.trusted.plan.node import Node, Summary, bottom_up
+from dpsql.trusted.plan.operators.join import Join
+from dpsql.trusted.plan.operators.join_sum import JoinSum
+from dpsql.trusted.plan.operators.lookup import Lookup
+from dpsql.trusted.plan.operators.scan import Scan
+from dpsql.trusted.plan.operators.set_operation import SetOperation
+
+START = "periods "
+Steps: TypeAlias = Literal[1, 2]
+
+
+class PeriodReads(Frozen):
+    """The periods that are read, from the first to the last, and how many steps between neighbours in all lead from one neighbour
+    in one period to the other: see (1) and (2)."""
+
+    periods: PeriodRange
+    steps: Steps
+
+    def __str__(self) -> str:
+        return f"{START}{self.periods.period} {self.periods.first} {self.periods.last} {self.steps}"
+
+    @classmethod
+    def from_text(cls, text: str) -> PeriodReads | None:
+        """The inverse of `str`, which may be followed by a space and more; None for other texts. Raises ValueError if a text only
+        begins like one."""
+        if not text.startswith(START):
+            return None
+        period, first, last, steps, *_ = text.removeprefix(START).split(" ")
+        made = cls(periods=PeriodRange(period=cast(PeriodKind, period), first=int(first), last=int(last)),
+                   steps=cast(Steps, int(steps)))
+        if period not in KINDS or made.steps not in (1, 2) or made.periods.last < made.periods.first:
+            raise ValueError("these are no periods")
+        return made
+
+    def __contains__(self, other: PeriodReads) -> bool:
+        return other.periods in self.periods and other.steps <= self.steps
+
+    @property
+    def numbers(self) -> range:
+        """The numbers of the periods."""
+        return range(self.periods.first, self.periods.last + 1)
+
+    def joined(self, other: PeriodReads) -> PeriodReads:
+        """Both together. Raises ValueError if their periods are of different kinds."""
+        if self.periods.period != other.periods.period:
+            raise ValueError("tables that grow by different periods are read together")
+        periods = PeriodRange(period=self.periods.period, first=min(self.periods.first, other.periods.first),
+                              last=max(self.periods.last, other.periods.last))
+        return PeriodReads(periods=periods, steps=2 if len(periods) > 1 else max(self.steps, other.steps))
+
+    def charge(self, in_all: Charge) -> Charge:
+        """What a person in one of these periods is charged, given the charge in all."""
+        if self.steps == 1:
+            return in_all
+        return Charge(epsilon=None if in_all.epsilon is None else 2 * in_all.epsilon, rho=4 * in_all.rho, delta=in_all.delta)
+
+    def can_cost(self, cost: Cost) -> bool:
+        """Whether a cost can be bounded in one period: one with a delta only where it takes one step."""
+        return self.steps == 1 or cost.delta == 0
+
+
+class KnownOwners(Protocol):
+    """What is known of the owners of relations: claimed by their operators, or derived by the checker."""
+
+    def one_owner(self, node: Node) -> bool:
+        """Whether removing an entity removes exactly the rows of a relation that name it in one column."""
+        ...
+
+    def is_split(self, node: Node) -> bool:
+        """Whether a relation over all entities consists of those over disjoint sets of entities."""
+        ...
+
+
+def reads_of(plans: Iterable[Node], known: KnownOwners) -> PeriodReads | None:
+    """The periods that relations and summaries read together; None if they read no growing table. Raises ValueError if their
+    periods are of different kinds."""
+    made: PeriodReads | None = None
+    for plan in plans:
+        private = [node for node in bottom_up(plan) if isinstance(node, Scan) and not node.table.public]
+        grown = [scan.periods for scan in private if scan.periods is not None]
+        steps: Steps = 1 if grown and (len(grown) == len(private) or _is_carried(plan, known)) else 2
+        for periods in grown:
+            here = PeriodReads(periods=periods, steps=steps if len(periods) == 1 else 2)
+            made = here if made is None else made.joined(here)
+    return made
+
+
+def _is_carried(plan: Node, known: KnownOwners) -> bool:
+    """The second reason of (1)."""
+    if isinstance(plan, JoinSum):
+        return False
+    relation = plan.input if isinstance(plan, Summary) else plan
+    return known.is_split(relation) and _only_with_growth(relation, known)
+
+
+def _only_with_growth(node: Node, known: KnownOwners) -> bool:
+    """Whether a relation has rows only of entities that have rows in the periods that are read."""
+    if not known.one_owner(node):
+        return False
+    if isinstance(node, Scan):
+        return node.periods is not None
+    below = [_only_with_growth(part, known) for part in node.inputs]
+    match node:
+        case Join():
+            sides = [has for has, kept in zip(below, (node.keep_left, node.keep_right), strict=True) if kept]
+            return all(sides) if sides else any(below)
+        case Lookup() | SetOperation():
+            return below[0]
+    return bool(below) and all(below)
