@@ -14,6 +14,7 @@ from dpsql.catalog.price import Price
 from dpsql.catalog.reading import USUAL_CELL, CellReading, CsvFormat
 from dpsql.frozen import Frozen, field
 from dpsql.trusted.declarations.account_limits import INCIDENTS, LATE
+from dpsql.trusted.declarations.growth import PeriodRange
 from dpsql.trusted.declarations.tables import ForeignKey, Scalar, Table
 
 
@@ -196,6 +197,7 @@ class Catalog(Frozen):
     outside     declared tables that cannot be queried under this entity, each with the reason
     rules       what holds in every row of a table, by its name
     patterns    of new texts in synthetic tables, by table and column
+    periods     the closed periods of each growing table, when a statement is planned (`growing`)
     """
 
     entity: Entity
@@ -205,6 +207,7 @@ class Catalog(Frozen):
     outside: Mapping[str, str] = field(default_factory=dict)
     rules: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     patterns: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    periods: Mapping[str, PeriodRange] = field(default_factory=dict)
 
     def table(self, name: str) -> Table | None:
         """A table by its name, regardless of case."""

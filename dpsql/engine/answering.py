@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from dpsql.answers.answer import Answer
 from dpsql.answers.described_columns import DescribedColumn, as_described, showing_ends, with_ends
+from dpsql.catalog.growing import at_moment, grows
 from dpsql.catalog.price import Price
 from dpsql.engine.charging import Charged, ChargeRequest
 from dpsql.engine.decide import decide
@@ -17,7 +19,7 @@ from dpsql.engine.plan import Plan, Result
 from dpsql.engine.session import Session
 from dpsql.engine.single import SingleStatement
 from dpsql.errors import ProgrammingError
-from dpsql.frozen import Frozen
+from dpsql.frozen import Frozen, replace
 from dpsql.sql.text.parse import parse
 from dpsql.sql.text.statement import (
     Describe,
@@ -128,13 +130,25 @@ def describe(text: str, session: Session, parameters: Parameters = ()) -> tuple[
 
 
 def session_for(session: Session, *statements: Statement) -> Session:
-    """The session; if statements name tables that the policy does not have, extended by the account's synthetic tables."""
+    """The session; if statements name tables that the policy does not have, extended by the account's synthetic tables; and with
+    the periods of growing tables that are closed now."""
+    session = _now(session)
     named = {name for statement in statements for name in tables_named(statement)}
     if all(session.catalog.table(name) is not None for name in named):
         return session
     from dpsql.engine.synthesizing import with_synthetic_tables
 
     return with_synthetic_tables(session)
+
+
+def _now(session: Session) -> Session:
+    if not grows(session.catalog):
+        return session
+    today = dt.datetime.now(dt.UTC).date()
+    if today not in session.grown:
+        session.grown.clear()
+        session.grown[today] = at_moment(session.catalog, dt.datetime.combine(today, dt.time()))
+    return replace(session, catalog=session.grown[today])
 
 
 def tables_named(statement: Statement) -> list[str]:

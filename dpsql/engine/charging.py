@@ -19,10 +19,13 @@ from dpsql.frozen import AbstractFrozen, Frozen, replace
 from dpsql.mechanisms.begun import begun, stopping_between
 from dpsql.planning.minimum_frequency import with_minimum
 from dpsql.planning.options import Options
+from dpsql.planning.period_reads import all_grow, reads_of_views
 from dpsql.planning.script import Released
 from dpsql.questions.question import Question
 from dpsql.trusted.accounting.cost import Cost
+from dpsql.trusted.cached import cached_property
 from dpsql.trusted.kernel.ledger import Busy, Closed, Refused
+from dpsql.trusted.kernel.period_reads import PeriodReads
 from dpsql.trusted.kernel.plan_size import check_size
 from dpsql.trusted.kernel.run import AnsweredBefore
 from dpsql.trusted.measurements.reading.request import Request
@@ -107,12 +110,35 @@ class Charged(AbstractFrozen, Generic[Made]):
         """Whether the statement is free, as it was answered before."""
         session, identity = self.session, self.identity
         return self._stored(identity) is not None or (
-            session.budget.share_answers and session.ledger.is_told(session.budget.name, identity, session.kernel.version))
+            session.budget.share_answers and session.ledger.is_told(session.budget.name, identity, self.data))
 
     @property
     def stored_form(self) -> str | None:
         """The stored answer that the account was told, as the ledger keeps it, if there is one."""
         return self._stored(self.identity)
+
+    @cached_property
+    def reads(self) -> PeriodReads | None:
+        """The periods of growing tables that the statement reads, and in how many steps; None if it reads none. Raises
+        Unsupported if there is no bound for a person in one period."""
+        return self._growing[0]
+
+    @property
+    def data(self) -> str:
+        """What identifies the data for which an answer is stored: the periods that are read, and the version of all data if some
+        private tables do not grow. Rows of closed periods stay as they are."""
+        reads, alone = self._growing
+        version = self.session.kernel.version
+        return version if reads is None else f"{reads} closed" if alone else f"{reads} {version}"
+
+    @cached_property
+    def _growing(self) -> tuple[PeriodReads | None, bool]:
+        """The periods that are read, and whether no private table is read that does not grow."""
+        session = self.session
+        if not session.catalog.periods or not isinstance(due := self.bill(), ChargeRequest):
+            return None, False
+        with located(self.text):
+            return reads_of_views(due.views, due.cost, session.kernel), all_grow(due.views)
 
     def uses(self) -> Sequence[int]:
         """The charges of other accounts whose measurements the answer uses."""
@@ -125,11 +151,11 @@ class Charged(AbstractFrozen, Generic[Made]):
         if stored is not None:
             return self.read(stored)
         if session.budget.share_answers and (
-                told := session.ledger.tell(session.account, identity, session.kernel.version, self.text)) is not None:
+                told := session.ledger.tell(session.account, identity, self.data, self.text)) is not None:
             return _shared(self.read(told))
         due = self.bill()
         if used := self.uses():
-            session.ledger.tell_of(session.account, used, session.kernel.version, self.text)
+            session.ledger.tell_of(session.account, used, self.data, self.text)
         if not isinstance(due, ChargeRequest):
             return due
         try:
@@ -148,7 +174,7 @@ class Charged(AbstractFrozen, Generic[Made]):
         return _shared(self.read(found.body)) if found.shared else self.read(found.body)
 
     def _stored(self, identity: str) -> str | None:
-        return self.session.ledger.stored(self.session.account, identity, self.session.kernel.version)
+        return self.session.ledger.stored(self.session.account, identity, self.data)
 
     def _paid(self, due: ChargeRequest, identity: str, *, unless_stored: bool = False) -> Made:
         session = self.session
@@ -158,7 +184,7 @@ class Charged(AbstractFrozen, Generic[Made]):
                 made: Made = session.kernel.run(
                     _begun_uncharged(stopping_between(due.steps), self.text), cost=due.cost, account=session.account,
                     sql=self.text, limits=session.limits, digest=identity, encode=methodcaller("as_json"), views=due.views,
-                    unless_stored=unless_stored)
+                    unless_stored=unless_stored, in_periods=session.period_limits, data=self.data)
                 return made
         except Refused as refused:
             raise self.too_dear(refused, due).located(self.text) from None

@@ -71,6 +71,7 @@ class Session(Frozen):
     interrupted: Event = field(default_factory=Event, compare=False)  # whether the statement that is asked is to stop
     released: dict[str, StandingTable] = field(default_factory=dict, compare=False)  # synthetic tables, by name in lower case
     planned: dict[str, tuple[str, Any]] = field(default_factory=dict, compare=False)  # see `answering`
+    grown: dict[dt.date, Catalog] = field(default_factory=dict, compare=False)  # the catalog with what is closed on a day
     before: dict[str, Charge] = field(default_factory=dict, compare=False)  # what the account was charged before a day
 
     @cached_property

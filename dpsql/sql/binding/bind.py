@@ -15,6 +15,7 @@ from dpsql.sql.binding.binding_context import BindingContext, GuardedPublicTable
 from dpsql.sql.binding.domains import Scratch
 from dpsql.sql.binding.outermost import Outermost
 from dpsql.sql.binding.over_released import bind_over_released, released_inside
+from dpsql.sql.binding.periods_read import in_periods
 from dpsql.sql.binding.relations import QueryBinder
 from dpsql.sql.binding.sources import bind_from
 from dpsql.sql.text import border
@@ -64,5 +65,13 @@ def _bound(tree: exp.Expr, context: BindingContext) -> Question:
         question = bind_over_released(tree, inner, aliases, context, seen)
     else:
         question, _ = Outermost(tree, context, names, bind_from(tree, context, names)).bind()
-    scalars = context.scalars.needed(question)
+    scalars = tuple(replace(scalar, question=_in_periods(scalar.question, context))
+                    for scalar in context.scalars.needed(question))
+    question = _in_periods(question, context)
     return replace(question, scalars=scalars) if scalars else question
+
+
+def _in_periods(question: Question, context: BindingContext) -> Question:
+    """The question over the periods of growing tables that its conditions leave."""
+    view = in_periods(question.view, context.catalog, context.scratch)
+    return question if view is question.view else replace(question, view=view)

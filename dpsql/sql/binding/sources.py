@@ -134,7 +134,10 @@ def read_table(table: Table, context: BindingContext) -> BoundRelation:
     pairs = tuple((context.fresh.column(), name) for name in table.columns)
     ids = {name: column for column, name in pairs}
     owners = tuple((ids.get(way.column) if way.in_row else None) or context.fresh.column() for way in table.owners)
-    node = Scan(table=table, columns=pairs, owners=owners)
+    if table.growth is not None and table.name not in context.catalog.periods:
+        raise Unsupported(f"no period of {table.name} is closed yet", code="periods", subject=table.name,
+                          try_="a later day; the policy says when periods close")
+    node = Scan(table=table, columns=pairs, owners=owners, periods=context.catalog.periods.get(table.name))
     reading = context.fresh.scan()
     origins = {column: Origin(scan=reading, table=table.name, column=name) for column, name in pairs}
     origins |= {owner: Origin(scan=reading, table=table.name, column=owner_column(table, i)) for i, owner in enumerate(owners)}

@@ -1,0 +1,49 @@
+"""A catalog at a moment: which periods of its growing tables are closed by then, and so which days their rows are of."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+from dpsql.catalog.days import Days
+from dpsql.catalog.model import Catalog
+from dpsql.frozen import replace
+from dpsql.trusted.declarations.growth import PeriodRange
+from dpsql.trusted.declarations.tables import Column, Domain, Table
+from dpsql.types import Interval, Type
+
+
+def grows(catalog: Catalog) -> bool:
+    """Whether a table of the catalog grows."""
+    return any(table.growth is not None for table in catalog.tables.values())
+
+
+def at_moment(catalog: Catalog, now: dt.datetime) -> Catalog:
+    """The catalog with the closed periods of its growing tables; those without any have none."""
+    periods = {name: found for name, table in catalog.tables.items() if (found := closed_periods(table, now)) is not None}
+    tables = {name: _within(table, periods[name]) if name in periods else table for name, table in catalog.tables.items()}
+    return replace(catalog, tables=tables, periods=periods)
+
+
+def closed_periods(table: Table, now: dt.datetime) -> PeriodRange | None:
+    """The closed periods of a table; None if it does not grow, or has none yet."""
+    growth = table.growth
+    if growth is None or (last := growth.last_closed(now)) < growth.since:
+        return None
+    return PeriodRange(period=growth.period, first=growth.since, last=last)
+
+
+def _within(table: Table, periods: PeriodRange) -> Table:
+    """A table whose column of time has the days of some periods as its values: rows are read of these alone."""
+    assert table.growth is not None
+    column = table.columns[table.growth.column]
+    return replace(table, columns={**table.columns, column.name: _of_days(column, periods)})
+
+
+def _of_days(column: Column, periods: PeriodRange) -> Column:
+    days = range(periods.start.toordinal(), periods.end.toordinal())
+    ends = Interval(days[0], days[-1])
+    domain = column.domain
+    if domain is None and column.type is Type.DATE:
+        domain = Domain(Days(days))
+    declared = Interval(max(column.declared.low, ends.low), min(column.declared.high, ends.high))
+    return replace(column, nullable=False, domain=domain, declared=declared if declared.low <= declared.high else ends)

@@ -1,0 +1,154 @@
+"""Which periods of growing tables a question reads: those that its conditions leave, by the text alone.
+
+A scan begins with all closed periods. Conditions that its rows have to satisfy, if they are to have a part in the result,
+are carried down to it: through filters, projections, inner joins, groups by the columns that they compare, and so on. The periods
+that remain are the range from the first to the last one whose rows can satisfy them (`domains.values_left`). Nothing that privacy
+rests on depends on this: the scan reads the rows of its range, whatever the conditions are, and is charged for them.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Mapping, Sequence
+
+from dpsql.catalog.model import Catalog
+from dpsql.errors import Unsupported
+from dpsql.frozen import replace
+from dpsql.questions.rebuilding import updated
+from dpsql.sql.binding import typing
+from dpsql.sql.binding.domains import Scratch, values_left
+from dpsql.trusted.declarations.growth import Growth, PeriodRange, first_day, name_of, period_of
+from dpsql.trusted.declarations.tables import Domain, Table
+from dpsql.trusted.plan.expr.nodes import Expr, Ref, columns, conjuncts, rewrite
+from dpsql.trusted.plan.node import Node
+from dpsql.trusted.plan.operators.distinct import Distinct
+from dpsql.trusted.plan.operators.filter import Filter
+from dpsql.trusted.plan.operators.groupby import GroupBy
+from dpsql.trusted.plan.operators.join import Join
+from dpsql.trusted.plan.operators.lookup import Lookup
+from dpsql.trusted.plan.operators.project import Project
+from dpsql.trusted.plan.operators.scan import Scan
+from dpsql.trusted.plan.operators.union import UnionAll
+from dpsql.trusted.plan.operators.window import Window
+from dpsql.types import Type
+
+AHEAD: Mapping[str, int] = {"day": 800, "week": 120, "month": 36, "quarter": 12, "year": 5}  # periods in which conditions may end
+
+
+def in_periods(node: Node, catalog: Catalog, scratch: Scratch) -> Node:
+    """A relation whose growing tables are read in the periods that its conditions leave. Raises Unsupported if these are none, or
+    if conditions name one that is not closed."""
+    return node if not catalog.periods else _Periods(catalog, scratch).narrowed(node, ())
+
+
+class _Periods:
+    """The closed periods of the tables of a catalog."""
+
+    def __init__(self, catalog: Catalog, scratch: Scratch) -> None:
+        self._catalog, self._scratch = catalog, scratch
+
+    def narrowed(self, node: Node, tests: Sequence[Expr]) -> Node:
+        """A relation, if only rows that satisfy the tests, which are over its columns, have a part in the result."""
+        match node:
+            case Scan():
+                return node if node.periods is None else self._scan(node, tests)
+            case Filter():
+                return updated(node, input=self.narrowed(node.input, (*tests, *conjuncts(node.condition))))
+            case Project():
+                below = {column: expr for column, _, expr in node.columns}
+                return updated(node, input=self.narrowed(node.input, _under(tests, below)))
+            case Join():
+                left, right = (_over(tests, side.env) for side in (node.left, node.right))
+                both = conjuncts(node.condition)
+                return updated(node, left=self.narrowed(node.left, _kept(left, both, node.left, node.keep_left, node.keep_right)),
+                               right=self.narrowed(node.right, _kept(right, both, node.right, node.keep_right, node.keep_left)))
+            case GroupBy():
+                return updated(node, input=self.narrowed(node.input, _over(tests, node.keys)))
+            case Window():
+                return updated(node, input=self.narrowed(node.input, _over(tests, node.partition)))
+            case Distinct():
+                return updated(node, input=self.narrowed(node.input, tests))
+            case Lookup():
+                return updated(node, input=self.narrowed(node.input, _over(tests, node.input.env)),
+                               listed=self.narrowed(node.listed, ()))
+            case UnionAll():
+                return updated(node, parts=tuple(self.narrowed(part, _under(tests, {
+                    column: Ref(column=own.id, type=own.facts.type) for (column, _), own in zip(
+                        node.columns, part.fields, strict=True)})) for part in node.parts))
+        return _with_inputs(node, [self.narrowed(below, ()) for below in node.inputs])
+
+    def _scan(self, node: Scan, tests: Sequence[Expr]) -> Scan:
+        growth, whole = node.table.growth, self._catalog.periods[node.table.name]
+        time = next((column for column, name in node.columns if growth is not None and name == growth.column), None)
+        assert growth is not None
+        if time is None:
+            return _read(node, whole)
+        found = self._left(node, Ref(column=time, type=node.env[time].type), growth, whole, _over(tests, node.env))
+        closed = [number for number in found if number <= whole.last]
+        later = [number for number in found if number > whole.last]
+        if later and later[-1] < whole.last + AHEAD[growth.period]:
+            raise _is_open(node.table, growth, later[0])
+        if not closed:
+            raise Unsupported(f"no closed period of {node.table.name} has rows that satisfy the conditions", code="periods",
+                              try_=f"periods from {name_of(growth.period, whole.first)} to {name_of(growth.period, whole.last)}")
+        return _read(node, PeriodRange(period=growth.period, first=closed[0], last=closed[-1]))
+
+    def _left(self, scan: Scan, time: Ref, growth: Growth, whole: PeriodRange, tests: Sequence[Expr]) -> list[int]:
+        """The periods in which rows can satisfy the tests, a while beyond the last closed one."""
+        numbers = range(whole.first, whole.last + AHEAD[growth.period] + 1)
+        if not tests:
+            return [*numbers]
+        key = typing.call(f"date_trunc_{growth.period}", [time], scan.env, None)
+        starts = Domain(tuple(dt.datetime.combine(first_day(growth.period, number), dt.time()) for number in numbers))
+        test = tests[0] if len(tests) == 1 else typing.call("and", list(tests), scan.env, None)
+        left, _ = values_left(key, Filter(input=scan, condition=test), starts, self._scratch, nullable=False)
+        return [] if left is None else [period_of(growth.period, day) for day in left.values if isinstance(day, dt.date)]
+
+
+def _read(node: Scan, periods: PeriodRange) -> Scan:
+    """The scan of some periods, and how many rows an entity may have in them."""
+    growth = node.table.growth
+    rows = None if growth is None or growth.rows is None else growth.rows * len(periods)
+    table = node.table if node.table.rows == rows else replace(node.table, rows=rows)
+    return updated(node, periods=periods, table=table)
+
+
+def _is_open(table: Table, growth: Growth, number: int) -> Unsupported:
+    end = first_day(growth.period, number + 1) + dt.timedelta(days=growth.closes)
+    return Unsupported(f"{name_of(growth.period, number)} is not closed: {table.name} can be read so far only from "
+                       f"{end.isoformat()} on", code="open-period", subject=table.name,
+                       try_=f"{growth.column} < DATE '{first_day(growth.period, number).isoformat()}'")
+
+
+def _kept(tests: Sequence[Expr], condition: Sequence[Expr], side: Node, keeps: bool, other_keeps: bool) -> tuple[Expr, ...]:
+    """The tests that hold for rows of a side of a join that have a part in the result. Without a partner, rows of a side that is
+    kept stay, whatever the condition is; and where the other side is kept, rows that a later test leaves out have kept it from
+    being padded."""
+    return (*(() if other_keeps else tests), *(() if keeps else _over(condition, side.env)))
+
+
+def _over(tests: Iterable[Expr], known: Iterable[str]) -> tuple[Expr, ...]:
+    """The tests that read only some columns, and at least one of them."""
+    names = set(known)
+    return tuple(test for test in tests if columns(test) and columns(test) <= names)
+
+
+def _under(tests: Iterable[Expr], below: Mapping[str, Expr]) -> tuple[Expr, ...]:
+    """The tests with their columns replaced; without those that read others."""
+    return tuple(rewrite(test, lambda part: below.get(part.column) if isinstance(part, Ref) else None)
+                 for test in _over(tests, below))
+
+
+def _with_inputs(node: Node, inputs: Sequence[Node]) -> Node:
+    """The same operator over other relations."""
+    others = dict(zip(map(id, node.inputs), inputs, strict=True))
+    changes = {name: others[id(getattr(node, name))] for name in ("input", "left", "right", "listed")
+               if id(getattr(node, name, None)) in others}
+    if "parts" in type(node).__annotations__:
+        changes["parts"] = tuple(inputs)  # type: ignore[assignment]
+    return updated(node, **changes)
+
+
+def is_time(kind: Type) -> bool:
+    """Whether a column of this type can tell periods."""
+    return kind in (Type.DATE, Type.TIMESTAMP)
