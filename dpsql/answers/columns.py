@@ -60,10 +60,12 @@ class ColumnData(Frozen, eq=False):
             found[at] = None
         return found
 
-    def at(self, rows: slice) -> ColumnData:
-        """Only the rows at these positions."""
-        errors, lows, highs = (None if part is None else part[rows] for part in self._numbers)
-        return ColumnData(values=self.values[rows], errors=errors, lows=lows, highs=highs)
+    def at(self, rows: slice | Sequence[int]) -> ColumnData:
+        """Only the rows at these positions, in this order."""
+        places = rows if isinstance(rows, slice) else np.array(rows, dtype=np.intp)
+        errors, lows, highs = (None if part is None else part[places] for part in self._numbers)
+        values = self.values[rows] if isinstance(rows, slice) else tuple(self.values[row] for row in rows)
+        return ColumnData(values=values, errors=errors, lows=lows, highs=highs)
 
     def packed(self) -> list[Any]:
         """A form for the ledger, which `unpacked` reads."""

@@ -20,7 +20,7 @@ def grows(catalog: Catalog) -> bool:
 def at_moment(catalog: Catalog, now: dt.datetime) -> Catalog:
     """The catalog with the closed periods of its growing tables; those without any have none."""
     periods = {name: found for name, table in catalog.tables.items() if (found := closed_periods(table, now)) is not None}
-    tables = {name: _within(table, periods[name]) if name in periods else table for name, table in catalog.tables.items()}
+    tables = {name: within(table, periods[name]) if name in periods else table for name, table in catalog.tables.items()}
     return replace(catalog, tables=tables, periods=periods)
 
 
@@ -32,18 +32,17 @@ def closed_periods(table: Table, now: dt.datetime) -> PeriodRange | None:
     return PeriodRange(period=growth.period, first=growth.since, last=last)
 
 
-def _within(table: Table, periods: PeriodRange) -> Table:
-    """A table whose column of time has the days of some periods as its values: rows are read of these alone."""
-    assert table.growth is not None
-    column = table.columns[table.growth.column]
-    return replace(table, columns={**table.columns, column.name: _of_days(column, periods)})
+def within(table: Table, periods: PeriodRange) -> Table:
+    """A growing table of which some periods are read: its column of time has their days as values, and an entity has as many rows
+    as it may have in so many periods."""
+    growth = table.growth
+    assert growth is not None
+    columns = {**table.columns, growth.column: _of_days(table.columns[growth.column], periods)}
+    return replace(table, columns=columns, rows=None if growth.rows is None else growth.rows * len(periods))
 
 
 def _of_days(column: Column, periods: PeriodRange) -> Column:
     days = range(periods.start.toordinal(), periods.end.toordinal())
-    ends = Interval(days[0], days[-1])
-    domain = column.domain
-    if domain is None and column.type is Type.DATE:
-        domain = Domain(Days(days))
-    declared = Interval(max(column.declared.low, ends.low), min(column.declared.high, ends.high))
-    return replace(column, nullable=False, domain=domain, declared=declared if declared.low <= declared.high else ends)
+    own = column.domain is None or isinstance(column.domain.values, Days)
+    return replace(column, nullable=False, declared=Interval(days[0], days[-1]),
+                   domain=Domain(Days(days)) if own and column.type is Type.DATE else column.domain)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
+import functools
+import operator
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -15,6 +18,7 @@ from dpsql.engine.charging import Charged, ChargeRequest
 from dpsql.engine.decide import decide
 from dpsql.engine.guard import guarded
 from dpsql.engine.parameters import Parameters, check_parameters
+from dpsql.engine.period_by_period import PeriodByPeriod
 from dpsql.engine.plan import Plan, Result
 from dpsql.engine.session import Session
 from dpsql.engine.single import SingleStatement
@@ -177,28 +181,30 @@ def explain(query: Explained, session: Session, parameters: Parameters = ()) -> 
 def priced(query: Explained, session: Session, parameters: Parameters = ()) -> tuple[Explanation, Charge | None]:
     """The explanation of a statement, and what it would be charged now (None if it is free), from a single planning."""
     plan = decide(query, session_for(session, query), parameters)
-    return plan.explain(), _charge(_bill(plan))
+    return plan.explain(), _charge(_bills(plan))
 
 
 def charge_of(made: PlannedStatement) -> Charge | None:
     """What a statement would be charged now; None if it is free. Spends nothing."""
-    return _charge(_bill(made.plan))
+    return _charge(_bills(made.plan))
 
 
 def quoted(made: PlannedStatement) -> tuple[Price | None, Charge | None]:
     """The price of a statement as it is stated, or as it was found for an accuracy, and what it would be charged now; None for
     what is free. Spends nothing."""
-    due = _bill(made.plan)
-    return None if due is None else due.options.price, _charge(due)
+    bills = _bills(made.plan)
+    return bills[0].options.price if bills else None, _charge(bills)
 
 
-def _bill(plan: Plan) -> ChargeRequest | None:
-    """The bill for a statement now; None if it is free."""
+def _bills(plan: Plan) -> list[ChargeRequest]:
+    """The bills for a statement now: one for each period if it is answered period by period, and none if it is free."""
+    if isinstance(plan, PeriodByPeriod):
+        return [*plan.dues()]
     if not isinstance(plan, Charged) or plan.is_stored:
-        return None
+        return []
     due = plan.bill()
-    return due if isinstance(due, ChargeRequest) else None
+    return [due] if isinstance(due, ChargeRequest) else []
 
 
-def _charge(due: ChargeRequest | None) -> Charge | None:
-    return None if due is None else due.cost.rounded()
+def _charge(bills: Sequence[ChargeRequest]) -> Charge | None:
+    return functools.reduce(operator.add, (due.cost.rounded() for due in bills)) if bills else None

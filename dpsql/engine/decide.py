@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from dpsql.answers.answer import rows_shown, without_limit
+from dpsql.answers.answer import ALL_ROWS, rows_shown, without_limit
 from dpsql.answers.described_columns import OF_DROP, columns_of
 from dpsql.engine.charging import located, with_minimum_frequency
 from dpsql.engine.free_plans import DeclaredGroups, Explaining, Listings, Public
@@ -179,6 +179,11 @@ def clearer(alone: SqlError | Unsupported, around: SqlError | Unsupported) -> Sq
 def _one_question(query: Query, session: Session, parameters: Parameters) -> Plan:
     with located(query.text):
         question, options = bound_to(query, session, parameters)
+        if session.catalog.periods and not query.goals and question.aggregates and not _needs_workload(question, options):
+            from dpsql.engine.period_by_period import period_by_period
+
+            if (split := period_by_period(question, query.text, lambda asked: _of_one_period(query, asked, options, session))):
+                return split
         view, known = limited_view(question, options, session.kernel, span_of(query.tree))
         if known.public and not question.scalars:
             _check_no_accuracy(query)
@@ -220,6 +225,13 @@ def _one_question(query: Query, session: Session, parameters: Parameters) -> Pla
     shown = replace(program.question, limit=question.limit, offset=question.offset)
     return DeclaredGroups(question=shown, options=options, cells=declared_cells(program), text=query.text,
                           session=session, beside=lambda: single)
+
+
+def _of_one_period(query: Query, question: Question, options: Options, session: Session) -> SingleStatement:
+    """The statement of one of several periods."""
+    view, known = limited_view(question, options, session.kernel, span_of(query.tree))
+    program = compiled(with_minimum_frequency(question, known, session), options, view, known, session)
+    return SingleStatement(program=program, shown=ALL_ROWS, text=query.text, session=session)
 
 
 def _check_no_sizes(options: Options) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Iterable, Mapping, Sequence
 
+from dpsql.catalog.growing import within
 from dpsql.catalog.model import Catalog
 from dpsql.errors import Unsupported
 from dpsql.frozen import replace
@@ -30,7 +31,6 @@ from dpsql.trusted.plan.operators.project import Project
 from dpsql.trusted.plan.operators.scan import Scan
 from dpsql.trusted.plan.operators.union import UnionAll
 from dpsql.trusted.plan.operators.window import Window
-from dpsql.types import Type
 
 AHEAD: Mapping[str, int] = {"day": 800, "week": 120, "month": 36, "quarter": 12, "year": 5}  # periods in which conditions may end
 
@@ -82,7 +82,7 @@ class _Periods:
         time = next((column for column, name in node.columns if growth is not None and name == growth.column), None)
         assert growth is not None
         if time is None:
-            return _read(node, whole)
+            return read_in(node, whole)
         found = self._left(node, Ref(column=time, type=node.env[time].type), growth, whole, _over(tests, node.env))
         closed = [number for number in found if number <= whole.last]
         later = [number for number in found if number > whole.last]
@@ -91,7 +91,7 @@ class _Periods:
         if not closed:
             raise Unsupported(f"no closed period of {node.table.name} has rows that satisfy the conditions", code="periods",
                               try_=f"periods from {name_of(growth.period, whole.first)} to {name_of(growth.period, whole.last)}")
-        return _read(node, PeriodRange(period=growth.period, first=closed[0], last=closed[-1]))
+        return read_in(node, PeriodRange(period=growth.period, first=closed[0], last=closed[-1]))
 
     def _left(self, scan: Scan, time: Ref, growth: Growth, whole: PeriodRange, tests: Sequence[Expr]) -> list[int]:
         """The periods in which rows can satisfy the tests, a while beyond the last closed one."""
@@ -105,12 +105,9 @@ class _Periods:
         return [] if left is None else [period_of(growth.period, day) for day in left.values if isinstance(day, dt.date)]
 
 
-def _read(node: Scan, periods: PeriodRange) -> Scan:
-    """The scan of some periods, and how many rows an entity may have in them."""
-    growth = node.table.growth
-    rows = None if growth is None or growth.rows is None else growth.rows * len(periods)
-    table = node.table if node.table.rows == rows else replace(node.table, rows=rows)
-    return updated(node, periods=periods, table=table)
+def read_in(node: Scan, periods: PeriodRange) -> Scan:
+    """The same scan of some periods of its table."""
+    return node if node.periods == periods else replace(node, periods=periods, table=within(node.table, periods))
 
 
 def _is_open(table: Table, growth: Growth, number: int) -> Unsupported:
@@ -147,8 +144,3 @@ def _with_inputs(node: Node, inputs: Sequence[Node]) -> Node:
     if "parts" in type(node).__annotations__:
         changes["parts"] = tuple(inputs)  # type: ignore[assignment]
     return updated(node, **changes)
-
-
-def is_time(kind: Type) -> bool:
-    """Whether a column of this type can tell periods."""
-    return kind in (Type.DATE, Type.TIMESTAMP)

@@ -1,0 +1,199 @@
+"""A statement whose groups are told apart by the period: one statement for each period, and their rows together.
+
+Each is charged to the account of its own period. What was told of a period stays, with its errors, and only periods that are new
+are measured: so the same statement next month costs next month. Conditions that hold in a whole period take no part in what its
+statement is, so other ends of the time asked for give the same numbers.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Iterator, Mapping
+from functools import cmp_to_key
+from typing import TYPE_CHECKING, Any
+
+from dpsql.answers.answer import Answer, rows_shown, together
+from dpsql.answers.described_columns import DescribedColumn, of_question
+from dpsql.engine.charging import ChargeRequest, located
+from dpsql.engine.single import SingleStatement
+from dpsql.errors import Unsupported
+from dpsql.frozen import Frozen, replace
+from dpsql.questions.question import Key, Ordering, Question
+from dpsql.questions.rebuilding import rebuild
+from dpsql.sql.binding.periods_read import read_in
+from dpsql.trusted.declarations.growth import PeriodRange, name_of
+from dpsql.trusted.declarations.tables import Domain
+from dpsql.trusted.plan.expr.nodes import Call, Expr, Literal, Ref, conjuncts
+from dpsql.trusted.plan.node import Node, bottom_up
+from dpsql.trusted.plan.operators.filter import Filter
+from dpsql.trusted.plan.operators.project import Project
+from dpsql.trusted.plan.operators.scan import Scan
+from dpsql.types import Type
+
+if TYPE_CHECKING:
+    from dpsql.planning.explain import Explanation
+
+NESTED: Mapping[str, frozenset[str]] = {  # the units whose starts tell the period
+    "day": frozenset({"day"}), "week": frozenset({"day", "week"}), "month": frozenset({"day", "month"}),
+    "quarter": frozenset({"day", "month", "quarter"}), "year": frozenset({"day", "month", "quarter", "year"})}
+TRUNCATED = "date_trunc_"
+
+
+class PeriodByPeriod(Frozen):
+    """The statements of the periods, in order."""
+
+    parts: tuple[SingleStatement, ...]
+    names: tuple[str, ...]
+    question: Question
+    text: str
+
+    @property
+    def columns(self) -> tuple[DescribedColumn, ...]:
+        return of_question(self.question)
+
+    def explain(self) -> Explanation:
+        with located(self.text):
+            new = [(part, name) for part, name in zip(self.parts, self.names, strict=True) if not part.is_stored]
+            part, name = new[-1] if new else (self.parts[-1], self.names[-1])
+            note = (f"one statement for each of {len(self.parts)} periods, {self.names[0]} to {self.names[-1]}, each charged to the "
+                    f"account of its period; not answered before: {len(new)}; this is the one of {name}")
+            told = part.explain()
+            return replace(told, notes=(note, *told.notes))
+
+    def dues(self) -> Iterator[ChargeRequest]:
+        """The bills of the periods that were not answered before."""
+        for part in self.parts:
+            if not part.is_stored and isinstance(due := part.bill(), ChargeRequest):
+                yield due
+
+    def answer(self) -> Answer:
+        made = together([part.answer() for part in self.parts])
+        question, rows = self.question, [*range(made.size)]
+        if question.ordering:
+            rows.sort(key=cmp_to_key(_order(question, made)))
+        shown = rows[rows_shown(question.limit, question.offset)]
+        return replace(made, data=tuple(column.at(shown) for column in made.data))
+
+
+def period_by_period(question: Question, text: str, plan: Callable[[Question], SingleStatement]) -> PeriodByPeriod | None:
+    """The plan of a question one of whose keys tells the period of the rows; None for others. `plan` makes the plan of a period.
+    Raises Unsupported if its rows cannot be ordered."""
+    scans = {id(node): node for node in bottom_up(question.view) if isinstance(node, Scan) and node.periods is not None}
+    if len(scans) != 1 or question.scalars or question.together or question.distinct:
+        return None
+    (scan,) = scans.values()
+    periods, time = scan.periods, _time(scan)
+    key = next((i for i, key in enumerate(question.keys) if periods is not None and time is not None
+                and _unit(key, question.view, time) in NESTED[periods.period]), None)
+    if periods is None or time is None or key is None or len(periods) == 1:
+        return None
+    _check_order(question)
+    each = [PeriodRange(period=periods.period, first=number, last=number) for number in range(periods.first, periods.last + 1)]
+    return PeriodByPeriod(question=question, text=text, names=tuple(name_of(one.period, one.first) for one in each), parts=tuple(
+        plan(_of_period(question, scan, time, key, one)) for one in each))
+
+
+def _time(scan: Scan) -> str | None:
+    growth = scan.table.growth
+    return next((column for column, name in scan.columns if growth is not None and name == growth.column), None)
+
+
+def _unit(key: Key, view: Node, time: str) -> str:
+    """The unit of time that a key is the start of, of a scan's column of time; empty if it is none."""
+    expr: Expr = Ref(column=key.column, type=key.type)
+    while isinstance(view, Project | Filter):
+        if isinstance(view, Project) and isinstance(expr, Ref):
+            expr = next(found for column, _, found in view.columns if column == expr.column)
+        elif isinstance(view, Project) and isinstance(expr, Call) and isinstance(expr.args[0], Ref):
+            below = next(found for column, _, found in view.columns if column == expr.args[0].column)
+            expr = replace(expr, args=(below, *expr.args[1:]))
+        view = view.input
+    if isinstance(expr, Ref) and expr.column == time:
+        return "day" if view.env[time].type is Type.DATE else ""
+    if isinstance(expr, Call) and expr.function.startswith(TRUNCATED) and expr.args[0] == Ref(
+            column=time, type=expr.args[0].type):
+        return expr.function.removeprefix(TRUNCATED)
+    return ""
+
+
+def _of_period(question: Question, scan: Scan, time: str, key: int, period: PeriodRange) -> Question:
+    """The question of one period, without order and limit."""
+    def changed(node: Node) -> Node:
+        if isinstance(node, Scan) and node.periods is not None:
+            return read_in(node, period)
+        if isinstance(node, Filter):
+            return _without_implied(node, time, period)
+        return node
+
+    view = rebuild(question.view, changed)
+    keys = tuple(replace(one, domain=_within(one, question.view, time, period)) if i == key else one
+                 for i, one in enumerate(question.keys))
+    return replace(question, view=view, keys=keys, ordering=(), limit=None, offset=0)
+
+
+def _within(key: Key, view: Node, time: str, period: PeriodRange) -> Domain:
+    """The values of a key in one period."""
+    unit, days = _unit(key, view, time), range(period.start.toordinal(), period.end.toordinal())
+    starts = dict.fromkeys(_start(unit, dt.date.fromordinal(day)) for day in days)
+    known = None if key.domain is None else key.domain.values
+    values = [dt.datetime.combine(day, dt.time()) if key.type is Type.TIMESTAMP else day for day in starts]
+    return Domain(tuple(value for value in values if known is None or value in known))
+
+
+def _start(unit: str, day: dt.date) -> dt.date:
+    match unit:
+        case "week":
+            return day - dt.timedelta(days=day.weekday())
+        case "month":
+            return day.replace(day=1)
+        case "quarter":
+            return day.replace(month=(day.month - 1) // 3 * 3 + 1, day=1)
+        case "year":
+            return day.replace(month=1, day=1)
+    return day
+
+
+def _without_implied(node: Filter, time: str, period: PeriodRange) -> Node:
+    """A filter without the conditions that hold for all moments of a period."""
+    tests = conjuncts(node.condition)
+    kept = [test for test in tests if not _is_implied(test, time, period)]
+    if len(kept) == len(tests):
+        return node
+    if not kept:
+        return node.input
+    return replace(node, condition=kept[0] if len(kept) == 1 else Call(function="and", args=tuple(kept), type=Type.BOOLEAN))
+
+
+def _is_implied(test: Expr, time: str, period: PeriodRange) -> bool:
+    if not (isinstance(test, Call) and len(test.args) == 2 and isinstance(test.args[0], Ref) and test.args[0].column == time
+            and isinstance(test.args[1], Literal) and isinstance(test.args[1].value, dt.date)):
+        return False
+    end, start, after = (day if isinstance(day, dt.datetime) else dt.datetime.combine(day, dt.time())
+                         for day in (test.args[1].value, period.start, period.end))
+    last = after - dt.timedelta(days=1) if test.args[0].type is Type.DATE else after - dt.timedelta(microseconds=1)
+    return {">=": start >= end, ">": start > end, "<": last < end, "<=": last <= end}.get(test.function, False)
+
+
+def _check_order(question: Question) -> None:
+    shown = {output.expr for output in question.outputs}
+    for term in question.ordering:
+        if term.expr not in shown:
+            raise Unsupported("rows of several periods are ordered by columns that are shown", code="periods",
+                              span=term.expr.span, try_="the same expression among the columns, too")
+
+
+def _order(question: Question, made: Answer) -> Callable[[int, int], int]:
+    places = {output.expr: i for i, output in reversed([*enumerate(question.outputs)])}
+    terms = [(term, made.data[places[term.expr]].values) for term in question.ordering]
+
+    def compare(first: int, second: int) -> int:
+        return next((sign for term, values in terms if (sign := _compared(term, values[first], values[second]))), 0)
+
+    return compare
+
+
+def _compared(term: Ordering, first: Any, second: Any) -> int:
+    if first is None or second is None:
+        return 0 if first is second else (-1 if (first is None) is term.nulls_first else 1)
+    return 0 if first == second else (-1 if (first < second) is not term.descending else 1)
+
