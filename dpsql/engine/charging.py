@@ -134,11 +134,16 @@ class Charged(AbstractFrozen, Generic[Made]):
     @cached_property
     def _growing(self) -> tuple[PeriodReads | None, bool]:
         """The periods that are read, and whether no private table is read that does not grow."""
-        session = self.session
-        if not session.catalog.periods or not isinstance(due := self.bill(), ChargeRequest):
+        if not self.session.catalog.periods or (asked := self.queried()) is None:
             return None, False
+        views, cost = asked
         with located(self.text):
-            return reads_of_views(due.views, due.cost, session.kernel), all_grow(due.views)
+            return reads_of_views(views, cost, self.session.kernel, Span(0, len(self.text))), all_grow(views)
+
+    def queried(self) -> tuple[Sequence[Node], Cost] | None:
+        """The relations that a statement queries, and its cost; None if it is free."""
+        due = self.bill()
+        return (due.views, due.cost) if isinstance(due, ChargeRequest) else None
 
     def uses(self) -> Sequence[int]:
         """The charges of other accounts whose measurements the answer uses."""

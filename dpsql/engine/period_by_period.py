@@ -55,7 +55,7 @@ class PeriodByPeriod(Frozen):
         with located(self.text):
             new = [(part, name) for part, name in zip(self.parts, self.names, strict=True) if not part.is_stored]
             part, name = new[-1] if new else (self.parts[-1], self.names[-1])
-            note = (f"one statement for each of {len(self.parts)} periods, {self.names[0]} to {self.names[-1]}, each charged to the "
+            note = (f"one statement for each of {len(self.parts)} periods, {self.names[0]} to {self.names[-1]}, charged to the "
                     f"account of its period; not answered before: {len(new)}; this is the one of {name}")
             told = part.explain()
             return replace(told, notes=(note, *told.notes))

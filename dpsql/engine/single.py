@@ -18,12 +18,14 @@ from dpsql.planning.bounded_view import limited_view
 from dpsql.planning.compilation import compile_question
 from dpsql.planning.left_out import left_out
 from dpsql.planning.options import Options, read_options
+from dpsql.planning.period_reads import charged_in
 from dpsql.planning.program import Program
 from dpsql.planning.script import script
 from dpsql.questions.identity import digest
 from dpsql.questions.question import Question, Scalar
 from dpsql.sql.binding.bind import bind
 from dpsql.sql.text.statement import Query
+from dpsql.trusted.accounting.cost import Cost
 from dpsql.trusted.cached import cached_property
 from dpsql.trusted.measurements.reading.request import Request
 from dpsql.trusted.plan.node import Node, Stability
@@ -100,6 +102,8 @@ class SingleStatement(Charged[Answer]):
     def _notes(self) -> tuple[str, ...]:
         program, session = self.program, self.session
         notes = left_out(program, session.catalog, session.kernel)
+        if (reads := self.reads) is not None:
+            notes = charged_in(reads, session.catalog.entity.name), *notes
         if not session.released:
             return notes
         from dpsql.engine.synthetic_notes import notes_on_public_parts  # loaded only where there are synthetic tables
@@ -116,8 +120,11 @@ class SingleStatement(Charged[Answer]):
 
     def bill(self) -> ChargeRequest:
         program = self.program
-        return ChargeRequest(steps=_steps(program, self.session, self._notes), cost=program.cost, options=program.options,
-                             views=(program.view, *(below.view for _, below in program.first)))
+        views, cost = self.queried()
+        return ChargeRequest(steps=_steps(program, self.session, self._notes), cost=cost, options=program.options, views=views)
+
+    def queried(self) -> tuple[Sequence[Node], Cost]:
+        return (self.program.view, *(below.view for _, below in self.program.first)), self.program.cost
 
 
 def program_steps(program: Program, session: Session) -> Generator[Request, Any, Answer]:

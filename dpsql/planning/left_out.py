@@ -22,6 +22,7 @@ from dpsql.questions.parts import Distincts
 from dpsql.questions.question import Key, Question
 from dpsql.questions.shown_expressions import show
 from dpsql.trusted.cached import cached_property
+from dpsql.trusted.declarations.growth import name_of
 from dpsql.trusted.declarations.tables import Domain, OwnerPath, Table
 from dpsql.trusted.plan.expr.facts import Facts, facts
 from dpsql.trusted.plan.expr.functions import MEMBERSHIP
@@ -42,14 +43,26 @@ def left_out(program: Program, catalog: Catalog, public: PublicFacts) -> tuple[s
     asked = [one for one in (*(below for _, below in program.first), program) if not one.known.public and not one.idle]
     kept = [note for one in asked for note in rows_kept(one.view, catalog.entity.name, _learned(one, public))]
     private, views = [one.question for one in asked], [one.view for one in asked]
-    return tuple(dict.fromkeys([*kept, *seen_by_windows(views), *ownerless(views, catalog), *clamping_note(private),
-                                *selected(private), *undeclared([one.question for one in asked if one.degrees is None]),
-                                *uncounted(asked), *unlisted(views)]))
+    return tuple(dict.fromkeys([
+        *in_periods(views), *kept, *seen_by_windows(views), *ownerless(views, catalog), *clamping_note(private),
+        *selected(private), *undeclared([one.question for one in asked if one.degrees is None]), *uncounted(asked),
+        *unlisted(views)]))
 
 
 def _learned(program: Program, public: PublicFacts) -> Sequence[Unknown]:
     """The limits on rows that neither statement nor policy gives."""
     return with_limits(program.question, program.options, public)[1] if program.unknown else ()
+
+
+# -- periods of growing tables
+
+
+def in_periods(views: Sequence[Node]) -> Iterator[str]:
+    """A note on the periods of each growing table that is read, of which rows of others are not counted."""
+    for scan in (node for view in views for node in bottom_up(view) if isinstance(node, Scan)):
+        if (periods := scan.periods) is not None:
+            first, last = (name_of(periods.period, number) for number in (periods.first, periods.last))
+            yield f"rows of {scan.table.name} are those of {first}" + (f" to {last}" if last != first else "")
 
 
 # -- rows beyond a limit

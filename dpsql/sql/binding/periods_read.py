@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterable, Mapping, Sequence
+from typing import cast
 
 from dpsql.catalog.growing import within
 from dpsql.catalog.model import Catalog
@@ -20,7 +21,7 @@ from dpsql.sql.binding import typing
 from dpsql.sql.binding.domains import Scratch, values_left
 from dpsql.trusted.declarations.growth import Growth, PeriodRange, first_day, name_of, period_of
 from dpsql.trusted.declarations.tables import Domain, Table
-from dpsql.trusted.plan.expr.nodes import Expr, Ref, columns, conjuncts, rewrite
+from dpsql.trusted.plan.expr.nodes import Call, Expr, Ref, columns, conjuncts, rewrite
 from dpsql.trusted.plan.node import Node
 from dpsql.trusted.plan.operators.distinct import Distinct
 from dpsql.trusted.plan.operators.filter import Filter
@@ -31,7 +32,9 @@ from dpsql.trusted.plan.operators.project import Project
 from dpsql.trusted.plan.operators.scan import Scan
 from dpsql.trusted.plan.operators.union import UnionAll
 from dpsql.trusted.plan.operators.window import Window
+from dpsql.types import Type
 
+COMPARED = frozenset({"=", "<", "<=", ">", ">="})
 AHEAD: Mapping[str, int] = {"day": 800, "week": 120, "month": 36, "quarter": 12, "year": 5}  # periods in which conditions may end
 
 
@@ -86,7 +89,8 @@ class _Periods:
         found = self._left(node, Ref(column=time, type=node.env[time].type), growth, whole, _over(tests, node.env))
         closed = [number for number in found if number <= whole.last]
         later = [number for number in found if number > whole.last]
-        if later and later[-1] < whole.last + AHEAD[growth.period]:
+        ends = later and later == [*range(whole.last + 1, later[-1] + 1)] and later[-1] < whole.last + AHEAD[growth.period]
+        if later and (ends or not closed):
             raise _is_open(node.table, growth, later[0])
         if not closed:
             raise Unsupported(f"no closed period of {node.table.name} has rows that satisfy the conditions", code="periods",
@@ -98,11 +102,16 @@ class _Periods:
         numbers = range(whole.first, whole.last + AHEAD[growth.period] + 1)
         if not tests:
             return [*numbers]
-        key = typing.call(f"date_trunc_{growth.period}", [time], scan.env, None)
-        starts = Domain(tuple(dt.datetime.combine(first_day(growth.period, number), dt.time()) for number in numbers))
         test = tests[0] if len(tests) == 1 else typing.call("and", list(tests), scan.env, None)
-        left, _ = values_left(key, Filter(input=scan, condition=test), starts, self._scratch, nullable=False)
-        return [] if left is None else [period_of(growth.period, day) for day in left.values if isinstance(day, dt.date)]
+        if time.type is Type.DATE:  # any function of a day can be tried out for each of them
+            days = range(*(first_day(growth.period, number).toordinal() for number in (numbers.start, numbers.stop)))
+            key, domain = cast(Expr, time), Domain(tuple(map(dt.date.fromordinal, days)))
+        else:
+            key = typing.call(f"date_trunc_{growth.period}", [time], scan.env, None)
+            domain = Domain(tuple(dt.datetime.combine(first_day(growth.period, number), dt.time()) for number in numbers))
+        left, _ = values_left(key, Filter(input=scan, condition=test), domain, self._scratch, nullable=False)
+        found = () if left is None else left.values
+        return [*dict.fromkeys(period_of(growth.period, day) for day in found if isinstance(day, dt.date))]
 
 
 def read_in(node: Scan, periods: PeriodRange) -> Scan:
@@ -119,9 +128,10 @@ def _is_open(table: Table, growth: Growth, number: int) -> Unsupported:
 
 def _kept(tests: Sequence[Expr], condition: Sequence[Expr], side: Node, keeps: bool, other_keeps: bool) -> tuple[Expr, ...]:
     """The tests that hold for rows of a side of a join that have a part in the result. Without a partner, rows of a side that is
-    kept stay, whatever the condition is; and where the other side is kept, rows that a later test leaves out have kept it from
-    being padded."""
-    return (*(() if other_keeps else tests), *(() if keeps else _over(condition, side.env)))
+    kept stay, whatever the condition is. Where the other side is kept, its rows would be padded without the rows that a later
+    test leaves out; but a comparison is not true of NULL, and leaves out padded rows too."""
+    later = [test for test in tests if not other_keeps or (isinstance(test, Call) and test.function in COMPARED)]
+    return (*later, *(() if keeps else _over(condition, side.env)))
 
 
 def _over(tests: Iterable[Expr], known: Iterable[str]) -> tuple[Expr, ...]:
