@@ -126,8 +126,9 @@ class _Nodes:
             case Domain():
                 return ["domain", self.part(value.values)]
             case Table():
-                if self._tables.get(value.name) is value:
-                    return ["table", value.name, None]
+                own = self._tables.get(value.name)
+                if own is value or (own is not None and value.growth is not None and value.growth == own.growth):
+                    return ["table", value.name, None]  # what is said of some periods of a growing table is for planning alone
                 if value.public is True:
                     return ["table", value.name, self.part(tuple(value.columns.values()))]
         raise TypeError(f"{kind.__name__} is not part of a request")

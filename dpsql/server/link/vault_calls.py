@@ -38,6 +38,7 @@ from dpsql.trusted.kernel.claims import Disagreement
 from dpsql.trusted.kernel.ledger import Busy, Closed, Refused
 from dpsql.trusted.kernel.marks import MARKS
 from dpsql.trusted.kernel.model_progress import SERIES
+from dpsql.trusted.kernel.period_reads import START
 from dpsql.trusted.kernel.run import AnsweredBefore
 from dpsql.trusted.measurements.online_comparisons import ComparisonResult
 from dpsql.trusted.plan.certificate import Unbounded
@@ -180,6 +181,11 @@ def is_statement(value: Any) -> bool:
     return is_short(value) and not value.startswith(SERIES)
 
 
+def is_data(value: Any) -> bool:
+    """Whether a value states the periods that a statement reads, or nothing."""
+    return value is None or (is_short(value) and value.startswith(START))
+
+
 def is_text(value: Any) -> bool:
     return type(value) is str and len(value) <= MOST_TEXT
 
@@ -232,11 +238,11 @@ CHECK: VaultCall[str] = VaultCall("check", checked=True)
 PUBLIC_ROWS: VaultCall[list[tuple[Any, ...]]] = VaultCall("public_rows", (is_anything,), exact=True)
 FANOUT: VaultCall[int] = VaultCall("fanout", (is_relation, are_texts), exact=True)
 HOLD: VaultCall[None] = VaultCall("hold", (is_anything, is_anything), between=False)
-RUN: VaultCall[Ran] = VaultCall("run", (is_cost, is_short, is_text, is_tuple, is_anything, is_time, is_flag), statement=True,
-                                checked=True, between=False)
+RUN: VaultCall[Ran] = VaultCall("run", (is_cost, is_short, is_text, is_tuple, is_anything, is_time, is_flag, is_data),
+                                statement=True, checked=True, between=False)
 COMPARE: VaultCall[ComparisonResult | None] = VaultCall("compare", (is_anything, is_short, is_text, is_time), statement=True,
                                                         between=False)
-STORED: VaultCall[tuple[str, str | None]] = VaultCall("stored", (is_statement,), checked=True)
+STORED: VaultCall[tuple[str, str | None]] = VaultCall("stored", (is_statement, is_data), checked=True)
 ANSWERED: VaultCall[tuple[int, str | None] | None] = VaultCall("answered", (is_statement,), checked=True)
 ANSWERS: VaultCall[list[str]] = VaultCall("answers", (is_short,), checked=True)
 HOLDING: VaultCall[list[KeptAnswer]] = VaultCall("holding", (is_mark,), checked=True)

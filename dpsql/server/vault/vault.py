@@ -436,27 +436,28 @@ class ServedAccount:
             raise
 
     def _run(self, cost: Cost, digest: str, sql: str, views: tuple[Node, ...], step: tuple[Any, ...],
-             seconds: float = 0.0, unless_stored: bool = False) -> Ran:
+             seconds: float = 0.0, unless_stored: bool = False, data: str | None = None) -> Ran:
         """Run a script of the front: `step` is its first one, and it wants the outcome after so many `seconds` or later. Returned
         is what most clients are told next."""
         self._departure.asked = seconds
         limits = {} if cost.rounded() == NOTHING else self._session.limits  # as nothing exceeds no limit
-        with self._in_turn(digest if unless_stored else None):
+        with self._in_turn(digest if unless_stored else None, data):
             self._session.kernel.run(self._script(step), cost=cost, account=self._session.account, limits=limits, digest=digest,
-                                     sql=sql, encode=_written, views=views, leaving=self._departure, unless_stored=unless_stored)
+                                     sql=sql, encode=_written, views=views, leaving=self._departure, unless_stored=unless_stored,
+                                     in_periods=self._session.period_limits, data=data)
         spent = None
         with contextlib.suppress(Error):
             spent = self._spent()
         return Ran(version=self._session.kernel.version, spent=spent)
 
     @contextlib.contextmanager
-    def _in_turn(self, stored: str | None = None) -> Generator[None]:
-        """A context in which a statement has its turn. If an answer is stored under the name `stored`, the statement does not
-        wait for a turn. Raises AnsweredBefore, Busy, and _Cancelled."""
+    def _in_turn(self, stored: str | None = None, data: str | None = None) -> Generator[None]:
+        """A context in which a statement has its turn. If an answer is stored under the name `stored`, for these data, the
+        statement does not wait for a turn. Raises AnsweredBefore, Busy, and _Cancelled."""
         session = self._session
 
         def look() -> None:
-            version = session.kernel.version
+            version = data or session.kernel.version
             if stored is not None and (body := session.ledger.stored(session.account, stored, version)) is not None:
                 raise AnsweredBefore(body, version)
 
@@ -516,10 +517,10 @@ class ServedAccount:
 
     # -- the ledger, of this account
 
-    def _stored(self, digest: str) -> tuple[str, str | None]:
-        """The version of the content, and what is stored for a statement on it."""
+    def _stored(self, digest: str, data: str | None = None) -> tuple[str, str | None]:
+        """The version of the content, and what is stored for a statement on it, or on the periods that are stated."""
         version = self._session.kernel.version
-        return version, self._session.ledger.stored(self._session.account, digest, version)
+        return version, self._session.ledger.stored(self._session.account, digest, data or version)
 
     def _answered(self, digest: str) -> tuple[int, str | None] | None:
         """The number of the charge, and what a statement that opens a model paid for."""

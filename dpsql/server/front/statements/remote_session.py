@@ -90,6 +90,7 @@ from dpsql.trusted.accounting.cost import Account, Charge, Cost
 from dpsql.trusted.accounting.privacy_filter import Limit
 from dpsql.trusted.declarations.tables import Table
 from dpsql.trusted.kernel.chain import InParts
+from dpsql.trusted.kernel.period_reads import START
 from dpsql.trusted.kernel.run import AnsweredBefore, Kernel
 from dpsql.trusted.measurements.online_comparisons import ComparisonResult, Comparisons
 from dpsql.trusted.plan.node import Node
@@ -266,11 +267,11 @@ class RemoteKernel:
 
     def run(self, script: Generator[Any, Any, Any], *, cost: Cost, account: Account, limits: Mapping[str | None, Limit],
             digest: str, sql: str, encode: Callable[[Any], str | InParts], views: Sequence[Node] = (),
-            unless_stored: bool = False) -> Any:
-        """Run a script here, while the vault answers its requests. `account` and `limits` are ignored, as the vault knows
+            unless_stored: bool = False, in_periods: Mapping[str | None, Limit] | None = None, data: str | None = None) -> Any:
+        """Run a script here, while the vault answers its requests. `account` and the limits are ignored, as the vault knows
         them."""
         step, made = _stepped(lambda: next(script), encode)
-        replies = self._channel.dialogue(RUN.name, cost, digest, sql, tuple(views), step, self.pace, unless_stored)
+        replies = self._channel.dialogue(RUN.name, cost, digest, sql, tuple(views), step, self.pace, unless_stored, data)
         begun = False
         try:
             while True:
@@ -284,7 +285,8 @@ class RemoteKernel:
                 self._told(ran.spent)
             return made
         except AnsweredBefore as found:
-            self._channel.take(found.data)
+            if data is None:
+                self._channel.take(found.data)
             raise
         finally:
             script.close()
@@ -346,7 +348,7 @@ class RemoteLedger:
         self._channel.close()
 
     def stored(self, account: Account, digest: str, data: str) -> str | None:
-        version, found = self._channel.ask(STORED, digest)
+        version, found = self._channel.ask(STORED, digest, data if data.startswith(START) else None)
         self._channel.take(version)
         return found
 
