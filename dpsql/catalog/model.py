@@ -7,6 +7,7 @@ foreign keys a deletion follows. Limits and bounds, in contrast, are never trust
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Mapping
 from fractions import Fraction
 
@@ -14,7 +15,7 @@ from dpsql.catalog.price import Price
 from dpsql.catalog.reading import USUAL_CELL, CellReading, CsvFormat
 from dpsql.frozen import Frozen, field
 from dpsql.trusted.declarations.account_limits import INCIDENTS, LATE
-from dpsql.trusted.declarations.growth import PeriodRange
+from dpsql.trusted.declarations.growth import PeriodKind, PeriodRange
 from dpsql.trusted.declarations.tables import ForeignKey, Scalar, Table
 
 
@@ -63,6 +64,18 @@ class SparkPolicy(Frozen):
     store: str
 
 
+class GrowthPolicy(Frozen):
+    """How a table grows: each row belongs to the period of its day, or time, in `column`. The first period contains the day
+    `since`, and a period is closed so many days (`closes`) after its end. `rows` has the largest number of rows of one entity
+    that are used in each period, by the name of the entity."""
+
+    column: str
+    period: PeriodKind
+    since: dt.date
+    closes: int = 0
+    rows: Mapping[str, int] = field(default_factory=dict)
+
+
 class TablePolicy(Frozen):
     """A declared table.
 
@@ -77,6 +90,7 @@ class TablePolicy(Frozen):
     expected          what `check --rows` reports of it and the owner meant, by the words in `EXPECTED`
     rules             what holds in every row, such as income = 0 OR hours > 0, for synthetic tables; see `engine.table_rules`
     row_key           a column that is not in its files, and names each of their rows; it is the key
+    growth            how rows are added over time, with a limit on rows in each period; None if it does not grow
     """
 
     name: str
@@ -95,6 +109,7 @@ class TablePolicy(Frozen):
     expected: tuple[str, ...] = ()
     rules: tuple[str, ...] = ()
     row_key: str | None = None
+    growth: GrowthPolicy | None = None
 
     @property
     def in_spark(self) -> bool:
@@ -139,6 +154,9 @@ class Budget(Frozen):
     Up to `incidents` statements of each analyst may fail after their charge. After `late` outcomes that left a server late, each
     further one has all later ones of that analyst wait twice as long.
 
+    Where tables grow, `per_period` is the limit on what statements spend on one entity in one period, and
+    `per_analyst_and_period` the limit of each analyst there; the total is then the limit in all.
+
     With `share_answers`, an answer that one analyst paid for is free for the others (`kernel.chain`, *Told*).
     `agents` has further terms for the accounts of programs, by the names of their analysts.
     """
@@ -149,6 +167,8 @@ class Budget(Frozen):
     per_analyst: Price | None = None
     analysts: Mapping[str, Price] = field(default_factory=dict)
     per_statement: Price | None = None
+    per_period: Price | None = None
+    per_analyst_and_period: Price | None = None
     listed: tuple[str, ...] | None = None
     incidents: int = INCIDENTS
     late: int = LATE

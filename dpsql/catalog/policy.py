@@ -24,9 +24,10 @@ from dpsql.catalog.database_uris import (
 )
 from dpsql.catalog.expected_findings import EXPECTED
 from dpsql.catalog.file_names import is_copied, is_of_rows, is_of_statistics, is_of_texts, is_workbook
+from dpsql.catalog.growing_tables import check_growing, growth_of
 from dpsql.catalog.model import LONGEST_PACE, PACE, AgentTerms, Budget, ColumnPolicy, Entity, Policy, SparkPolicy, TablePolicy
 from dpsql.catalog.name_faults import fault_of
-from dpsql.catalog.price import Price, excess, misfit, price
+from dpsql.catalog.price import Price, excess, in_policy, misfit, price
 from dpsql.catalog.reading import USUAL_CELL, USUAL_CSV
 from dpsql.catalog.sections import FORMS, Section, closest, locate, suggest
 from dpsql.errors import OptionError, PolicyError
@@ -42,6 +43,7 @@ MOST_INCIDENTS = 1000
 MOST_LATE = 1_000_000
 MOST_FREQUENCY = 1_000_000
 LONGEST_NAME = 200
+TOO_MUCH = "this is more than the total, so it could never be spent"
 REFERENCE = re.compile(r'\s*(?:"((?:[^"]|"")+)"|([^"()]*[^"()\s]))\s*\(((?:[^"()]|"(?:[^"]|"")+")+)\)\s*')
 PLAIN = re.compile(r'[^\s",()]([^",()]*[^\s",()])?')
 REFERENCED = re.compile(r'\s*(?:"((?:[^"]|"")+)"|([^",]*[^",\s]))\s*(?:,|$)')
@@ -236,13 +238,17 @@ def _table(name: str, part: Section, entities: Mapping[str, Entity]) -> TablePol
     if not can_be_named(name):
         part.fail(None, f"a table's name has up to {LONGEST_NAME} visible characters", try_="ALTER TABLE, in the database")
     public = bool(part.take("public", bool))
-    rows, per_value = _rows_per_entity(part, entities), _rows_per_value(part)
+    growth = growth_of(part, _rows_per_entity(part, entities, "rows_per_entity_and_period"))
+    if public and growth is not None:
+        part.fail("grows_by", "everybody may see all rows of a public table, so it has no periods", try_="leaving it out")
+    rows, per_value = _rows_per_entity(part, entities, "rows_per_entity"), _rows_per_value(part)
     table = TablePolicy(
         name=name, public=public, key=part.strings("key"), source=part.take("source", str), rows_per_entity=rows,
         rows_per_value=per_value, limits_hold=bool(part.take("limits_hold", bool)),
         foreign_keys=_foreign_keys(part), relation=_relation(part), filter=part.take("filter", str),
         sheet=part.take("sheet", str), rules=part.strings("rules"),
-        csv=reading_entries.csv_format(part.section("csv")), expected=part.strings("expected"), columns=_columns(part))
+        csv=reading_entries.csv_format(part.section("csv")), expected=part.strings("expected"), columns=_columns(part),
+        growth=growth)
     table = _with_row_key(table, part)
     for word in table.expected:
         if word not in EXPECTED:
@@ -250,11 +256,12 @@ def _table(name: str, part: Section, entities: Mapping[str, Entity]) -> TablePol
     for limits, given in (("rows_per_entity", rows), ("rows_per_value", per_value)):
         if public and given:
             part.fail(limits, "a public table contains no entities, so it has no limit", try_="leaving it out")
-    if table.limits_hold and not rows and not per_value:
+    if table.limits_hold and not rows and not per_value and not (growth and growth.rows):
         part.fail("limits_hold", "there is no limit: neither rows_per_entity nor rows_per_value", try_="leaving it out")
-    for column in per_value:
+    grows_by = [] if growth is None else [("grows_by", growth.column)]
+    for key, column in (*(("rows_per_value", column) for column in per_value), *grows_by):
         if column not in table.columns:
-            part.fail("rows_per_value", f"column {column} is not declared",
+            part.fail(key, f"column {column} is not declared",
                       try_=closest(column, table.columns) or f"[tables.{name}.columns]  {column} = {{}}")
     part.finish()
     if table.source is not None:
@@ -284,15 +291,15 @@ def _with_row_key(table: TablePolicy, part: Section) -> TablePolicy:
     return replace(table, row_key=name, key=(name,), columns={**table.columns, name: column})
 
 
-def _rows_per_entity(part: Section, entities: Mapping[str, Entity]) -> dict[str, int]:
-    value = part.take("rows_per_entity", int, dict)
+def _rows_per_entity(part: Section, entities: Mapping[str, Entity], key: str) -> dict[str, int]:
+    value = part.take(key, int, dict)
     if value is None:
         return {}
     limits = value if isinstance(value, dict) else dict.fromkeys(entities, value)
     for entity, limit in limits.items():
         if entity not in entities:
-            part.fail("rows_per_entity", f"there is no entity {entity}", try_=suggest(entity, entities))
-        _check_rows(part, "rows_per_entity", limit)
+            part.fail(key, f"there is no entity {entity}", try_=suggest(entity, entities))
+        _check_rows(part, key, limit)
     return dict(limits)
 
 
@@ -500,7 +507,7 @@ def _budget(name: str, part: Section, entities: Mapping[str, Entity]) -> Budget:
         part.fail("entity", f"there is no entity {entity}", try_=suggest(entity, entities))
     total = _price(part, required=True)
     assert total is not None
-    parts = {key: part.section(key) for key in ("per_analyst", "per_statement")}
+    parts = {key: part.section(key) for key in ("per_analyst", "per_statement", "per_period", "per_analyst_and_period")}
     prices = {}
     for key, section in parts.items():
         prices[key] = _price(section, required=True) if section is not None else None
@@ -520,12 +527,19 @@ def _budget(name: str, part: Section, entities: Mapping[str, Entity]) -> Budget:
     late = _number(part, "late", 0, MOST_LATE, LATE)
     share_answers = bool(part.take("share_answers", bool))
     part.finish()
-    for limit in (prices["per_analyst"], *analysts.values()):
+    limits = [(key, prices[key]) for key in ("per_analyst", "per_period", "per_analyst_and_period")]
+    for whose, limit in (*limits, *(("analysts", amount) for amount in analysts.values())):
         if limit is not None and (limit.rho is None) != (total.rho is None):
-            whose = "per_analyst" if limit is prices["per_analyst"] else "analysts"
             part.fail(whose, "must be in the same currency as the total", try_="epsilon" if total.rho is None else "rho")
+    if prices["per_analyst_and_period"] is not None and prices["per_period"] is None:
+        part.fail("per_analyst_and_period", "there is no per_period, the limit of all analysts together",
+                  try_=f"per_period = {in_policy(prices['per_analyst_and_period'])} or more beside it")
     for key, amount in prices.items():
-        _check_fits(parts[key], amount, total)
+        more = TOO_MUCH if key != "per_period" else "this is more than the total, which limits all periods together"
+        _check_fits(parts[key], amount, total, more)
+    if prices["per_period"] is not None:
+        _check_fits(parts["per_analyst_and_period"], prices["per_analyst_and_period"], prices["per_period"],
+                    "this is more than per_period, so it could never be spent", "per_period")
     for section, amount in zip(named, analysts.values(), strict=True):
         _check_fits(section, amount, total)
     return Budget(name=name, entity=entity, total=total, analysts=analysts, listed=listed,
@@ -589,14 +603,15 @@ def _named(part: Section, key: str | None, name: str, others: Mapping[str, objec
     return found
 
 
-def _check_fits(part: Section | None, amount: Price | None, total: Price) -> None:
-    """Fail where the total cannot hold the amount: it could never be spent."""
+def _check_fits(part: Section | None, amount: Price | None, total: Price, too_much: str = TOO_MUCH,
+                named: str = "the total") -> None:
+    """Fail where an amount is of another kind than the total, or than the limit that is `named`; and where it is `too_much`."""
     if part is None or amount is None:
         return
     if (wrong := misfit(amount, total)) is not None:
-        part.fail(wrong[0], f"the total {wrong[1]}", try_=wrong[2])
+        part.fail(wrong[0], f"{named} {wrong[1]}", try_=wrong[2])
     if (more := excess(amount, total)) is not None:
-        part.fail(more[0], "this is more than the total, so it could never be spent", try_=more[1])
+        part.fail(more[0], too_much, try_=more[1])
 
 
 def _check_types(policy: Policy, table: TablePolicy, fail: Callable[[tuple[str, ...], str, str], None]) -> None:
@@ -752,3 +767,4 @@ def _check_references(policy: Policy) -> None:
                 if not policy.tables[declared.values_from[0]].public:
                     fail(place, f"table {declared.values_from[0]} is not public, so its values are private",
                          f"public = true in [tables.{declared.values_from[0]}], or the list of values")
+    check_growing(policy, fail)

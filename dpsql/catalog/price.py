@@ -33,6 +33,12 @@ def short(number: Fraction) -> str:
     return f"{float(number):.6g}"
 
 
+def in_policy(amount: Price) -> str:
+    """A price as a policy states it, such as { epsilon = 0.5, delta = 1e-6 }."""
+    parts = (("epsilon", amount.epsilon), ("rho", amount.rho), ("delta", amount.delta or None))
+    return "{ " + ", ".join(f"{name} = {short(part)}" for name, part in parts if part is not None) + " }"
+
+
 def exact(value: object, name: str, *, least: Fraction, most: Fraction) -> Fraction:
     """A number exactly as a person wrote it: a float is read as the decimal that it prints as.
 

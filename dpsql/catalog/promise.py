@@ -17,9 +17,14 @@ charges with less than the budget claims, or end what they protected:
   format       A file is read in another way: other cells of it may name entities.
   published    Rows that were protected are answered exactly.
   withdrawn    Rows that were answered exactly, at no charge, are private now.
+  periods      A table grows by another column of time, one that is read in another way, or other periods; or it did not grow, or
+               grows no more. Earlier charges were counted for other rows of an entity than those of one period now, or for all.
+  unlimited    The limit on what is spent in each period is gone.
 
 A table whose rows nobody could query under the budget (`CLOSED`) may become anything. Bounds, lists of values, limits of rows,
-and what is nullable are enforced on the rows, so a change of these leaves earlier charges valid.
+and what is nullable are enforced on the rows, so a change of these leaves earlier charges valid. So do the first period of a
+growing table and when periods are closed: they decide what can be asked and when, not which rows a period has. A table that is
+added was read by no earlier charge, in no period.
 
 Claim: under any sequence of policies that the ledger accepts without a change, each charge protects what the newest record says.
 Proof: a record is `extended` only. It keeps all tables and the narrowest keys of every policy so far, also of tables that a later
@@ -61,39 +66,44 @@ IN_ASCII = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 class PromisedTable(Frozen):
     """What a table is; if it is protected, its key, its foreign keys towards entities, and the columns that name entities or lead
     to them, with how they are read: their declared types ("" for none) and what is done to their cells. `csv` says how its files
-    are written, where that is not the usual way. `places` says where its rows are, or were."""
+    are written, where that is not the usual way. `places` says where its rows are, or were. `grows` says by which periods of
+    which column the table grows, and how that column is read; "" if it does not grow."""
 
     state: str
     key: frozenset[str] = frozenset()
     links: frozenset[Link] = frozenset()
     types: frozenset[tuple[str, str]] = frozenset()
     csv: str = ""
+    grows: str = ""
     places: frozenset[str] = frozenset()
 
 
 class Promise(Frozen):
     """The promise that the charges of a budget rest on. `entity` is only a name; `kinds` are the tables and keys of the
-    entities, and `delta`
-    says what delta has been used for."""
+    entities, and `delta` says what delta has been used for. `by_period` tells whether what is spent on an entity is also limited
+    in each period of the growing tables."""
 
     entity: str
     kinds: frozenset[tuple[str, str]]
     tables: Mapping[str, PromisedTable]
     delta: frozenset[str] = frozenset()
     neighbours: str = NEIGHBOURS
+    by_period: bool = False
 
     @property
     def protected(self) -> str:
         """Which rows are an entity, such as "each person (people.person_id)"."""
-        return f"each {self.entity} ({' or '.join(f'{table}.{key}' for table, key in sorted(self.kinds))})"
+        periods = ", in all and in each period" if self.by_period else ""
+        return f"each {self.entity} ({' or '.join(f'{table}.{key}' for table, key in sorted(self.kinds))}){periods}"
 
     def as_values(self) -> dict[str, Any]:
         """The promise as JSON values, in an order that does not depend on the policy's."""
         tables = {name: {"state": table.state, "key": sorted(table.key), "links": sorted(table.links),
-                         "types": sorted(table.types), "csv": table.csv, "places": sorted(table.places)}
+                         "types": sorted(table.types), "csv": table.csv, "places": sorted(table.places),
+                         **({"grows": table.grows} if table.grows else {})}
                   for name, table in sorted(self.tables.items())}
         return {"neighbours": self.neighbours, "entity": self.entity, "kinds": sorted(self.kinds), "delta": sorted(self.delta),
-                "tables": tables}
+                "tables": tables, **({"by_period": True} if self.by_period else {})}
 
     @classmethod
     def from_values(cls, told: Mapping[str, Any]) -> Promise:
@@ -102,9 +112,10 @@ class Promise(Frozen):
             state=table["state"], key=frozenset(table["key"]), places=frozenset(table["places"]),
             links=frozenset((target, tuple((ours, theirs) for ours, theirs in columns)) for target, columns in table["links"]),
             types=frozenset((column, kind) for column, kind in table["types"]),
-            csv=str(table.get("csv", ""))) for name, table in told["tables"].items()}  # earlier versions had no other format
+            csv=str(table.get("csv", "")), grows=str(table.get("grows", "")))  # earlier versions had no other format
+            for name, table in told["tables"].items()}
         return cls(neighbours=told["neighbours"], entity=told["entity"], delta=frozenset(told["delta"]), tables=tables,
-                   kinds=frozenset((table, key) for table, key in told["kinds"]))
+                   kinds=frozenset((table, key) for table, key in told["kinds"]), by_period=told.get("by_period") is True)
 
 
 class Change(Frozen):
@@ -131,7 +142,8 @@ def promise_of(policy: Policy, budget: Budget) -> Promise:
               for name in [_name(table.name)]}
     total = budget.total
     use = "nothing" if not total.delta else "finding groups" if total.rho is not None else "all that is released"
-    return Promise(entity=entity.name, kinds=kinds, tables=tables, delta=frozenset({use}))
+    return Promise(entity=entity.name, kinds=kinds, tables=tables, delta=frozenset({use}),
+                   by_period=budget.per_period is not None)
 
 
 def _promised(policy: Policy, table: TablePolicy, links: frozenset[Link] | None,
@@ -142,7 +154,16 @@ def _promised(policy: Policy, table: TablePolicy, links: frozenset[Link] | None,
     types = {(_column(table, column.name), reading_in_words(column.reading)) for column in table.columns.values()
              if (_name(table.name), _column(table, column.name)) in naming}
     return PromisedTable(state=PROTECTED, key=frozenset(_column(table, column) for column in table.key), links=links,
-                         types=frozenset(types), csv="" if table.csv is None else format_in_words(table.csv), places=places)
+                         types=frozenset(types), csv="" if table.csv is None else format_in_words(table.csv),
+                         grows=_growth(table), places=places)
+
+
+def _growth(table: TablePolicy) -> str:
+    """How a table grows, in words, such as "month of day": how the column is read decides, too, to which period a row belongs."""
+    if table.growth is None:
+        return ""
+    read = reading_in_words(table.columns[table.growth.column].reading)
+    return f"{table.growth.period} of {_column(table, table.growth.column)}{f' ({read})' if read else ''}"
 
 
 def _links(policy: Policy, owned: set[str]) -> dict[str, frozenset[Link]]:
@@ -216,6 +237,8 @@ def changes(record: Promise, now: Promise, *, of_another: bool = False) -> list[
     same_entity = record.kinds == now.kinds and not of_another
     if record.kinds != now.kinds and not of_another:
         found.append(Change(kind="entity", before=record.protected, now=now.protected))
+    if record.by_period and not now.by_period and not of_another:
+        found.append(Change(kind="unlimited"))
     for name, table in now.tables.items():
         for old_name, old in _earlier(record, now, name):
             public = old.state == PUBLIC, table.state == PUBLIC
@@ -296,6 +319,8 @@ def _in_table(name: str, old: PromisedTable, table: PromisedTable) -> Iterator[C
         yield Change(kind="key", table=name, before=", ".join(sorted(old.key)), now=", ".join(sorted(table.key)))
     if old.csv != table.csv:
         yield Change(kind="format", table=name, before=old.csv, now=table.csv)
+    if old.grows != table.grows:
+        yield Change(kind="periods", table=name, before=old.grows, now=table.grows)
     before, now = dict(old.types), dict(table.types)
     for column in sorted(before.keys() & now.keys()):
         if before[column] != now[column]:
@@ -315,14 +340,16 @@ def in_words(name: str, link: Link) -> str:
 def extended(record: Promise, now: Promise) -> Promise:
     """The record with the policy's additions; equal to the record if there are none."""
     return replace(record, tables={**record.tables, **{name: _merged(record.tables.get(name), table)
-                                                       for name, table in now.tables.items()}}, delta=record.delta | now.delta)
+                                                       for name, table in now.tables.items()}}, delta=record.delta | now.delta,
+                   by_period=record.by_period or now.by_period)
 
 
 def replaced(record: Promise, now: Promise, *, of_another: bool = False) -> Promise:
     """The record after the owner has accepted all changes. Tables that the policy leaves out stay as recorded. In the record of
     another budget, only what is public changes."""
     if not of_another:
-        return replace(extended(record, now), kinds=now.kinds, entity=now.entity, neighbours=now.neighbours)
+        return replace(extended(record, now), kinds=now.kinds, entity=now.entity, neighbours=now.neighbours,
+                       by_period=now.by_period)
     changed = {change.table for change in changes(record, now, of_another=True)} & now.tables.keys()
     return replace(record, neighbours=now.neighbours, tables={
         **record.tables, **{name: _merged(record.tables.get(name), now.tables[name]) for name in changed}})

@@ -22,6 +22,7 @@ from dpsql.catalog.sections import locate, suggest
 from dpsql.catalog.writing import value as written
 from dpsql.errors import PolicyError
 from dpsql.frozen import replace
+from dpsql.trusted.declarations.growth import Growth, period_of
 from dpsql.trusted.declarations.tables import (
     GENERATED,
     Column,
@@ -107,6 +108,8 @@ def fit(policy: Policy, budget: str, schema: Mapping[str, TableSchema], values: 
                          "other tables: unlike one that picks, joins and filters stored tables", try_="a table made from it")
     columns = {name: _columns(policy, declared, found[name], values) for name, declared in policy.tables.items()}
     owners, outside = _owners(policy, entity, found)
+    for name, declared in policy.tables.items():
+        _check_periods(policy, declared, columns[name], owners)
     hidden = {name: frozenset(column for column, _ in found[name].columns) - set(columns[name]) for name in policy.tables}
     tables = {name: _table(declared, columns[name], found[name], owners.get(name, ()), entity)
               for name, declared in policy.tables.items() if name not in outside}
@@ -151,9 +154,13 @@ def _table(declared: TablePolicy, columns: Mapping[str, Column], schema: TableSc
     if rows is None and len(owners) == 1 and not owners[0].steps and declared.key == (owners[0].column,):
         rows = 1
     unique = tuple(key for key in schema.unique if _stays_key(key, schema))
+    grows, growth = declared.growth, None
+    if grows is not None:
+        growth = Growth(column=grows.column, period=grows.period, since=period_of(grows.period, grows.since), closes=grows.closes,
+                        rows=grows.rows.get(entity.name, grows.rows.get(own, rows)))
     return Table(name=declared.name, public=declared.public, columns=columns, key=declared.key, unique=unique,
                  foreign_keys=declared.foreign_keys, owners=owners, rows=rows, rows_per_value=declared.rows_per_value,
-                 limits_hold=declared.limits_hold)
+                 limits_hold=declared.limits_hold, growth=growth)
 
 
 def _stays_key(key: frozenset[str], schema: TableSchema) -> bool:
@@ -277,6 +284,30 @@ def _joined_types(policy: Policy, name: str, key: ForeignKey, schema: Mapping[st
                          f"{name}.{child} and {key.table}.{parent} differ in type", try_="columns of the same type")
         types.append(pair[0][0])
     return tuple(types)
+
+
+def _check_periods(policy: Policy, table: TablePolicy, columns: Mapping[str, Column],
+                   owners: Mapping[str, tuple[OwnerPath, ...]]) -> None:
+    """A growing table needs a column of time. A row that depends on a row of a growing table must belong to the same period as
+    that row, or it would lose its owner with the rows of another period."""
+    growth, path = table.growth, ("tables", table.name)
+    if growth is not None and not (column := columns[growth.column]).type.temporal:
+        raise _fault(policy, (*path, "grows_by"), f"column {column.name} is {column.sql_type}, not a date or a time",
+                     try_="a column of type DATE or TIMESTAMP")
+    ways = owners.get(table.name, ())
+    through = {step.table for way in ways for step in way.steps}
+    for key in table.foreign_keys if ways else ():
+        parent = policy.tables[key.table].growth
+        if parent is None or key.table not in owners:
+            continue
+        if growth is None:
+            reason = f"{key.table} grows, and {table.name} does not: its rows would not go with the periods of {key.table}"
+        elif key.table in through or (growth.column, parent.column) not in zip(key.columns, key.references, strict=True):
+            reason = f"{table.name} and {key.table} grow, and a row may refer to a row of another period"
+        else:
+            continue
+        raise _fault(policy, (*path, "foreign_keys"), reason, try_=f"in place of it, a foreign key from a column of {table.name} "
+                     "that names the entity to a table that does not grow")
 
 
 def _check_unique(policy: Policy, name: str, step: OwnerStep, parent: TableSchema) -> None:

@@ -7,6 +7,7 @@ write instead.
 
 from __future__ import annotations
 
+import datetime as dt
 import difflib
 import re
 from collections.abc import Iterable, Mapping
@@ -28,6 +29,10 @@ FORMS = {  # a correct example of each key
     "foreign_keys": 'foreign_keys = [{ columns = "person_id", references = "people(person_id)" }]',
     "rows_per_entity": "rows_per_entity = 10", "rows_per_value": "rows_per_value = { town = 20 }",
     "limits_hold": "limits_hold = true, if no row is beyond rows_per_entity and rows_per_value",
+    "grows_by": 'grows_by = "visited_on", a column of type DATE or TIMESTAMP',
+    "period": 'period = "month", or "day", "week", "quarter", "year"', "since": "since = 2024-01-01, a day of the first period",
+    "closes": 'closes = "5 days", from "0 days" to "400 days"', "rows_per_entity_and_period": "rows_per_entity_and_period = 10",
+    "per_period": "per_period = { epsilon = 0.5 }", "per_analyst_and_period": "per_analyst_and_period = { epsilon = 0.1 }",
     "columns": "[tables.<name>.columns], followed by a line for each column, such as age = {}",
     "table": 'table = "people"', "key": 'key = "person_id"', "other_columns": 'other_columns = ["a", "b"], without declarations',
     "values": 'values = ["a", "b"]', "values_from": 'values_from = "plans.plan"', "range": "range = [0, 100]",
@@ -53,7 +58,8 @@ FORMS = {  # a correct example of each key
     "format": 'format = "%d-%m-%Y"', "zone": 'zone = "Europe/Berlin"', "like": 'like = "[A-Z]{2}-[0-9]{4}"',
 }
 
-_KIND_NAMES = {str: "text", int: "a whole number", float: "a number", bool: "true or false", list: "a list", dict: "a table"}
+_KIND_NAMES = {str: "text", int: "a whole number", float: "a number", bool: "true or false", list: "a list", dict: "a table",
+               dt.date: "a date", dt.datetime: "a date with a time", dt.time: "a time of day"}
 SHORT = {"columns": "{}", "analysts": "{ epsilon = 0.5 }",  # parts that are written in one line
          "agents": "{ per_day = { epsilon = 0.5 } }"}
 

@@ -25,6 +25,7 @@ from dpsql.backends.upload_folders import Uploads
 from dpsql.catalog.database_uris import fault_of_ledger, place_of, scheme_of
 from dpsql.catalog.file_names import is_copied, is_of_rows, usual_format
 from dpsql.catalog.foreign_keys import tying_columns
+from dpsql.catalog.growing_tables import growing_of
 from dpsql.catalog.model import Budget, Catalog, Policy, TablePolicy
 from dpsql.catalog.name_faults import LONGEST, fault_of
 from dpsql.catalog.policy import read_policy
@@ -168,7 +169,7 @@ def open_session(database: str | Path | None, policy: str | Path | None, ledger:
             check_in_spark(declared, catalog, reader.stored)
     awaited = None
     if (await_store is not None and declared.prepare and isinstance(reader, DuckReader) and not reader.stored
-            and _adopts(reader, store_folder(declared, book))):
+            and not growing_of(declared, declared.entities[budget.entity]) and _adopts(reader, store_folder(declared, book))):
         awaited = await_store(declared, database, budget, book, reader)
     there = reader.origin.paths if database is None and isinstance(reader, DuckReader) else _files_there(declared)
     notes, fresh = noticed(declared, database, book, budget.name, there, places=places)
@@ -189,7 +190,8 @@ def open_data(policy: Policy, database: str | Path | None, budget: Budget, ledge
     `adopting`, a reader of large data can change to a store while it is open, unless the policy forbids to make one. See
     `open_session` for the errors."""
     facts, folder = FactsBesideLedger(ledger), store_folder(policy, ledger)
-    later = (folder, LARGE) if adopting and policy.prepare and policy.spark is None else None
+    grows = bool(growing_of(policy, policy.entities[budget.entity]))  # a store cannot be read by periods
+    later = (folder, LARGE) if adopting and policy.prepare and policy.spark is None and not grows else None
 
     def store(origin: DataOrigin) -> Store | None:
         return find_store(folder, budget.entity, origin, facts)
@@ -202,7 +204,7 @@ def open_data(policy: Policy, database: str | Path | None, budget: Budget, ledge
             alone = alone_in_spark(policy, folder, budget.entity, facts)
 
     def opened(tries: int = 3) -> Reader:
-        there = alone is None and (
+        there = alone is None and not grows and (
             manifest_of(folder, budget.entity).is_file() or manifest_of(folder, budget.entity, "spark").is_file())
         try:
             return open_reader(policy, database, facts, store if there else NO_STORE, later=later)

@@ -10,6 +10,7 @@ from pathlib import Path
 from dpsql.backends.duckdb import DuckReader
 from dpsql.backends.source_files import DataOrigin, FileState
 from dpsql.backends.store import RememberedFacts, find_store
+from dpsql.catalog.growing_tables import growing_of
 from dpsql.catalog.model import Budget, Catalog, Policy
 from dpsql.catalog.policy import read_policy
 from dpsql.engine.opening import choose_budget, find_ledger, find_policy, fitted, open_reader, store_folder, told_by
@@ -71,6 +72,10 @@ def has_room(folder: Path, sources: Sequence[FileState]) -> bool:
 
 def _prepared(policy: Policy, database: str | Path | None, budget: Budget, ledger: ReportingLedger, buckets: int | None,
               tell: Callable[[str], None] = tell) -> Prepared:
+    if growing := growing_of(policy, policy.entities[budget.entity]):
+        raise OperationalError(f"{' and '.join(growing)} grow{'s' * (len(growing) == 1)}, and a prepared store cannot be read by "
+                               "periods yet", code="store", subject=next(iter(growing)),
+                               try_="no dpsql prepare: statements read the data")
     facts, folder = FactsBesideLedger(ledger), store_folder(policy, ledger)
     reader = open_reader(policy, database, facts, sealed=False)
     with contextlib.closing(reader):

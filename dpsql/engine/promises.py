@@ -22,7 +22,8 @@ from dpsql.frozen import Frozen
 from dpsql.ledgers.ledger_reports import ReportingLedger
 from dpsql.trusted.kernel.ledger import Promised
 
-KEYS = {"unlinked": "foreign_keys", "linked": "foreign_keys", "key": "key", "type": "columns", "format": "csv"}
+KEYS = {"unlinked": "foreign_keys", "linked": "foreign_keys", "key": "key", "type": "columns", "format": "csv",
+        "periods": "grows_by"}
 """The key of a table in the policy that a kind of change is about, if it is not `public`."""
 
 
@@ -249,6 +250,14 @@ def meaning(one: Difference) -> str:
         case "format":
             return (f"files of {table} were read {_read_as(change.before)}, and now are read {_read_as(change.now)}; rows may "
                     f"belong to another {entity} than when they were protected")
+        case "periods":
+            before = f"{table} grew by {change.before}" if change.before else f"{table} did not grow"
+            if not change.now:
+                return f"{before}, and now does not grow; charges for its rows are no longer limited by period"
+            return (f"{before}, and now grows by {change.now}; the earlier charges are not counted in these periods, so more may "
+                    f"have been revealed about one {entity} in one period than their limit says")
+        case "unlimited":
+            return f"what is spent on one {entity} in one period was limited, and now is not"
         case "published":
             return f"rows of {table} were protected, and now it is public: all who may ask can read them exactly"
         case "withdrawn":
@@ -297,6 +306,8 @@ def _charged_before(kept: Promised) -> int:
 def _place(policy: Policy, budget: Budget, one: Difference) -> tuple[str, ...]:
     """Where in the policy a difference is."""
     change = one.change
+    if change.kind == "unlimited":
+        return "budgets", budget.name, "per_period"
     if not change.table:
         return ("entities", budget.entity) if budget.entity == one.entity else ("budgets", budget.name, "entity")
     table = next((name for name in policy.tables if name.lower() == change.table.lower()), change.table)

@@ -100,6 +100,13 @@ class Session(Frozen):
         mine = self.budget.of(self.analyst)
         return {None: limit(self.budget.total), **({self.analyst: limit(mine)} if mine is not None else {})}
 
+    @cached_property
+    def period_limits(self) -> Mapping[str | None, Limit]:
+        """The limits on what this analyst may spend in each period of growing tables: their own under their name, if the policy
+        states one, and the one of all together under None. Empty if no table grows."""
+        stated = {None: self.budget.per_period, self.analyst: self.budget.per_analyst_and_period}
+        return {whose: limit(price) for whose, price in stated.items() if price is not None}
+
     def part(self, digest: str) -> str:
         """A part of an answer that the account was told, by its digest."""
         return self.ledger.part(self.account, digest)

@@ -24,7 +24,7 @@ Ordinal: TypeAlias = Annotated[int, NumberRange(least=1900, most=1_100_000)]
 class Growth(Frozen):
     """How a table grows: a row belongs to the period of its value in `column`. Rows with NULL there belong to none, and are never
     read. `since` is the first period, and a period is closed `closes` days after its end. `rows` is the largest number of rows of
-    an entity in a period; None if the owner gave no limit."""
+    one entity in one period that are used; None if the owner gave no limit."""
 
     column: str
     period: PeriodKind

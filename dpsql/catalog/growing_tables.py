@@ -1,0 +1,112 @@
+"""The policy of tables that grow: what a table declares about its periods, and what its budgets must then declare.
+
+Two units of privacy follow from it: an entity in one period of the growing tables, and an entity in all
+(`kernel.period_reads`). The first period must be declared, because statements without a condition on time need one, and the
+earliest time in the rows is private.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Callable, Mapping
+
+from dpsql.catalog.foreign_keys import above
+from dpsql.catalog.model import Budget, Entity, GrowthPolicy, Policy
+from dpsql.catalog.price import Price, in_policy
+from dpsql.catalog.sections import FORMS, Section, closest
+from dpsql.frozen import replace
+from dpsql.trusted.declarations.growth import EARLIEST, KINDS, LATEST, PeriodKind
+
+CLOSES = re.compile(r"([0-9]{1,3}) days?")
+LONGEST_CLOSES = 400  # days
+PART = 10  # by which a total is divided for an example of a limit in one period
+Fail = Callable[[tuple[str, ...], str, str], None]
+
+
+def growth_of(part: Section, rows: Mapping[str, int]) -> GrowthPolicy | None:
+    """What the section of a table says about its growth; `rows` is its limit on rows in each period. None if it does not grow.
+    Fails where a part is missing or wrong; that the column is declared is checked elsewhere."""
+    column = part.take("grows_by", str)
+    if column is None:
+        for key in ("period", "since", "closes", "rows_per_entity_and_period"):
+            if part.has(key):
+                part.check_mistyped("grows_by")
+                part.fail(key, "there is no grows_by, the column by which rows belong to periods",
+                          try_='grows_by = "visited_on" beside it, or leaving it out')
+        return None
+    growth = GrowthPolicy(column=column, period=_period(part), since=_since(part), closes=_closes(part), rows=rows)
+    if part.has("rows_per_entity"):
+        part.fail("rows_per_entity", "the table grows, so its rows are limited in each period",
+                  try_=FORMS["rows_per_entity_and_period"])
+    return growth
+
+
+def _period(part: Section) -> PeriodKind:
+    text = part.take("period", str, required=True)
+    kind = next((kind for kind in KINDS if kind == text), None)
+    if kind is None:
+        near = closest(text, KINDS)
+        part.fail("period", f"{text} is not a period", try_=f'period = "{near}"' if near else None)
+    return kind
+
+
+def _since(part: Section) -> dt.date:
+    day: dt.date = part.take("since", dt.date, required=True)
+    if isinstance(day, dt.datetime):
+        part.fail("since", "must be a date without a time", try_=f"since = {day.date()}")
+    if not EARLIEST <= day <= LATEST:
+        part.fail("since", f"must be a day from {EARLIEST} to {LATEST}")
+    if day > (today := dt.datetime.now(dt.UTC).date()):
+        part.fail("since", "the first period must not begin in the future", try_=f"since = {today}, or an earlier day")
+    return day
+
+
+def _closes(part: Section) -> int:
+    text = part.take("closes", str)
+    if text is None:
+        return 0
+    found = CLOSES.fullmatch(text)
+    if found is None or int(found[1]) > LONGEST_CLOSES:
+        part.fail("closes", f"must be a number of whole days, up to {LONGEST_CLOSES}")
+    return int(found[1])
+
+
+def growing_of(policy: Policy, entity: Entity) -> dict[str, GrowthPolicy]:
+    """The growing tables whose rows belong to an entity, by foreign keys."""
+    kinds = {policy.entities[kind].table for kind in entity.any_of} or {entity.table}
+    keys = {name: table.foreign_keys for name, table in policy.tables.items() if not table.public}
+    return {name: table.growth for name, table in policy.tables.items() if table.growth is not None and kinds & above(keys, name)}
+
+
+def check_growing(policy: Policy, fail: Fail) -> None:
+    """Check that growing tables can be read by periods, and that budgets limit each period exactly where there are some."""
+    for table in policy.tables.values():
+        if table.growth is not None and policy.spark is not None:
+            fail(("tables", table.name, "grows_by"), "a Spark cluster cannot read tables by periods yet",
+                 "leaving out grows_by, or [spark] and tables whose source is in Spark")
+    for budget in policy.budgets.values():
+        _check_budget(budget, growing_of(policy, policy.entities[budget.entity]), fail)
+
+
+def _check_budget(budget: Budget, growing: Mapping[str, GrowthPolicy], fail: Fail) -> None:
+    path, names = ("budgets", budget.name), [*growing]
+    if not growing:
+        if budget.per_period is not None:
+            fail((*path, "per_period"), f"no table that belongs to {budget.entity} grows, so there are no periods",
+                 'leaving it out, or grows_by = "visited_on" in a table')
+        return
+    period = growing[names[0]].period
+    for name, growth in growing.items():
+        if growth.period != period:
+            fail(("tables", name, "period"), f"{names[0]}, whose rows belong to the same {budget.entity}, grows by {period}",
+                 f'period = "{period}"')
+    if budget.per_period is None:
+        fail(path, f"per_period is missing, the limit on what is spent on one {budget.entity} in one {period} of "
+             f"{' and '.join(names)}", f"per_period = {in_policy(_part_of(budget.total))}")
+
+
+def _part_of(total: Price) -> Price:
+    """A part of a total, as an example."""
+    return replace(total, epsilon=None if total.epsilon is None else total.epsilon / PART, delta=total.delta / PART,
+                   rho=None if total.rho is None else total.rho / PART)
