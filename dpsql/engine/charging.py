@@ -260,6 +260,11 @@ def compose_answer(question: Question, options: Options, released: Released, ses
 
 def refusal(refused: Refused, due: ChargeRequest, session: Session) -> BudgetExhausted:
     """The error for a charge that a budget cannot pay, stating what is left."""
+    if refused.period is not None:
+        from dpsql.engine.period_accounts import exhausted_in  # loaded only where tables grow
+
+        return exhausted_in(refused, refused.period, due.options.price, session,
+                            due.options.span.get("epsilon", due.options.span.get("rho")))
     options, accounts = due.options, {account.whose: account for account in accounts_of(session)}
     place = options.span.get("epsilon", options.span.get("rho"))
     today = None if refused.analyst is None else account_of_today(session, refused.spent)

@@ -18,5 +18,12 @@ def _tables(session: Session) -> Tabular:
                          {name: made.domain.columns for name, made in models(session).items()})
 
 
+def _periods(session: Session) -> Tabular:
+    from dpsql.engine.period_accounts import periods_of  # loaded only where tables grow
+
+    return periods_of(session)
+
+
 LISTS: Mapping[str, Callable[[Session], Tabular]] = {
-    "budget": budget_of, "releases": lambda session: listed_releases(releases_of(session)), "tables": _tables}
+    "budget": budget_of, "periods": _periods, "releases": lambda session: listed_releases(releases_of(session)),
+    "tables": _tables}

@@ -169,6 +169,12 @@ class ReportingLedger(Ledger):
         with self._reading() as chain:
             return chain.spent(budget, analyst)
 
+    def spent_in_periods(self, budget: str, analyst: str | None = None) -> dict[int, Charge]:
+        """What was charged to a budget, in total or by one analyst, in each period of growing tables, by the number of the
+        period, up to the newest event this process has verified."""
+        with self._reading() as chain:
+            return chain.spent_in_periods(budget, analyst)
+
     def prices(self, budget: str) -> tuple[tuple[int | None, int], ...]:
         """How often each price was charged to a budget, up to the newest event this process has verified. A price is a pure
         epsilon in billionths, or None for charges without one; if there are many different prices, they are rounded up

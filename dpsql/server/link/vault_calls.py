@@ -258,6 +258,7 @@ TOLD_ENTRIES: VaultCall[list[Entry]] = VaultCall("told_entries", (is_number_of_t
 SPENT: VaultCall[Spent] = VaultCall("spent")
 PRICES: VaultCall[tuple[tuple[int | None, int], ...]] = VaultCall("prices")
 SPENT_BEFORE: VaultCall[Charge] = VaultCall("spent_before", (is_short,))
+SPENT_IN_PERIODS: VaultCall[tuple[tuple[int, Charge], ...]] = VaultCall("spent_in_periods", (is_flag,))
 FAILED: VaultCall[list[int]] = VaultCall("failed")
 REFRESH: VaultCall[Spent] = VaultCall("refresh")
 ENTER: VaultCall[None] = VaultCall("enter", (is_short,))
@@ -277,8 +278,9 @@ CLOSE_USER: VaultCall[None] = VaultCall("close_user", (is_short,), governs=True,
 REOPEN_USER: VaultCall[None] = VaultCall("reopen_user", (is_short,), governs=True, between=False)
 CALLS: Mapping[str, VaultCall[Any]] = {call.name: call for call in (
     CHECK, PUBLIC_ROWS, FANOUT, HOLD, RUN, COMPARE, STORED, ANSWERED, ANSWERS, HOLDING, PART, IS_TOLD, TELL, TELL_OF,
-    OF_OTHERS, OF_ANOTHER, TEXTS, ENTRIES, TOLD_ENTRIES, SPENT, PRICES, SPENT_BEFORE, FAILED, REFRESH, ENTER, LEAVE, EVERYTHING,
-    ACCOUNTS, LISTED, FAILURES, STOPS, LATE, USERS, STATE, CHECKS, ADD_USER, CLOSE_USER, REOPEN_USER)}
+    OF_OTHERS, OF_ANOTHER, TEXTS, ENTRIES, TOLD_ENTRIES, SPENT, PRICES, SPENT_BEFORE, SPENT_IN_PERIODS, FAILED, REFRESH,
+    ENTER, LEAVE, EVERYTHING, ACCOUNTS, LISTED, FAILURES, STOPS, LATE, USERS, STATE, CHECKS, ADD_USER, CLOSE_USER,
+    REOPEN_USER)}
 
 
 def may_call(role: str, call: VaultCall[Any]) -> bool:
@@ -367,7 +369,7 @@ def fault_for_front(fault: BaseException) -> Fault:
     name = type(fault).__name__
     match fault:
         case Refused():
-            return Fault(name, (fault.analyst, fault.spent))
+            return Fault(name, (fault.analyst, fault.spent, fault.period))
         case Closed():
             return Fault(name, (fault.failed,))
         case Busy():
@@ -391,8 +393,8 @@ def fault_for_front(fault: BaseException) -> Fault:
 def raised(fault: Fault) -> BaseException:
     """The exception that the front raises for a fault."""
     match fault.kind, fault.fields:
-        case "Refused", (analyst, Charge() as spent):
-            return Refused(analyst, spent)
+        case "Refused", (analyst, Charge() as spent, period):
+            return Refused(analyst, spent, period)
         case "Closed", (failed,):
             return Closed(failed)
         case "Busy", (int(running),):

@@ -564,6 +564,10 @@ class ServedAccount:
     def _spent_before(self, day: str) -> Charge:
         return self._session.ledger.spent_before(self._session.account, day)
 
+    def _spent_in_periods(self, everybody: bool) -> tuple[tuple[int, Charge], ...]:
+        account = self._session.account
+        return tuple(self._session.ledger.spent_in_periods(account.budget, None if everybody else account.analyst).items())
+
     def _failed(self) -> list[int]:
         return self._session.ledger.failed(self._session.account)
 

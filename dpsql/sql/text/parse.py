@@ -113,10 +113,10 @@ def _asked(text: str, tokens: Sequence[Token], before: Token) -> Explained:
 
 
 def _show(tokens: Sequence[Token]) -> Show:
-    known = {"BUDGET": "budget", "RELEASES": "releases", "TABLES": "tables"}
+    known = {"BUDGET": "budget", "PERIODS": "periods", "RELEASES": "releases", "TABLES": "tables"}
     word = tokens[1].text.upper() if len(tokens) == 2 else ""
     if word not in known:
-        raise SqlError("SHOW takes BUDGET, RELEASES or TABLES", code="syntax", span=place_of(tokens[-1]),
+        raise SqlError("SHOW takes BUDGET, PERIODS, RELEASES or TABLES", code="syntax", span=place_of(tokens[-1]),
                        try_="SHOW BUDGET; DESCRIBE and a table for its columns")
     return Show(what=known[word])
 

@@ -158,7 +158,7 @@ class Drop(Frozen):
 
 
 class Show(Frozen):
-    """SHOW BUDGET | RELEASES | TABLES."""
+    """SHOW BUDGET | PERIODS | RELEASES | TABLES."""
 
     what: str
 

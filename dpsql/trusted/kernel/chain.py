@@ -296,10 +296,9 @@ class Chain:
         """What was charged to a budget in total, or by one analyst."""
         return self.sums.spent.get((budget, None if analyst is None else normal(analyst)), NOTHING)
 
-    def spent_in(self, budget: str, period: int, analyst: str | None = None) -> Charge:
-        """What was charged to a budget in a period of growing tables, in total or by one analyst."""
-        whose = budget, None if analyst is None else normal(analyst)
-        return self.sums.periods.get(whose, {}).get(period, NOTHING)
+    def spent_in_periods(self, budget: str, analyst: str | None = None) -> dict[int, Charge]:
+        """What was charged to a budget in each period of growing tables, in total or by one analyst, by the period's number."""
+        return dict(sorted(self.sums.periods.get((budget, None if analyst is None else normal(analyst)), {}).items()))
 
     def failed(self, account: Account) -> list[int]:
         """The charges of an account that failed and are not forgiven."""
@@ -348,8 +347,9 @@ class Chain:
             raise ValueError("periods are read without a limit")
         cost = reads.charge(charge)
         for analyst, limit in limits.items():
+            found = self.spent_in_periods(budget, analyst)
             for period in reads.numbers:
-                spent = self.spent_in(budget, period, analyst)
+                spent = found.get(period, NOTHING)
                 if not limit.allows(spent + cost):
                     raise Refused(analyst, spent, period)
 

@@ -63,6 +63,7 @@ from dpsql.server.link.vault_calls import (
     RUN,
     SPENT,
     SPENT_BEFORE,
+    SPENT_IN_PERIODS,
     STATE,
     STOPS,
     STORED,
@@ -403,6 +404,10 @@ class RemoteLedger:
 
     def spent_before(self, account: Account, day: str) -> Charge:
         return self._channel.ask(SPENT_BEFORE, day)
+
+    def spent_in_periods(self, budget: str, analyst: str | None = None) -> dict[int, Charge]:
+        found = self._channel.ask(SPENT_IN_PERIODS, analyst is None)
+        return dict(found)
 
     @property
     def waits(self) -> float:
