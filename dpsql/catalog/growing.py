@@ -1,4 +1,4 @@
-"""A catalog at a moment: which periods of its growing tables are closed by then, and so which days their rows are of."""
+"""A catalog on a day: which periods of its growing tables are closed by then, and so which days their rows are of."""
 
 from __future__ import annotations
 
@@ -17,17 +17,22 @@ def grows(catalog: Catalog) -> bool:
     return any(table.growth is not None for table in catalog.tables.values())
 
 
-def at_moment(catalog: Catalog, now: dt.datetime) -> Catalog:
-    """The catalog with the closed periods of its growing tables; those without any have none."""
-    periods = {name: found for name, table in catalog.tables.items() if (found := closed_periods(table, now)) is not None}
+def today() -> dt.date:
+    """The day by which periods are closed (UTC)."""
+    return dt.datetime.now(dt.UTC).date()
+
+
+def on_day(catalog: Catalog, day: dt.date) -> Catalog:
+    """The catalog with the periods of its growing tables that are closed on a day; those without any have none."""
+    periods = {name: found for name, table in catalog.tables.items() if (found := closed_periods(table, day)) is not None}
     tables = {name: within(table, periods[name]) if name in periods else table for name, table in catalog.tables.items()}
     return replace(catalog, tables=tables, periods=periods)
 
 
-def closed_periods(table: Table, now: dt.datetime) -> PeriodRange | None:
-    """The closed periods of a table; None if it does not grow, or has none yet."""
+def closed_periods(table: Table, day: dt.date) -> PeriodRange | None:
+    """The periods of a table that are closed on a day; None if it does not grow, or has none yet."""
     growth = table.growth
-    if growth is None or (last := growth.last_closed(now)) < growth.since:
+    if growth is None or (last := growth.last_closed(day)) < growth.since:
         return None
     return PeriodRange(period=growth.period, first=growth.since, last=last)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import functools
 import operator
 from collections.abc import Sequence
@@ -12,7 +11,7 @@ from sqlglot import exp
 
 from dpsql.answers.answer import Answer
 from dpsql.answers.described_columns import DescribedColumn, as_described, showing_ends, with_ends
-from dpsql.catalog.growing import at_moment, grows
+from dpsql.catalog import growing
 from dpsql.catalog.price import Price
 from dpsql.engine.charging import Charged, ChargeRequest
 from dpsql.engine.decide import decide
@@ -146,12 +145,12 @@ def session_for(session: Session, *statements: Statement) -> Session:
 
 
 def _now(session: Session) -> Session:
-    if not grows(session.catalog):
+    if not growing.grows(session.catalog):
         return session
-    today = dt.datetime.now(dt.UTC).date()
+    today = growing.today()
     if today not in session.grown:
         session.grown.clear()
-        session.grown[today] = at_moment(session.catalog, dt.datetime.combine(today, dt.time()))
+        session.grown[today] = growing.on_day(session.catalog, today)
     return replace(session, catalog=session.grown[today])
 
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import datetime as dt
-
 from dpsql.answers.listing import Listing
 from dpsql.answers.spending import BudgetLine
-from dpsql.catalog.growing import closed_periods
+from dpsql.catalog import growing
 from dpsql.catalog.price import Price
 from dpsql.engine.session import Session
 from dpsql.errors import BudgetExhausted
@@ -21,13 +19,13 @@ COLUMNS = (("tables", Type.VARCHAR), ("period", Type.VARCHAR), ("account", Type.
 
 def periods_of(session: Session) -> Listing:
     """The closed periods of the growing tables, the newest first, and what is left in each for everybody and for the analyst."""
-    now = dt.datetime.now(dt.UTC)
-    closed = {name: found for name, table in session.catalog.tables.items() if (found := closed_periods(table, now)) is not None}
+    closed = growing.on_day(session.catalog, growing.today()).periods
     session.ledger.refresh()
     spent = {whose: session.ledger.spent_in_periods(session.budget.name, whose) for whose in limits_of(session)}
     numbers = sorted({number for found in closed.values() for number in range(found.first, found.last + 1)}, reverse=True)
     rows = ((", ".join(name for name, found in closed.items() if found.first <= number <= found.last), number, line)
-            for number in numbers for line in _lines(session, {whose: each.get(number, NOTHING) for whose, each in spent.items()}))
+            for number in numbers
+            for line in _lines(session, {whose: each.get(number, NOTHING) for whose, each in spent.items()}))
     return Listing(columns=COLUMNS, rows=tuple((tables, name_of(_kind(session), number), line.whose or "all", str(line.total),
                                                 line.part_left()) for tables, number, line in rows))
 

@@ -8,6 +8,7 @@ statement is, so other ends of the time asked for give the same numbers.
 from __future__ import annotations
 
 import datetime as dt
+import functools
 from collections.abc import Callable, Iterator, Mapping
 from functools import cmp_to_key
 from typing import TYPE_CHECKING, Any
@@ -58,7 +59,8 @@ class PeriodByPeriod(Frozen):
             note = (f"one statement for each of {len(self.parts)} periods, {self.names[0]} to {self.names[-1]}, charged to the "
                     f"account of its period; not answered before: {len(new)}; this is the one of {name}")
             told = part.explain()
-            return replace(told, notes=(note, *told.notes))
+            cost = f"{told.cost} in each of {len(new)} periods, and their sum in all" if len(new) > 1 else told.cost
+            return replace(told, notes=(note, *told.notes), cost=cost) if len(self.parts) > 1 else told
 
     def dues(self) -> Iterator[ChargeRequest]:
         """The bills of the periods that were not answered before."""
@@ -85,7 +87,7 @@ def period_by_period(question: Question, text: str, plan: Callable[[Question], S
     periods, time = scan.periods, _time(scan)
     key = next((i for i, key in enumerate(question.keys) if periods is not None and time is not None
                 and _unit(key, question.view, time) in NESTED[periods.period]), None)
-    if periods is None or time is None or key is None or len(periods) == 1:
+    if periods is None or time is None or key is None:
         return None
     _check_order(question)
     each = [PeriodRange(period=periods.period, first=number, last=number) for number in range(periods.first, periods.last + 1)]
@@ -161,7 +163,8 @@ def _without_implied(node: Filter, time: str, period: PeriodRange) -> Node:
         return node
     if not kept:
         return node.input
-    return replace(node, condition=kept[0] if len(kept) == 1 else Call(function="and", args=tuple(kept), type=Type.BOOLEAN))
+    return replace(node, condition=functools.reduce(
+        lambda one, other: Call(function="and", args=(one, other), type=Type.BOOLEAN), kept))
 
 
 def _is_implied(test: Expr, time: str, period: PeriodRange) -> bool:

@@ -9,6 +9,7 @@ rests on depends on this: the scan reads the rows of its range, whatever the con
 from __future__ import annotations
 
 import datetime as dt
+import functools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import cast
 
@@ -102,7 +103,7 @@ class _Periods:
         numbers = range(whole.first, whole.last + AHEAD[growth.period] + 1)
         if not tests:
             return [*numbers]
-        test = tests[0] if len(tests) == 1 else typing.call("and", list(tests), scan.env, None)
+        test = functools.reduce(lambda one, other: typing.call("and", [one, other], scan.env, None), tests)
         if time.type is Type.DATE:  # any function of a day can be tried out for each of them
             days = range(*(first_day(growth.period, number).toordinal() for number in (numbers.start, numbers.stop)))
             key, domain = cast(Expr, time), Domain(tuple(map(dt.date.fromordinal, days)))

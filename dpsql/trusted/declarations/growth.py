@@ -32,9 +32,9 @@ class Growth(Frozen):
     closes: int = 0
     rows: int | None = None
 
-    def last_closed(self, now: dt.datetime) -> int:
-        """The newest closed period at a moment (UTC); less than `since` if there is none."""
-        return period_of(self.period, (now - dt.timedelta(days=self.closes)).date()) - 1
+    def last_closed(self, day: dt.date) -> int:
+        """The newest period that is closed on a day; less than `since` if there is none."""
+        return period_of(self.period, day - dt.timedelta(days=self.closes)) - 1
 
 
 class PeriodRange(Frozen):

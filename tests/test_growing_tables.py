@@ -1,0 +1,204 @@
+"""Tables that grow, as analysts see them: which periods are read, what they are charged, and numbers that stay."""
+
+from __future__ import annotations
+
+import datetime as dt
+import itertools
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.growing_worlds import add_visits, project
+from support.wire_servers import PASSWORD, served
+
+import dpsql
+from dpsql.audit.exact import Exact
+from dpsql.catalog import growing
+from dpsql.dbapi import Connection
+from dpsql.errors import BudgetExhausted, Unsupported
+from dpsql.trusted.accounting.cost import NANO
+from dpsql.trusted.declarations.growth import name_of, period_of
+
+BY_MONTH = "SELECT date_trunc('month', visited_on) AS month, COUNT(*) AS n FROM visits GROUP BY month"
+MARCH = "visited_on >= DATE '2025-03-01' AND visited_on < DATE '2025-04-01'"
+
+
+class Clock:
+    """The day that it is."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.day = dt.date(2025, 7, 6)  # June is closed
+        monkeypatch.setattr(growing, "today", lambda: self.day)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    return Clock(monkeypatch)
+
+
+@pytest.fixture
+def policy(tmp_path: Path) -> Path:
+    """Every person has a visit on the 1st and the last day of each month of the first half of 2025, and one without a day."""
+    made = project(tmp_path)
+    ends = [day for month in range(1, 7) for day in (dt.date(2025, month, 1), dt.date(2025, month + 1, 1) - dt.timedelta(days=1))]
+    add_visits(made, itertools.product(range(40), [*ends, None]))
+    return made
+
+
+def connected(policy: Path, *, exact: bool = True, **terms: Any) -> Connection:
+    made = dpsql.connect(policy=policy, budget="study", analyst="ada", **{"epsilon": 1, **terms})
+    if exact:
+        made.session.kernel._noise = Exact()
+    return made
+
+
+def spent(connection: Connection, analyst: str | None = None) -> dict[str, float]:
+    """What a person was charged, by period, and in all."""
+    ledger = connection.session.ledger
+    ledger.refresh()
+    found = {name_of("month", number): (charge.epsilon or 0) / NANO for number, charge in ledger.spent_in_periods("study", analyst).items()}
+    return {**found, "all": (ledger.spent("study", analyst).epsilon or 0) / NANO}
+
+
+@pytest.mark.parametrize(("where", "count", "charged"), [
+    (MARCH, 80, {"2025-03": 1, "all": 1}),
+    ("date_trunc('month', visited_on) = DATE '2025-03-01'", 80, {"2025-03": 1, "all": 1}),
+    ("month(visited_on) = 3 AND year(visited_on) = 2025", 80, {"2025-03": 1, "all": 1}),
+    ("visited_on BETWEEN DATE '2025-03-02' AND DATE '2025-03-31'", 40, {"2025-03": 1, "all": 1}),
+    ("visited_on IN (DATE '2025-03-31')", 40, {"2025-03": 1, "all": 1}),
+    ("visited_on > DATE '2025-04-29'", 200, {"2025-04": 2, "2025-05": 2, "2025-06": 2, "all": 1}),
+    ("visited_on BETWEEN DATE '2025-01-31' AND DATE '2025-02-01'", 80, {"2025-01": 2, "2025-02": 2, "all": 1}),
+    ("cost > 1000", 0, {name_of("month", period_of("month", dt.date(2025, month, 1))): 2 for month in range(1, 7)} | {"all": 1}),
+])
+def test_the_periods_that_conditions_leave_are_read_and_charged(policy: Path, clock: Clock, where: str, count: int,
+                                                                charged: dict[str, float]) -> None:
+    with connected(policy) as connection:
+        assert connection.execute(f"SELECT COUNT(*) FROM visits WHERE {where}").fetchall() == [(count,)]
+        assert spent(connection) == spent(connection, "ada") == charged
+
+
+@pytest.mark.parametrize(("text", "steps"), [
+    ("SELECT sex, COUNT(*) FROM visits JOIN people USING (person_id) WHERE {} GROUP BY sex", 1),
+    ("SELECT COUNT(*) FROM (SELECT person_id, COUNT(*) AS n FROM visits WHERE {} GROUP BY person_id) WHERE n > 1", 1),
+    ("SELECT COUNT(DISTINCT person_id) FROM visits WHERE {}", 1),
+    ("SELECT median(cost) FROM visits WHERE {}", 1),
+    ("SELECT SUM(cost) FROM visits LEFT JOIN people USING (person_id) WHERE {}", 1),
+    ("SELECT COUNT(*) FROM people WHERE person_id NOT IN (SELECT person_id FROM visits WHERE {})", 2),
+    ("SELECT COUNT(*) FROM people LEFT JOIN (SELECT * FROM visits WHERE {}) AS v USING (person_id)", 2),
+])
+def test_where_a_part_of_a_person_is_not_a_person_it_costs_twice_as_much(policy: Path, clock: Clock, text: str, steps: int) -> None:
+    with connected(policy) as connection:
+        connection.execute(text.format(MARCH))
+        assert spent(connection) == {"2025-03": steps, "all": 1}
+
+
+def test_numbers_stay_and_the_next_month_costs_the_next_month(policy: Path, clock: Clock) -> None:
+    with connected(policy, exact=False) as connection:
+        first = connection.execute(BY_MONTH)
+        rows, errors = first.fetchall(), first.answer.errors if first.answer else ()
+        assert [row[0].month for row in rows] == [*range(1, 7)]
+        assert spent(connection) == {f"2025-0{month}": 1 for month in range(1, 7)} | {"all": 6}
+    add_visits(policy, [(person, dt.date(2025, 7, 9)) for person in range(40)])
+    add_visits(policy, [(person, dt.date(2025, 2, 9)) for person in range(40)])  # late: what was told stays
+    clock.day = dt.date(2025, 8, 5)
+    with connected(policy, exact=False) as connection:
+        assert connection.execute(BY_MONTH).fetchall() == rows  # July is not closed yet
+    clock.day = dt.date(2025, 8, 6)
+    with connected(policy, exact=False) as connection:
+        again = connection.execute(BY_MONTH)
+        assert again.fetchall()[:6] == rows and again.answer is not None and again.answer.errors[:6] == errors
+        assert spent(connection) == {f"2025-0{month}": 1 for month in range(1, 8)} | {"all": 7}
+        shorter = connection.execute(f"{BY_MONTH.replace('GROUP', 'WHERE visited_on >= DATE {} GROUP')} ORDER BY month DESC LIMIT 2".format("'2025-03-01'"))
+        assert shorter.fetchall() == [*again.answer.rows[:4:-1]] and shorter.answer is not None and shorter.answer.stored
+
+
+def test_groups_beside_the_period(policy: Path, clock: Clock) -> None:
+    with connected(policy) as connection:
+        rows = connection.execute("SELECT sex, visited_on, COUNT(*) AS n FROM visits JOIN people USING (person_id) WHERE visited_on < DATE '2025-03-01' "
+                                  "GROUP BY sex, visited_on HAVING COUNT(*) > 0 ORDER BY sex, visited_on DESC").fetchall()
+        days = [dt.date(2025, 2, 28), dt.date(2025, 2, 1), dt.date(2025, 1, 31), dt.date(2025, 1, 1)]
+        assert rows == [(sex, day, 20) for sex in "fm" for day in days]
+        assert spent(connection) == {"2025-01": 1, "2025-02": 1, "all": 2}
+
+
+@pytest.mark.parametrize(("period", "day", "numbers"), [("day", dt.date(2025, 1, 20), 14), ("week", dt.date(2025, 2, 10), 5), ("quarter", dt.date(2025, 7, 6), 2), ("year", dt.date(2026, 1, 6), 1)])
+def test_other_periods(tmp_path: Path, clock: Clock, period: str, day: dt.date, numbers: int) -> None:
+    policy, clock.day = project(tmp_path, period=period), day
+    with connected(policy) as connection:
+        connection.execute(f"SELECT date_trunc('{period}', visited_on) AS p, COUNT(*) AS n FROM visits GROUP BY p")
+        assert len(connection.session.ledger.spent_in_periods("study")) == numbers
+
+
+def test_moments(tmp_path: Path, clock: Clock) -> None:
+    policy = project(tmp_path, column="seen_at")
+    add_visits(policy, [(person, day) for person in range(40) for day in (dt.date(2025, 3, 1), dt.date(2025, 3, 31), dt.date(2025, 4, 1))])
+    with connected(policy) as connection:
+        text = "SELECT COUNT(*) FROM visits WHERE seen_at >= TIMESTAMP '2025-03-01 00:00:00' AND seen_at < TIMESTAMP '2025-04-01 00:00:00'"
+        assert connection.execute(text).fetchall() == [(80,)] and spent(connection) == {"2025-03": 1, "all": 1}
+        rows = connection.execute(BY_MONTH.replace("visited_on", "seen_at").replace("GROUP", "WHERE seen_at >= DATE '2025-03-01' GROUP")).fetchall()
+        assert [row[1] for row in rows] == [80, 40, 0, 0]
+
+
+@pytest.mark.parametrize(("text", "code", "words"), [
+    ("SELECT COUNT(*) FROM visits WHERE visited_on < DATE '2025-08-01'", "open-period", "2025-07 is not closed"),
+    ("SELECT COUNT(*) FROM visits WHERE visited_on = DATE '2025-07-02'", "open-period", "2025-08-06"),
+    ("SELECT COUNT(*) FROM visits WHERE visited_on < DATE '2024-12-31'", "periods", "no closed period"),
+    ("SELECT cost, COUNT(*) FROM visits WHERE visited_on < DATE '2025-03-01' GROUP BY cost", "periods", "found privately"),
+    (f"{BY_MONTH} ORDER BY COUNT(*) + 1", "periods", "ordered by columns that are shown"),
+])
+def test_refusals_are_located_and_cost_nothing(policy: Path, clock: Clock, text: str, code: str, words: str) -> None:
+    with connected(policy, delta=1e-9) if "cost," in text else connected(policy) as connection:
+        with pytest.raises(Unsupported, match=re.escape(words)) as caught:
+            connection.execute(text)
+        assert caught.value.code == code and caught.value.span is not None and spent(connection) == {"all": 0}
+
+
+def test_no_period_is_closed_at_first(policy: Path, clock: Clock) -> None:
+    clock.day = dt.date(2025, 2, 5)
+    with connected(policy) as connection:
+        with pytest.raises(Unsupported, match="no period of visits is closed yet"):
+            connection.execute(BY_MONTH)
+        assert connection.execute("SELECT sex, COUNT(*) FROM people GROUP BY sex").fetchall() == [("f", 20), ("m", 20)]
+
+
+def test_a_period_that_is_used_up_says_so_and_others_go_on(policy: Path, clock: Clock) -> None:
+    march = f"SELECT COUNT(*) FROM visits WHERE {MARCH} AND cost > "
+    with connected(policy, epsilon=4) as connection:
+        connection.execute(f"{march}1")
+        with pytest.raises(BudgetExhausted, match="the budget of ada for 2025-03 has left: 20 %") as caught:
+            connection.execute(f"{march}2")
+        assert caught.value.code == "period-exhausted" and spent(connection) == {"2025-03": 4, "all": 4}
+        connection.execute("SELECT COUNT(*) FROM visits WHERE visited_on < DATE '2025-02-01'")
+        left = {row[1:3]: row[4] for row in connection.execute("SHOW PERIODS").fetchall()}
+        assert left["2025-03", "ada"] == "20 %" and left["2025-03", "all"] == "60 %" and left["2025-02", "ada"] == "100 %"
+
+
+def test_explain_tells_both_units_and_the_price_of_all_new_periods(policy: Path, clock: Clock) -> None:
+    with connected(policy) as connection:
+        connection.execute(f"SELECT date_trunc('month', visited_on) AS month, COUNT(*) AS n FROM visits WHERE {MARCH} GROUP BY month")
+        told = " ".join(str(connection.execute(f"EXPLAIN PRIVACY {BY_MONTH}").explanation).split())
+        assert "one statement for each of 6 periods, 2025-01 to 2025-06" in told and "not answered before: 5" in told
+        assert "this is what each person is charged in 2025-06, and in all" in told
+        assert spent(connection) == {"2025-03": 1, "all": 1}
+
+
+@pytest.fixture
+def port(policy: Path) -> Iterator[int]:
+    with served(policy, budget="study", price={"epsilon": 1}) as found:  # type: ignore[dict-item]
+        yield found.port
+
+
+@pytest.mark.slow
+def test_over_the_network(port: int, policy: Path) -> None:
+    psycopg = pytest.importorskip("psycopg")
+    with psycopg.connect(host="127.0.0.1", port=port, user="ada", password=PASSWORD, dbname="study", autocommit=True) as client:
+        text = BY_MONTH.replace("GROUP", "WHERE visited_on < DATE '2025-04-01' GROUP")
+        rows = client.execute(text).fetchall()
+        assert len(rows) == 3 and client.execute(text).fetchall() == rows
+        assert client.execute(f"SELECT COUNT(*) FROM visits WHERE {MARCH}").fetchone() is not None
+        listed = client.execute("SHOW PERIODS").fetchall()
+        assert {row[1] for row in listed if row[4] != "100 %"} == {"2025-01", "2025-02", "2025-03"}
+    with connected(policy) as connection:
+        assert spent(connection) == {"2025-01": 1, "2025-02": 1, "2025-03": 2, "all": 4}
