@@ -25,6 +25,7 @@ from typing import Any
 
 import duckdb
 
+from dpsql.audit.growth_on_rows import GrowthOnRows, growth_on_rows
 from dpsql.audit.rules_on_rows import RuleOnRows, rules_on_rows
 from dpsql.backends.csv_counts import FileOnRows, copy_on_rows, file_on_rows
 from dpsql.catalog.days import KEPT_BY_ENDS
@@ -46,6 +47,7 @@ MUCH = 0.01  # of the rows: a bias worth reporting
 FEW = 20  # values of an entity's key: fewer hide nobody well
 WIDE, FAR = 100, 10  # times what 99 % of the values need, and what any entity has: bounds and limits beyond are reported
 SHOWN, COMPARED = 5, 1000  # number of values that are named, and that are compared in spelling
+NEWEST = 24  # number of periods that are shown one by one
 ALIKE = 0.8  # similarity of two words that may be meant as one
 
 
@@ -120,6 +122,7 @@ class PolicyOnRows(Frozen):
     words: Mapping[str, str] = field(default_factory=dict)
     files: tuple[FileOnRows, ...] = ()
     rules: tuple[RuleOnRows, ...] = ()
+    growth: tuple[GrowthOnRows, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -142,7 +145,14 @@ class PolicyOnRows(Frozen):
         cells = _counted("Cells that are not read", "file, column, type, cells, NULL by another word, such as", (
             (file.name, one.column, one.type, _part(one.cells, file.rows), one.missing, ", ".join(map(_shown, one.examples)))
             for file in self.files for one in file.cells))
-        return [table for table in (keys, owned, columns, rules, cells) if table.rows]
+        growing = _counted("Growing tables", "table, entity, by, closed periods, NULL, before the first, not closed, most of one, "
+                           "limit, beyond it", (
+            (one.table, one.entity, f"{one.period} of {one.column}", len(one.periods), _part(one.nulls, one.rows),
+             _part(one.early, one.rows), one.open, one.most,
+             *(("none", "") if one.limit is None else (one.limit, _part(one.beyond, one.rows)))) for one in self.growth))
+        periods = _counted("Rows in each period", "table, period, rows", (
+            (name, *row) for name, found in {one.table: one.periods for one in self.growth}.items() for row in _newest(found)))
+        return [table for table in (keys, owned, columns, rules, growing, periods, cells) if table.rows]
 
     @property
     def is_fine(self) -> bool:
@@ -152,6 +162,14 @@ class PolicyOnRows(Frozen):
 def _counted(title: str, heads: str, rows: Iterable[Sequence[object]]) -> CountedTable:
     return CountedTable(title=title, heads=tuple(heads.split(", ")), rows=tuple(
         tuple(f"{cell:,}" if isinstance(cell, int) else str(cell) for cell in row) for row in rows))
+
+
+def _newest(periods: Sequence[tuple[str, int]]) -> Iterator[tuple[str, int]]:
+    """The newest periods, after the sum of all others."""
+    earlier = periods[:-NEWEST]
+    if earlier:
+        yield f"{earlier[0][0]} to {earlier[-1][0]}", sum(rows for _, rows in earlier)
+    yield from periods[-NEWEST:]
 
 
 def _shown(example: str) -> str:
@@ -244,10 +262,12 @@ class _Count:
         columns = [found for table in fitted.values() for column in table.columns.values()
                    if (found := self._column(table, column)) is not None]
         rules = [found for name, table in fitted.items() for found in self._rules(table, rows[name])]
+        growth = [grown for catalog in self._catalogs for table in catalog.tables.values()
+                  if (grown := self._growth(table, catalog.entity)) is not None]
         return PolicyOnRows(keys=tuple(keys), entities=tuple(entities), columns=tuple(columns), errors=tuple(self._errors),
                             suspicions=tuple(dict.fromkeys(self._suspicions)), expected=tuple(dict.fromkeys(self._expected)),
                             words={what: word for what, word in self._words.items() if word},
-                            files=tuple(file for _, file in files), rules=tuple(rules))
+                            files=tuple(file for _, file in files), rules=tuple(rules), growth=tuple(growth))
 
     def _suspect(self, table: str, word: str, what: str) -> None:
         """Report only what the policy does not declare as expected. `word` is the word for it in a policy; "" if there is
@@ -332,21 +352,19 @@ class _Count:
             f"FROM (SELECT COUNT(*) AS n FROM ({named}) AS named GROUP BY o) AS t")
         found = EntitiesOnRows(table=table.name, entity=entity.name, rows=rows, nobodys=max(0, rows - read), entities=entities,
                                half=half, most90=most90, most99=most99, most=most, limit=limit, beyond=beyond)
-        self._suspect_owned(found)
-        return found
-
-    def _suspect_owned(self, found: EntitiesOnRows) -> None:
         if _much(found.nobodys, found.rows):
             self._suspect(found.table, "nobody", f"{_told(found.nobodys, found.rows)} of {found.table} have no owner, and are "
                           "not read")
-        limit = f"rows_per_entity = {found.limit} of {found.table}"
+        self._suspect_limit(found, f"rows_per_entity = {limit} of {table.name}", f"99 % of entities have {found.most99} at most")
+        return found
+
+    def _suspect_limit(self, found: EntitiesOnRows | GrowthOnRows, limit: str, usual: str) -> None:
         if found.beyond and self._policy.tables[found.table].limits_hold:
             self._errors.append(f"{limit} does not hold, as limits_hold says: {_told(found.beyond, found.rows)} are beyond it, "
                                 "so intervals are too narrow")
         elif _much(found.beyond, found.rows):
-            self._suspect(found.table, "limit", f"{limit} leaves out {_told(found.beyond, found.rows)}; 99 % of entities have "
-                          f"{found.most99} at most")
-        if found.limit is not None and found.entities and found.limit > FAR * found.most:
+            self._suspect(found.table, "limit", f"{limit} leaves out {_told(found.beyond, found.rows)}; {usual}")
+        if found.limit is not None and found.most and found.limit > FAR * found.most:
             self._suspect(found.table, "limit", f"{limit} is more than {FAR} times the largest number of rows of any "
                           f"{found.entity}, {found.most}: noise grows with the limit")
 
@@ -358,6 +376,30 @@ class _Count:
             if beyond:
                 self._errors.append(f"rows_per_value = {{ {column} = {most} }} of {table.name} does not hold, as limits_hold "
                                     f"says: {_told(beyond, rows)} are beyond it, so intervals are too narrow")
+
+    # -- periods
+
+    def _growth(self, table: Table, entity: Entity) -> GrowthOnRows | None:
+        """The rows of a table by periods; None if it does not grow."""
+        if table.growth is None:
+            return None
+        found = growth_on_rows(table, table.growth, entity.name, self._reader, dt.datetime.now(dt.UTC))
+        told = f"{table.name}.{found.column}"
+        if _much(found.nulls, found.rows):
+            self._suspect(table.name, "nulls", f"{told} is NULL in {_told(found.nulls, found.rows)}, which belong to no period, "
+                          "and are not read")
+        if _much(found.early, found.rows):
+            self._suspect(table.name, "outside", f"{told}: {_told(found.early, found.rows)} lie before the first {found.period}, "
+                          f"that of since = {self._since(table.name)}, and are not read")
+        if found.rows and not found.periods:
+            self._suspect(table.name, "", f"no {found.period} of {table.name} is closed yet, so its rows cannot be queried")
+        self._suspect_limit(found, f"rows_per_entity_and_period = {found.limit} of {table.name}",
+                            f"an entity has up to {found.most} in one {found.period}")
+        return found
+
+    def _since(self, name: str) -> object:
+        growth = self._policy.tables[name].growth
+        return None if growth is None else growth.since
 
     # -- rules
 

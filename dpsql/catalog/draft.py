@@ -64,6 +64,9 @@ What can be declared for a table:
   rows_per_value = { town = 20 }
                          the most rows per value that are used when rows of many entities are joined on it
   limits_hold = true     no row is beyond these limits, so intervals need not allow for rows that are left out
+  grows_by = "day"       rows are added over time: each belongs to the period of this column, and each period has a budget. Also
+                         period = "month" (or day, week, quarter, year), since = 2024-01-01 for the first one, closes = "5 days"
+                         for when one is complete, and rows_per_entity_and_period = 10 in place of rows_per_entity
   source = "t.parquet"   the CSV or Parquet file with its rows, a folder with such files, or a pattern: "t/*.parquet"; or a file
                          of Excel, SPSS, Stata, SAS or Arrow, which `dpsql refresh` reads
   sheet = "2024"         the sheet of a workbook, if it is not the first one
@@ -73,6 +76,7 @@ What can be declared for a table:
 
 
 MOST_ROWS = "the most rows of one {} that are used"
+GROWS = "if rows are added over time; then also per_period in the budget"
 NONE: Mapping[str, str] = MappingProxyType({})
 
 
@@ -224,6 +228,7 @@ class _Draft(Frozen):
             lines.append(f"relation = {value(self.relations[name])}")
         lines += self._foreign_keys(name, table)
         lines += self._notes(name)
+        lines += self._growth(name, table)
         columns = [_as_declared(*self._column(name, table, *pair), self.types.get(name, {})) for pair in table.columns]
         if name in self.files:
             written = self.files[name].entries(Path(self.sources[name]))
@@ -275,6 +280,16 @@ class _Draft(Frozen):
             return [note("# rows_per_entity = 10", MOST_ROWS.format(self._entity_name))]
         return comment(f"This table cannot be queried yet: {reason}. Correct foreign_keys, so that each row belongs to one "
                        f"{self._entity_name}, or set public = true if everybody may see every row of it.")
+
+    def _growth(self, name: str, table: TableSchema) -> list[str]:
+        """How the table may grow: by its column of time, if it has exactly one. In the entity's own table this would not say when
+        a row was added, as a date of birth does not."""
+        times = [column for column, kind in table.columns if (carried := carried_as(kind)) is not None and carried[0].temporal]
+        known = self.guess is not None and (not self._is_entity(name) or self.guess.several) and name not in (self.outside or {})
+        if not known or name in self._public or len(times) != 1:
+            return []
+        return [note(f"# grows_by = {value(times[0])}", GROWS), '# period = "month"',
+                note("# since = 2024-01-01", "a day of the first period")]
 
     def _column(self, of: str, table: TableSchema, name: str,
                 sql_type: str) -> tuple[str, Mapping[str, writing.Value] | None, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -12,7 +13,8 @@ from support.files import opened_files
 from support.worlds import world
 
 from dpsql.backends.duckdb import DuckReader
-from dpsql.catalog.draft import draft
+from dpsql.catalog.draft import Chosen, draft
+from dpsql.catalog.guesses import Guess
 from dpsql.catalog.model import Catalog, Entity
 from dpsql.catalog.policy import parse_policy
 from dpsql.catalog.schema import fit
@@ -66,6 +68,29 @@ def test_the_draft_of_a_hospital(hospital: Mapping[str, TableSchema]) -> None:
         ForeignKey(columns=("Patient_ID",), table="patients", references=("patient_id",)),)
     assert [step.table for step in catalog.tables["doses"].owner.steps] == ["stays"]  # type: ignore[union-attr]
     assert policy.tables["stays"].key == ("stay_id",)
+
+
+def test_a_draft_proposes_how_a_table_grows() -> None:
+    """For a private table with one column of time, but not for that of the entities; what is proposed fits the schema."""
+    schema = schema_of(
+        "CREATE TABLE people (person_id INTEGER PRIMARY KEY, born DATE)", "CREATE TABLE towns (town VARCHAR, founded DATE)",
+        *(f"CREATE TABLE {name} (person_id INTEGER REFERENCES people (person_id), {columns})" for name, columns in [
+            ("visits", "visited_on DATE, cost DOUBLE"), ("stays", "came DATE, went DATE"), ("calls", 'amount INTEGER, "at" TIMESTAMP WITH TIME ZONE')]))
+    text = draft(schema)
+    assert [line.split("  ")[0] for line in text.splitlines() if line.startswith("# grows_by")] == ['# grows_by = "at"', '# grows_by = "visited_on"']
+    assert all(table.growth is None for table in parse_policy(text).tables.values())
+    taken = re.sub(r"^# (grows_by|period|since) ", r"\1 ", text, flags=re.M).replace('entity = "person"', 'entity = "person"\nper_period = { epsilon = 0.1 }')
+    found = {name: table.growth.column for name, table in fitted(taken, schema).tables.items() if table.growth is not None}
+    assert found == {"visits": "visited_on", "calls": "at"}
+
+
+def test_a_draft_of_a_log_proposes_how_it_grows() -> None:
+    """Rows of a table that has several for each entity are added over time, even if they say who is protected."""
+    schema = schema_of("CREATE TABLE events (user_id INTEGER, seen TIMESTAMP, what VARCHAR)")
+    for several in (True, False):
+        guess = Guess(entity=Entity(name="user", table="events", key="user_id"), why="", several=several)
+        text = draft(schema, chosen=Chosen(guess=guess, public=frozenset(), references={}, rows={}, epsilon="1.0", per_statement="0.1"))
+        assert ('# grows_by = "seen"' in text) is several
 
 
 def test_everything_stays_private(hospital: Mapping[str, TableSchema]) -> None:

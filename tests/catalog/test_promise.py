@@ -132,6 +132,88 @@ TOLD = {  # an edit, and the kinds of changes and their tables: forth, and back
 }
 
 
+GROWS = 'grows_by = "day"\nperiod = "month"\nsince = 2024-01-15\n'
+GROWING = between("visits", "rows_per_entity = 3\n", GROWS)(POLICY).replace("epsilon = 3\n", "epsilon = 3\nper_period = { epsilon = 1 }\n")
+STATIC = edit((GROWS, ""), ("per_period = { epsilon = 1 }\n", ""))
+NEW = "[tables.scores]\n" + GROWS + 'foreign_keys = [{ columns = "person_id", references = "people(person_id)" }]\ncolumns = { person_id = {}, day = {} }'
+
+TOLD_OF_PERIODS = {  # the same for edits of a policy with a growing table
+    "it grows no more": (STATIC, ["periods visits", "unlimited "], ["periods visits"]),
+    "it grows no more, and another does": (lambda text: added(NEW)(text.replace(GROWS, "", 1)), ["periods visits"], ["periods visits"]),
+    "by another column": (between("visits", 'grows_by = "day"', 'grows_by = "cost"'), ["periods visits"], ["periods visits"]),
+    "by other periods": (between("visits", '"month"', '"day"'), ["periods visits"], ["periods visits"]),
+    "the only one is left out": (edit((POLICY[POLICY.index("[tables.visits]"):POLICY.index("[tables.friends]")].replace("rows_per_entity = 3\n", GROWS), ""),
+                                      ("per_period = { epsilon = 1 }\n", "")), ["unlimited "], []),
+    "published": (lambda text: STATIC(between("visits", "foreign_keys = [", "public = true\n# [")(text)).replace("[tables.bills]\nfor", "[tables.bills]\n# for"),
+                  ["published visits", "unlimited ", "unlinked bills"], ["withdrawn visits"]),
+}
+
+
+@pytest.mark.parametrize("name", TOLD_OF_PERIODS)
+def test_an_edit_takes_from_what_charges_promised_of_periods(name: str) -> None:
+    made, forth, back = TOLD_OF_PERIODS[name]
+    before, now = promised(GROWING), promised(made(GROWING))
+    for (old, new), expected in (((before, now), forth), ((now, before), back)):
+        assert sorted({f"{change.kind} {change.table}" for change in changes(old, new)}) == expected
+        accepted = replaced(old, new)
+        assert not changes(accepted, new) and extended(accepted, new) == accepted
+
+
+@pytest.mark.parametrize("made", [
+    edit(("2024-01-15", "2024-03-01")), edit(("2024-01-15", "2020-03-01")), edit(("since = 2", 'closes = "30 days"\nsince = 2')),
+    edit(("since = 2", "rows_per_entity_and_period = 3\nsince = 2")), edit(("per_period = { epsilon = 1 }", "per_period = { epsilon = 0.1 }")),
+    edit(("per_period =", "per_analyst_and_period = { epsilon = 0.1 }\nper_period =")), added(NEW)])
+def test_an_edit_takes_nothing_from_what_charges_promised_of_periods(made: Edit) -> None:
+    before, now = promised(GROWING), promised(made(GROWING))
+    assert changes(before, now) == [] and changes(extended(before, now), now) == []
+
+
+def test_the_first_table_that_grows_takes_nothing_from_earlier_charges() -> None:
+    """They read no row of it; afterwards the limit on each period is a part of the promise."""
+    before = promised(POLICY)
+    now = promised(added(NEW)(POLICY).replace("epsilon = 3\n", "epsilon = 3\nper_period = { epsilon = 1 }\n"))
+    assert changes(before, now) == [] and not before.by_period
+    longer = extended(before, now)
+    assert longer.by_period and longer.protected == "each person (people.person_id), in all and in each period"
+    assert [change.kind for change in changes(longer, before)] == ["unlimited"]
+
+
+@pytest.mark.parametrize("under", ["visits", "seen"])
+def test_a_table_that_was_left_out_grows_as_before(under: str) -> None:
+    """It is remembered, by its name and by the place of its rows."""
+    record = promised(GROWING)
+    without = GROWING.replace(GROWING[GROWING.index("[tables.visits]"):GROWING.index("[tables.friends]")], "").replace("per_period = { epsilon = 1 }\n", "")
+    record = replaced(record, promised(without))
+    renamed = STATIC(GROWING).replace("[tables.visits]\n", f'[tables.{under}]\nsource = "study.duckdb"\nrelation = "visits"\n').replace('"visits(', f'"{under}(')
+    assert [(change.kind, change.table) for change in changes(record, promised(renamed)) if change.kind == "periods"] == [("periods", under)]
+
+
+@pytest.mark.parametrize(("first", "then"), [('"DATE"', '"DATE", format = "%d-%m-%Y"'), ('"DATE"', '"DATE", null = ["2020-01-01"]'),
+                                             ('"DATE"', '"TIMESTAMP"'), ('"TIMESTAMP"', '"TIMESTAMP", zone = "Asia/Tokyo"')])
+def test_reading_the_time_in_another_way_moves_rows_to_other_periods(first: str, then: str) -> None:
+    text = GROWING + """
+[tables.seen]
+source = "seen.csv"
+grows_by = "on"
+period = "month"
+since = 2024-01-15
+foreign_keys = [{ columns = "person_id", references = "people(person_id)" }]
+[tables.seen.columns]
+person_id = { type = "BIGINT" }
+on = { type = HERE }
+"""
+    before, now = promised(text.replace("HERE", first)), promised(text.replace("HERE", then))
+    assert {(change.kind, change.table) for change in changes(before, now)} == {("periods", "seen")}
+
+
+def test_a_promise_of_periods_is_kept_and_read_again() -> None:
+    now = promised(GROWING)
+    assert now.by_period and now.tables["visits"].grows == "month of day"
+    assert Promise.from_values(json.loads(json.dumps(now.as_values()))) == now
+    told = promised(POLICY).as_values()
+    assert "by_period" not in told and not any("grows" in table for table in told["tables"].values()), "as earlier versions wrote it"
+
+
 @pytest.mark.parametrize("name", TOLD)
 def test_an_edit_takes_from_earlier_charges(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     made, forth, back = TOLD[name]

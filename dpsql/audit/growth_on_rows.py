@@ -1,0 +1,77 @@
+"""How the private rows of growing tables fall into periods, for `dpsql check --rows`: exact, and for the owner alone."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections import Counter
+
+from dpsql.frozen import Frozen, replace
+from dpsql.trusted.declarations.growth import Growth, PeriodRange, first_day, name_of, period_of
+from dpsql.trusted.declarations.tables import Table
+from dpsql.trusted.plan.expr.printing import literal
+from dpsql.trusted.plan.node import Printing
+from dpsql.trusted.plan.operators.scan import Scan
+from dpsql.trusted.reader import Reader
+from dpsql.types import Type
+
+
+class GrowthOnRows(Frozen):
+    """The rows of a growing table. `periods` names the periods from the first to the last closed one, each with its number of
+    rows, with and without an owner. `nulls` rows have no time, `early` rows lie before the first period, and `open` rows after
+    the last closed one. `most` is the largest number of rows of an entity in a closed period; `beyond` rows of closed periods are
+    left out by the declared limit."""
+
+    table: str
+    entity: str
+    column: str
+    period: str
+    rows: int
+    periods: tuple[tuple[str, int], ...]
+    nulls: int
+    early: int
+    open: int
+    most: int
+    limit: int | None
+    beyond: int
+
+
+def growth_on_rows(table: Table, growth: Growth, entity: str, reader: Reader, now: dt.datetime) -> GrowthOnRows:
+    """The rows of a private table that grows, by its periods at a moment (UTC)."""
+    last = growth.last_closed(now)
+    start, end = (_day(growth, table, number) for number in (growth.since, max(growth.since, last + 1)))
+    everybodys = replace(table, public=True, owners=())
+    source = f"({Scan(table=everybodys, columns=(('v', growth.column),)).render((), Printing())}) AS t"
+    (rows, values, early, later), = reader.rows(
+        f'SELECT COUNT(*), COUNT(t."v"), COUNT(*) FILTER (WHERE t."v" < {start}), COUNT(*) FILTER (WHERE t."v" >= {end}) '
+        f"FROM {source}")
+    found = GrowthOnRows(table=table.name, entity=entity, column=growth.column, period=growth.period, rows=rows, periods=(),
+                         nulls=rows - values, early=early, open=later, most=0, limit=growth.rows, beyond=0)
+    if last < growth.since:
+        return found
+    counts: Counter[int] = Counter()
+    for day, number in reader.rows(f'SELECT CAST(t."v" AS DATE) AS d, COUNT(*) FROM {source} WHERE t."v" >= {start} '
+                                   f'AND t."v" < {end} GROUP BY d'):
+        counts[period_of(growth.period, day)] += number
+    most, beyond = _most(table, growth, last, reader)
+    return replace(found, most=most, beyond=beyond, periods=tuple(
+        (name_of(growth.period, number), counts[number]) for number in range(growth.since, last + 1)))
+
+
+def _most(table: Table, growth: Growth, last: int, reader: Reader) -> tuple[int, int]:
+    """The largest number of rows of an entity in a closed period, and the number of rows beyond the limit."""
+    owners = tuple(f"o{i}" for i in range(len(table.owners)))
+    scan = Scan(table=table, columns=(("v", growth.column),), owners=owners,
+                periods=PeriodRange(period=growth.period, first=growth.since, last=last)).render((), Printing())
+    named = ", ".join(f't."{owner}"' for owner in owners)
+    each = (f"SELECT unnest(list_distinct([{named}])) AS o, date_trunc('{growth.period}', t.\"v\") AS p FROM ({scan}) AS t")
+    limit = "n" if growth.rows is None else str(growth.rows)
+    (most, beyond), = reader.rows(
+        f"SELECT COALESCE(MAX(n), 0), CAST(COALESCE(SUM(GREATEST(n - {limit}, 0)), 0) AS BIGINT) "
+        f"FROM (SELECT COUNT(*) AS n FROM ({each}) AS named GROUP BY o, p) AS t")
+    return most, beyond
+
+
+def _day(growth: Growth, table: Table, number: int) -> str:
+    """The first day of a period, as SQL."""
+    kind, day = table.columns[growth.column].type, first_day(growth.period, number)
+    return literal(dt.datetime.combine(day, dt.time()) if kind is Type.TIMESTAMP else day, kind)
