@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import count
 from types import MappingProxyType
@@ -41,6 +41,7 @@ class Family:
     """
 
     stored: ClassVar[Mapping[str, Any]] = MappingProxyType({})  # no table is in a store
+    schema: ClassVar[Mapping[str, str]] = SCHEMA
     content = ""
     keeps = False
 
@@ -51,7 +52,7 @@ class Family:
         self._first: dict[str, int] = {}
         worlds = [full]
         for entity in entities:
-            found = list(removals(full, entity))
+            found = list(self._removals(full, entity))
             self._keys[entity], self._first[entity] = [key for key, _ in found], len(worlds)
             worlds += [world for _, world in found]
         self._fill(worlds)
@@ -60,8 +61,12 @@ class Family:
         lock_down(self._cursor)
         self.forget()
 
+    def _removals(self, full: World, entity: str) -> Iterable[tuple[Any, World]]:
+        """Every neighbour that lacks one entity of a kind."""
+        return removals(full, entity)
+
     def _fill(self, worlds: Sequence[World]) -> None:
-        for table, columns in SCHEMA.items():
+        for table, columns in self.schema.items():
             self._cursor.execute(f"CREATE TABLE {table} ({columns})")
             self._cursor.execute(f"CREATE TABLE all_{table} (db INTEGER, {columns.replace(' PRIMARY KEY', '')})")
             insert(self._cursor, table, worlds[0].rows.get(table, []))
@@ -80,7 +85,7 @@ class Family:
 
     def everywhere(self, order: Sequence[Node], entity: str) -> Iterator[tuple[Any, list[Row]]]:
         """The rows of nodes (see `all_at_once`): under None on the full world, then without each entity of a kind."""
-        self._unoptimized.execute(f"PREPARE plan AS {all_at_once(order)}")
+        self._unoptimized.execute(f"PREPARE plan AS {all_at_once(order, self.schema)}")
         for key, number in ((None, 0), *zip(self._keys[entity], count(self._first[entity]), strict=False)):
             yield key, self._unoptimized.execute(f"EXECUTE plan({number})").fetchall()
 
@@ -118,12 +123,12 @@ def nodes(*plans: Node) -> tuple[Node, ...]:
     return tuple(found.values())
 
 
-def all_at_once(order: Sequence[Node]) -> str:
+def all_at_once(order: Sequence[Node], schema: Mapping[str, str] = SCHEMA) -> str:
     """One statement with the rows of every node as (number of the node, values as text), on the world number $1.
 
     Each node is printed over the results of its inputs. Text tells -0.0 from 0.0, and is what every engine agrees on.
     """
-    steps = [f"{table} AS (SELECT * EXCLUDE (db) FROM all_{table} WHERE db = $1)" for table in SCHEMA]
+    steps = [f"{table} AS (SELECT * EXCLUDE (db) FROM all_{table} WHERE db = $1)" for table in schema]
     names, shown = {}, []
     for number, node in enumerate(order):
         names[id(node)] = f"n{number}"

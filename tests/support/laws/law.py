@@ -80,9 +80,10 @@ def evaluate(plans: Sequence[Node], entity: str, family: Family) -> Evaluation:
     return Evaluation(plans, known, found.pop(None), found)
 
 
-def violations(plans: Sequence[Node], entity: str, family: Family) -> list[Violation]:
-    """All claims of plans that do not hold on a family. Raises InvalidPlan for what is not a plan."""
-    seen = evaluate(plans, entity, family)
+def violations(plans: Sequence[Node], entity: str, family: Family, seen: Evaluation | None = None) -> list[Violation]:
+    """All claims of plans that do not hold on a family, which may have been `seen` before. Raises InvalidPlan for what is not a
+    plan."""
+    seen = seen or evaluate(plans, entity, family)
     found = [Violation(claim, node, detail, plan) for plan in plans for node in nodes(plan)
              for claim, detail in _broken(node, seen, family.tame)]
     for plan in plans:

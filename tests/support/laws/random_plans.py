@@ -413,11 +413,11 @@ CALLS: Sequence[tuple[str, Overload]] = [
     if not any(word in name for word in ("regexp", "like", "strftime"))]
 
 
-def random_plans(seed: int, catalog: Catalog, public: PublicFacts) -> tuple[Node, ...]:
+def random_plans(seed: int, catalog: Catalog, public: PublicFacts, builder: type[Builder] = Builder) -> tuple[Node, ...]:
     """Two plans over one relation, or none where what was drawn is not a plan."""
-    builder = Builder(random.Random(seed), catalog, public)
+    drawn = builder(random.Random(seed), catalog, public)
     try:
-        made = builder.plans()
+        made = drawn.plans()
         for plan in made:
             stability(plan, public)
     except (InvalidPlan, ValueError):
