@@ -129,7 +129,7 @@ FIELDS = {  # for which `shapes` and `checker` were written: what a new one mean
     "Fold": "id name function column grid", "Frame": "rows start end", "WindowFunction": "id name function column grid frame number otherwise",
     "Term": "column descending nulls_first", "Merged": "id name left right", "Field": "id name facts", "GroupedSums": "input keys summands in_engine",
     "Ranks": "input keys column grid when ties", "OwnerSets": "input owners summand cell once", "Arcs": "input tail head mutual",
-    "JoinSum": "input summand", "Multiplicities": "input keys column when", "Largest": "input summand sign most", "Scan": "table columns owners",
+    "JoinSum": "input summand", "Multiplicities": "input keys column when", "Largest": "input summand sign most", "Scan": "table columns owners periods",
     "Constants": "columns rows", "Filter": "input condition", "Project": "input columns", "Distinct": "input",
     "GroupBy": "input keys folds most_rows span", "Join": "left right condition keep_left keep_right merged bare span",
     "Lookup": "input listed keys mark condition keep span", "UnionAll": "parts columns", "SetOperation": "kind all left right columns",
