@@ -12,11 +12,6 @@ from dpsql.trusted.declarations.tables import Column, Domain, Table
 from dpsql.types import Interval, Type
 
 
-def grows(catalog: Catalog) -> bool:
-    """Whether a table of the catalog grows."""
-    return any(table.growth is not None for table in catalog.tables.values())
-
-
 def today() -> dt.date:
     """The day by which periods are closed (UTC)."""
     return dt.datetime.now(dt.UTC).date()

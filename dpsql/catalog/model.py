@@ -229,6 +229,11 @@ class Catalog(Frozen):
     patterns: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     periods: Mapping[str, PeriodRange] = field(default_factory=dict)
 
+    @property
+    def grows(self) -> bool:
+        """Whether one of its tables grows."""
+        return any(table.growth is not None for table in self.tables.values())
+
     def table(self, name: str) -> Table | None:
         """A table by its name, regardless of case."""
         return self.tables.get(name) or next(

@@ -11,13 +11,11 @@ from sqlglot import exp
 
 from dpsql.answers.answer import Answer
 from dpsql.answers.described_columns import DescribedColumn, as_described, showing_ends, with_ends
-from dpsql.catalog import growing
 from dpsql.catalog.price import Price
-from dpsql.engine.charging import Charged, ChargeRequest
+from dpsql.engine.charging import Billed, ChargeRequest
 from dpsql.engine.decide import decide
 from dpsql.engine.guard import guarded
 from dpsql.engine.parameters import Parameters, check_parameters
-from dpsql.engine.period_by_period import PeriodByPeriod
 from dpsql.engine.plan import Plan, Result
 from dpsql.engine.session import Session
 from dpsql.engine.single import SingleStatement
@@ -145,8 +143,10 @@ def session_for(session: Session, *statements: Statement) -> Session:
 
 
 def _now(session: Session) -> Session:
-    if not growing.grows(session.catalog):
+    if not session.catalog.grows:
         return session
+    from dpsql.catalog import growing
+
     today = growing.today()
     if today not in session.grown:
         session.grown.clear()
@@ -197,12 +197,7 @@ def quoted(made: PlannedStatement) -> tuple[Price | None, Charge | None]:
 
 def _bills(plan: Plan) -> list[ChargeRequest]:
     """The bills for a statement now: one for each period if it is answered period by period, and none if it is free."""
-    if isinstance(plan, PeriodByPeriod):
-        return [*plan.dues()]
-    if not isinstance(plan, Charged) or plan.is_stored:
-        return []
-    due = plan.bill()
-    return [due] if isinstance(due, ChargeRequest) else []
+    return [*plan.dues()] if isinstance(plan, Billed) else []
 
 
 def _charge(bills: Sequence[ChargeRequest]) -> Charge | None:

@@ -6,7 +6,7 @@ import abc
 import contextlib
 from collections.abc import Callable, Generator, Iterator, Sequence
 from operator import methodcaller
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, runtime_checkable
 
 from dpsql.answers.answer import Answer, compose
 from dpsql.answers.spending import busy, closed, exhausted, used_up_today
@@ -19,7 +19,6 @@ from dpsql.frozen import AbstractFrozen, Frozen, replace
 from dpsql.mechanisms.begun import begun, stopping_between
 from dpsql.planning.minimum_frequency import with_minimum
 from dpsql.planning.options import Options
-from dpsql.planning.period_reads import all_grow, reads_of_views
 from dpsql.planning.script import Released
 from dpsql.questions.question import Question
 from dpsql.trusted.accounting.cost import Cost
@@ -66,6 +65,15 @@ class ChargeRequest(Frozen):
     cost: Cost
     views: Sequence[Node]
     options: Options
+
+
+@runtime_checkable
+class Billed(Protocol):
+    """A plan that is charged."""
+
+    def dues(self) -> Iterator[ChargeRequest]:
+        """The bills for what was not answered before."""
+        ...
 
 
 class Charged(AbstractFrozen, Generic[Made]):
@@ -136,6 +144,8 @@ class Charged(AbstractFrozen, Generic[Made]):
         """The periods that are read, and whether no private table is read that does not grow."""
         if not self.session.catalog.periods or (asked := self.queried()) is None:
             return None, False
+        from dpsql.planning.claimed_periods import all_grow, reads_of_views  # loaded only where tables grow
+
         views, cost = asked
         with located(self.text):
             return reads_of_views(views, cost, self.session.kernel, Span(0, len(self.text))), all_grow(views)
@@ -144,6 +154,11 @@ class Charged(AbstractFrozen, Generic[Made]):
         """The relations that a statement queries, and its cost; None if it is free."""
         due = self.bill()
         return (due.views, due.cost) if isinstance(due, ChargeRequest) else None
+
+    def dues(self) -> Iterator[ChargeRequest]:
+        """The bill for the statement, if it is not free."""
+        if not self.is_stored and isinstance(due := self.bill(), ChargeRequest):
+            yield due
 
     def uses(self) -> Sequence[int]:
         """The charges of other accounts whose measurements the answer uses."""

@@ -65,8 +65,7 @@ class PeriodByPeriod(Frozen):
     def dues(self) -> Iterator[ChargeRequest]:
         """The bills of the periods that were not answered before."""
         for part in self.parts:
-            if not part.is_stored and isinstance(due := part.bill(), ChargeRequest):
-                yield due
+            yield from part.dues()
 
     def answer(self) -> Answer:
         made = together([part.answer() for part in self.parts])

@@ -18,7 +18,6 @@ from dpsql.planning.bounded_view import limited_view
 from dpsql.planning.compilation import compile_question
 from dpsql.planning.left_out import left_out
 from dpsql.planning.options import Options, read_options
-from dpsql.planning.period_reads import charged_in
 from dpsql.planning.program import Program
 from dpsql.planning.script import script
 from dpsql.questions.identity import digest
@@ -103,6 +102,8 @@ class SingleStatement(Charged[Answer]):
         program, session = self.program, self.session
         notes = left_out(program, session.catalog, session.kernel)
         if (reads := self.reads) is not None:
+            from dpsql.planning.claimed_periods import charged_in  # loaded only where tables grow
+
             notes = charged_in(reads, session.catalog.entity.name), *notes
         if not session.released:
             return notes

@@ -283,7 +283,7 @@ def test_a_table_grows_by_a_date_or_a_time(kind: str, fits: bool) -> None:
     if fits:
         assert fitted(text, made).tables["more"].growth is not None
         return
-    with pytest.raises(PolicyError, match=rf"tables\.more\.grows_by: column day is \w+, not a date or a time") as caught:
+    with pytest.raises(PolicyError, match=r"tables\.more\.grows_by: column day is \w+, not a date or a time") as caught:
         fitted(text, made)
     fault = caught.value.as_dict()
     assert text.splitlines()[fault["line"] - 1] == 'grows_by = "day"' and "DATE or TIMESTAMP" in fault["try"]

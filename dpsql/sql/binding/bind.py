@@ -15,7 +15,6 @@ from dpsql.sql.binding.binding_context import BindingContext, GuardedPublicTable
 from dpsql.sql.binding.domains import Scratch
 from dpsql.sql.binding.outermost import Outermost
 from dpsql.sql.binding.over_released import bind_over_released, released_inside
-from dpsql.sql.binding.periods_read import in_periods
 from dpsql.sql.binding.relations import QueryBinder
 from dpsql.sql.binding.sources import bind_from
 from dpsql.sql.text import border
@@ -73,5 +72,9 @@ def _bound(tree: exp.Expr, context: BindingContext) -> Question:
 
 def _in_periods(question: Question, context: BindingContext) -> Question:
     """The question over the periods of growing tables that its conditions leave."""
+    if not context.catalog.periods:
+        return question
+    from dpsql.sql.binding.periods_read import in_periods  # loaded only where tables grow
+
     view = in_periods(question.view, context.catalog, context.scratch)
     return question if view is question.view else replace(question, view=view)

@@ -42,7 +42,7 @@ AHEAD: Mapping[str, int] = {"day": 800, "week": 120, "month": 36, "quarter": 12,
 def in_periods(node: Node, catalog: Catalog, scratch: Scratch) -> Node:
     """A relation whose growing tables are read in the periods that its conditions leave. Raises Unsupported if these are none, or
     if conditions name one that is not closed."""
-    return node if not catalog.periods else _Periods(catalog, scratch).narrowed(node, ())
+    return _Periods(catalog, scratch).narrowed(node, ())
 
 
 class _Periods:
