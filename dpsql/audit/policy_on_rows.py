@@ -145,8 +145,8 @@ class PolicyOnRows(Frozen):
         cells = _counted("Cells that are not read", "file, column, type, cells, NULL by another word, such as", (
             (file.name, one.column, one.type, _part(one.cells, file.rows), one.missing, ", ".join(map(_shown, one.examples)))
             for file in self.files for one in file.cells))
-        growing = _counted("Growing tables", "table, entity, by, closed periods, NULL, before the first, not closed, most of one, "
-                           "limit, beyond it", (
+        growing = _counted("Growing tables", "table, entity, by, closed periods, NULL, before the first, not closed, most of "
+                           "one, limit, beyond it", (
             (one.table, one.entity, f"{one.period} of {one.column}", len(one.periods), _part(one.nulls, one.rows),
              _part(one.early, one.rows), one.open, one.most,
              *(("none", "") if one.limit is None else (one.limit, _part(one.beyond, one.rows)))) for one in self.growth))

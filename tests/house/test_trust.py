@@ -170,20 +170,20 @@ SIGN_ON = [f"dpsql.server.vault.{module}" for module in ("sign_on", "sign_on_nam
 CHECKER = 200  # lines that are read in one sitting
 ROOMS = {
     **{f"innermost: {room}": (modules, most) for (room, modules), most in zip(
-        INNERMOST.items(), (223, 280, 241, 256, 91, CHECKER), strict=True)},  # the first two with answers in parts, and stopped statements told from failed ones
-    "innermost: all of it": ([module for modules in INNERMOST.values() for module in modules], 1295),
-    "shapes, claims and copies of requests": (["dpsql.trusted.kernel.shapes", "dpsql.trusted.kernel.claims", "dpsql.trusted.kernel.split_by_entity", "dpsql.trusted.kernel.taken"], 636),  # with interruptions of queries of public tables
+        INNERMOST.items(), (235, 313, 241, 256, 91, CHECKER), strict=True)},  # the first two with answers in parts, stopped statements told from failed ones, and periods that are charged
+    "innermost: all of it": ([module for modules in INNERMOST.values() for module in modules], 1335),
+    "shapes, claims and copies of requests": (["dpsql.trusted.kernel.shapes", "dpsql.trusted.kernel.claims", "dpsql.trusted.kernel.split_by_entity", "dpsql.trusted.kernel.taken"], 654),
     "sizes of plans": (["dpsql.trusted.kernel.plan_size"], 98),
     "the store of the ledger": ([f"dpsql.trusted.kernel.{module}" for module in (
         "ledger", "anchor", "event_store", "marks", "past", "reported", "running_statements", "sqlite_store", "turns", "waypoint")], 1140),
     "the ledger in PostgreSQL": (["dpsql.ledgers.postgres_store"], 330),
     "measurements": (below("dpsql.trusted.measurements"), 2620),
     "extensions": (below("dpsql.trusted.extensions"), 1055),
-    "operators": (sorted(module for module in KERNEL if module.startswith("dpsql.trusted.plan.operators.")), 2300),
+    "operators": (sorted(module for module in KERNEL if module.startswith("dpsql.trusted.plan.operators.")), 2312),
     "expressions": (below("dpsql.trusted.plan.expr"), 755),
-    "all that the kernel can run": (sorted(KERNEL), 11369),  # with interruptions that the engine tells from other faults, and a small cache of pages
-    "what charges promise": (["dpsql.catalog.promise"], 203),
-    "what it is handed": (sorted(HANDED - {*SNAPSHOTS, *FOREIGN, *SPARK, "dpsql.catalog.promise", "dpsql.ledgers.postgres_store"}), 3555),  # with released rows by column, the terms of agents, engines without threads, and interruptions that do not hide a fault
+    "all that the kernel can run": (sorted(KERNEL), 11612),  # with interruptions that the engine tells from other faults, and periods of growing tables with what they are charged
+    "what charges promise": (["dpsql.catalog.promise"], 221),
+    "what it is handed": (sorted(HANDED - {*SNAPSHOTS, *FOREIGN, *SPARK, "dpsql.catalog.promise", "dpsql.ledgers.postgres_store"}), 3695),  # with what policies say of growing tables, released rows by column, the terms of agents, engines without threads, and interruptions that do not hide a fault
     "stores that Spark reads": (SPARK, 890),
     "snapshots of other databases": (SNAPSHOTS, 925),
     "files of other programs": (FOREIGN, 430),
@@ -191,7 +191,7 @@ ROOMS = {
     # of which people are closed who sign on elsewhere, and causes of stops are counted; turns, and what is crowded; an account's
     # charges before a day, its stored answers, and a setting for agents; memory that is handed back to the system
     "the vault of a server": ([*(module for module in below("dpsql.server.vault", "dpsql.server.link") if module not in SIGN_ON),
-                               "dpsql.server.start.serving"], 2026),
+                               "dpsql.server.start.serving"], 2036),
     "signing on elsewhere": (SIGN_ON, 420),  # with the names that keep people apart whose names are folded alike; with the states of
     # sessions by account, so that strangers fill no memory, a rest after a failed request to the provider, who is signed on, to be
     # closed, and whose each name is
