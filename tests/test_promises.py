@@ -35,6 +35,8 @@ NO_LINK = ('[tables.scores]\nforeign_keys = [{ columns = "person_id", references
 NO_KEY = ('[tables.visits]\nkey = "visit_id"', "[tables.visits]")
 PUBLISHED = (NO_LINK[0], "[tables.scores]\npublic = true")
 WITHDRAWN = ("[tables.clinics]\npublic = true", "[tables.clinics]")
+GROWING = [("rows_per_entity = { person = 3, household = 12 }\n", 'grows_by = "seen"\nperiod = "month"\nsince = 2018-01-01\n'),
+           ("epsilon = 1000\n", "epsilon = 1000\nper_period = { epsilon = 100 }\n"), ("rho = 1000\n", "rho = 1000\nper_period = { rho = 100 }\n")]
 IN_LIST = ('clinic = { values_from = "clinics.clinic" }', 'clinic = { values = ["a", "b"] }')  # as it cannot be public any more
 
 
@@ -103,6 +105,7 @@ CHANGES = {
     "a second foreign key": ([('person_id = {}\npoints', 'person_id = {}\nseen_by = {}\npoints'), (NO_LINK[0], NO_LINK[0].replace(
         "}]", '}, { columns = "seen_by", references = "people(person_id)" }]'))], "tables.scores.foreign_keys", "scores(seen_by) to people"),
     "a key taken away": ([NO_KEY], "tables.visits.key", "visits had the key (visit_id)"),
+    "a table that grows from now on": (GROWING, "tables.visits.grows_by", "visits did not grow, and now grows by month of seen"),
     "rows published": ([PUBLISHED], "tables.scores.public", "now it is public"),
     "rows withdrawn": ([WITHDRAWN, IN_LIST], "tables.clinics.public", "now is private"),
 }
@@ -194,6 +197,21 @@ def test_a_connection_of_a_promise_that_nothing_was_charged_to_is_told_too(folde
         with pytest.raises(OperationalError) as caught:
             first.execute(COUNT)
         assert caught.value.code == "promise-outdated"
+
+
+def test_a_table_that_grows_no_more_is_told(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    written(folder, *GROWING)
+    asked(folder)
+    assert run(folder, "budget", "--budget", "person") == 0
+    written(folder)
+    fault = refused(folder)
+    assert "visits grew by month of seen, and now does not grow; charges for its rows are no longer limited by period" in fault.reason
+    assert "what is spent on one person in one period was limited, and now is not" in fault.reason and fault.subject == "budgets.person.per_period"
+    accept(folder, "person")
+    assert run(folder, "budget", "--budget", "person") == 0
+    assert "protects each person (people.person_id), in all and in each period" in capsys.readouterr().out
+    written(folder, *GROWING[1:], (GROWING[0][0], GROWING[0][1].replace("month", "week")))
+    assert "visits did not grow, and now grows by week of seen" in refused(folder).reason
 
 
 # -- what is only told, and what is not

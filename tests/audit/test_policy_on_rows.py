@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import hashlib
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from dpsql.audit.policy_on_rows import PolicyOnRows, policy_on_rows
 from dpsql.catalog.policy import read_policy
 from dpsql.demo import folder as demo
 from dpsql.ledgers.ledger_reports import ReportingLedger
+from dpsql.trusted.declarations.growth import KINDS, PeriodKind, name_of, period_of
 
 POLICY = policy_of("people", """
 health = { values = ["excellent", "good", "poor"], nullable = false }
@@ -227,6 +230,93 @@ def test_declared_values_that_no_row_has_are_listed_without_suspicion(tmp_path: 
     assert made.suspicions == ()
     assert {one.column: one.unused for one in made.columns if one.unused and one.column != "born"} == {
         "health": ("unheard of",), "site": ("7", "8")}
+
+
+GROWS = replaced(("cost = { bounds = [0, 100] }", "cost = { bounds = [0, 100] }\non = {}"),
+                 ("rows_per_entity = 4\n", 'grows_by = "on"\nperiod = "PERIOD"\nsince = 2024-01-10\ncloses = "CLOSES days"\nrows_per_entity_and_period = 4\n'),
+                 ('foreign_keys = [{ columns = "visit", references = "visits(visit)" }]\nrows_per_entity = 8\n[tables.bills.columns]\nvisit',
+                  'foreign_keys = [{ columns = "person", references = "people(id)" }]\n[tables.bills.columns]\nperson'),
+                 ("epsilon = 1\n", "epsilon = 1\nper_period = { epsilon = 0.1 }\n"))
+IN_TIME = """ALTER TABLE bills RENAME visit TO person; UPDATE bills SET person = person % 200; ALTER TABLE visits ADD COLUMN "on" {kind};
+    UPDATE visits SET "on" = TIMESTAMP '2024-01-01 00:00:00' + to_days(CAST(visit AS INTEGER) * 2) + to_seconds(visit % 2 * 86399);"""
+
+
+def grown(folder: Path, spoil: str = "", *, kind: str = "DATE", period: str = "month", closes: int = 0, files: str = "") -> PolicyOnRows:
+    return found(built(folder, GROWS.replace("PERIOD", period).replace("CLOSES", str(closes)), files=files, spoil=IN_TIME.format(kind=kind) + spoil))
+
+
+@pytest.mark.parametrize("kind", ["DATE", "TIMESTAMP", "TIMESTAMP_S"])
+@pytest.mark.parametrize("period", KINDS)
+def test_rows_of_a_growing_table_are_counted_by_period(period: PeriodKind, kind: str, tmp_path: Path) -> None:
+    made = grown(tmp_path, kind=kind, period=period)
+    days = [(visit, dt.date(2024, 1, 1) + dt.timedelta(days=2 * visit)) for visit in range(500)]
+    first, last = period_of(period, dt.date(2024, 1, 10)), period_of(period, dt.datetime.now(dt.UTC).date()) - 1
+    numbers = Counter(period_of(period, day) for _, day in days)
+    each = Counter((visit % 200, period_of(period, day)) for visit, day in days if first <= period_of(period, day) <= last)
+    (growth,) = made.growth
+    assert growth.periods == tuple((name_of(period, number), numbers[number]) for number in range(first, last + 1))
+    assert (growth.table, growth.entity, growth.column, growth.period, growth.rows) == ("visits", "person", "on", period, 500)
+    assert growth.early == sum(rows for number, rows in numbers.items() if number < first)
+    assert growth.open == sum(rows for number, rows in numbers.items() if number > last)
+    assert (growth.most, growth.limit, growth.beyond, growth.nulls) == (max(each.values()), 4, 0, 0)
+    assert made.suspicions == (() if growth.early <= 5 else (
+        f"visits.on: {growth.early} rows ({growth.early / 5:.3g} %) lie before the first {period}, that of since = 2024-01-10, and are not read",))
+
+
+def test_a_period_is_counted_as_soon_as_it_is_closed(tmp_path: Path) -> None:
+    today = dt.datetime.now(dt.UTC).date()
+    spoil = f"""UPDATE visits SET "on" = DATE '{today}' - CAST(visit % 10 AS INTEGER);"""
+    for closes in (0, 3, 9):
+        (growth,) = grown(tmp_path / str(closes), spoil, period="day", closes=closes).growth
+        assert growth.periods[-1] == (str(today - dt.timedelta(days=1 + closes)), 50 if closes < 9 else 0)
+        assert growth.open == 50 * (1 + closes)
+
+
+DEFECTS_IN_TIME = [
+    ('UPDATE visits SET "on" = NULL WHERE visit < 50;', ["visits.on is NULL in 50 rows (10 %), which belong to no period, and are not read"]),
+    ("""UPDATE visits SET "on" = '1999-12-31' WHERE visit < 50; UPDATE visits SET "on" = '-infinity' WHERE visit = 50;""", [
+        "visits.on: 51 rows (10.2 %) lie before the first month, that of since = 2024-01-10, and are not read"]),
+    ("""UPDATE visits SET "on" = '2024-03-05', person = visit % 3 WHERE visit < 60;""", [
+        "rows_per_entity_and_period = 4 of visits leaves out 48 rows (9.6 %); an entity has up to 20 in one month"]),
+]
+
+
+@pytest.mark.parametrize(("spoil", "told"), DEFECTS_IN_TIME)
+def test_a_defect_of_the_periods_is_told(spoil: str, told: list[str], tmp_path: Path) -> None:
+    made = grown(tmp_path, spoil)
+    assert list(made.suspicions) == told and not made.errors
+    words = GROWS.replace("[tables.visits]\n", '[tables.visits]\nexpected = ["nulls", "outside", "limit"]\n').replace("PERIOD", "month").replace("CLOSES", "0")
+    meant = found(built(tmp_path / "meant", words, spoil=IN_TIME.format(kind="DATE") + spoil))
+    assert meant.is_fine and list(meant.expected) == told
+
+
+def test_a_limit_in_each_period_that_is_said_to_hold_is_compared_with_the_rows(tmp_path: Path) -> None:
+    policy = GROWS.replace("PERIOD", "month").replace("CLOSES", "0").replace("grows_by", "limits_hold = true\ngrows_by")
+    made = found(built(tmp_path, policy, spoil=IN_TIME.format(kind="DATE") + """UPDATE visits SET "on" = '2024-03-05', person = 7 WHERE visit < 5;"""))
+    assert made.errors == ("rows_per_entity_and_period = 4 of visits does not hold, as limits_hold says: 1 row (0.2 %) are beyond it, so intervals are "
+                           "too narrow",)
+
+
+def test_a_table_none_of_whose_periods_is_closed_is_told(tmp_path: Path) -> None:
+    today = dt.datetime.now(dt.UTC).date()
+    policy = GROWS.replace("PERIOD", "year").replace("CLOSES", "0").replace("2024-01-10", str(today))
+    made = found(built(tmp_path, policy, spoil=IN_TIME.format(kind="DATE") + f"""UPDATE visits SET "on" = '{today}';"""))
+    (growth,) = made.growth
+    assert (growth.periods, growth.open, growth.most) == ((), 500, 0)
+    assert made.suspicions == ("no year of visits is closed yet, so its rows cannot be queried",)
+
+
+def test_the_owner_sees_the_newest_periods_one_by_one(tmp_path: Path, state: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made = grown(tmp_path / "well", period="day")
+    (table,) = (table for table in made.tables() if table.title == "Rows in each period")
+    today = dt.datetime.now(dt.UTC).date()
+    days, earlier = [today - dt.timedelta(days=back) for back in range(24, 0, -1)], today - dt.timedelta(days=25)
+    assert [row[1] for row in table.rows] == [f"2024-01-10 to {earlier}", *map(str, days)]
+    assert sum(int(row[2].replace(",", "")) for row in table.rows) == sum(rows for _, rows in made.growth[0].periods)
+    code, out, _ = run(capsys, "check", "--rows", "--json", "--policy", tmp_path / "well" / "dpsql.toml")
+    assert code == 0 and len(json.loads(out)["growth"][0]["periods"]) == len(made.growth[0].periods)
+    code, out, _ = run(capsys, "check", "--rows", "--policy", tmp_path / "well" / "dpsql.toml")
+    assert code == 0 and "day of on" in out
 
 
 def test_entities_of_several_kinds_are_counted_together(tmp_path: Path) -> None:

@@ -1,0 +1,113 @@
+"""Sessions over tables that grow: their limits in each period, and that they read the data and no prepared store."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+import dpsql
+from dpsql import cli
+from dpsql.backends.duckdb import DuckReader
+from dpsql.budgets.convert import limit
+from dpsql.catalog.price import price
+from dpsql.engine.opening import ConnectionTerms, open_session
+from dpsql.engine.session import Session
+from dpsql.errors import OperationalError
+from dpsql.ledgers.ledger_reports import ReportingLedger
+from dpsql.trusted.accounting.cost import Account
+
+POLICY = """\
+version = 1
+[entities.person]
+table = "people"
+key = "id"
+[tables.people]
+source = "people.parquet"
+key = "id"
+columns = { id = {}, sex = { values = ["f", "m"] } }
+[tables.visits]
+source = "visits.parquet"
+foreign_keys = [{ columns = "id", references = "people(id)" }]
+GROWTHcolumns = { id = {}, day = {} }
+[budgets.main]
+entity = "person"
+epsilon = 10
+delta = 1e-6
+LIMITS"""
+GROWTH = 'grows_by = "day"\nperiod = "month"\nsince = 2024-01-01\n'
+LIMITS = "per_period = { epsilon = 1, delta = 1e-7 }\nper_analyst_and_period = { epsilon = 0.5, delta = 1e-8 }\n"
+ROWS = {"people": "SELECT i AS id, ['f', 'm'][1 + i % 2] AS sex FROM range(200) AS t(i)",
+        "visits": "SELECT i % 200 AS id, DATE '2024-01-01' + CAST(i % 600 AS INTEGER) AS day FROM range(3000) AS t(i)"}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("DPSQL_STATE", str(tmp_path / "state"))
+    monkeypatch.setattr("dpsql.engine.opening.LARGE", 1000)
+    for name, rows in ROWS.items():
+        duckdb.sql(f"COPY ({rows}) TO '{tmp_path / name}.parquet'")
+    ReportingLedger.create(tmp_path / "dpsql.ledger").close()
+    return tmp_path
+
+
+def written(folder: Path, growth: str = GROWTH, limits: str = LIMITS) -> Path:
+    path = folder / "dpsql.toml"
+    path.write_text(POLICY.replace("GROWTH", growth).replace("LIMITS", limits), encoding="utf-8")
+    return path
+
+
+def opened(path: Path, *, awaited: list[Any] | None = None) -> Session:
+    """A session of Ada. `awaited` is given what the session would wait for a store of."""
+    return open_session(None, path, None, ConnectionTerms(analyst="Ada"), await_store=None if awaited is None else (
+        lambda *told: awaited.append(told)))  # type: ignore[func-returns-value]
+
+
+@pytest.mark.parametrize(("growth", "limits", "expected"), [
+    (GROWTH, LIMITS, {None: {"epsilon": 1, "delta": 1e-7}, "ada": {"epsilon": 0.5, "delta": 1e-8}}),
+    (GROWTH, "per_period = { epsilon = 1 }\n", {None: {"epsilon": 1}}),
+    ("", "", {}),
+])
+def test_the_limits_in_each_period(growth: str, limits: str, expected: dict[str | None, dict[str, float]], folder: Path) -> None:
+    with closing(opened(written(folder, growth, limits))) as session:
+        made = {whose: price(**told) for whose, told in expected.items()}
+        assert session.period_limits == {whose: limit(told) for whose, told in made.items() if told is not None}
+        assert (session.catalog.tables["visits"].growth is None) is not bool(growth)
+        assert session.account == Account(budget="main", analyst="ada") and set(session.limits) == {None}
+
+
+def test_a_limit_in_rho(folder: Path) -> None:
+    path = written(folder, limits="per_period = { rho = 0.1, delta = 1e-8 }\nper_analyst_and_period = { rho = 0.05, delta = 1e-9 }\n")
+    path.write_text(path.read_text().replace("epsilon = 10\n", "rho = 1\n"))
+    with closing(opened(path)) as session:
+        assert [session.period_limits[whose].rho for whose in (None, "ada")] == [10**8, 5 * 10**7]
+
+
+def test_no_store_is_prepared_of_tables_that_grow(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = written(folder)
+    assert cli.main(["prepare", "--policy", str(path)]) == 2
+    assert "visits grows, and a prepared store cannot be read by periods yet" in " ".join(capsys.readouterr().err.split())
+    with pytest.raises(OperationalError) as caught:
+        dpsql.prepare(policy=path, budget="main")
+    assert caught.value.code == "store" and caught.value.try_
+    assert not (folder / "dpsql.ledger.store").exists()
+
+
+def test_a_store_that_was_made_before_is_not_read(folder: Path) -> None:
+    """Its rows have places among those of all periods."""
+    static = written(folder, "", "")
+    dpsql.prepare(policy=static)
+    with closing(opened(static)) as session:
+        assert isinstance(session.kernel._reader, DuckReader) and set(session.kernel._reader.stored) == {"people", "visits"}
+    with closing(opened(written(folder))) as session:
+        assert isinstance(session.kernel._reader, DuckReader) and not session.kernel._reader.stored
+
+
+@pytest.mark.parametrize("growth", [GROWTH, ""])
+def test_no_store_is_awaited(growth: str, folder: Path) -> None:
+    awaited: list[Any] = []
+    with closing(opened(written(folder, growth, LIMITS if growth else ""), awaited=awaited)):
+        assert bool(awaited) is not bool(growth)
