@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -104,6 +105,25 @@ def test_a_store_that_was_made_before_is_not_read(folder: Path) -> None:
         assert isinstance(session.kernel._reader, DuckReader) and set(session.kernel._reader.stored) == {"people", "visits"}
     with closing(opened(written(folder))) as session:
         assert isinstance(session.kernel._reader, DuckReader) and not session.kernel._reader.stored
+
+
+def test_no_store_is_awaited_beside_a_connection_that_awaits_one(folder: Path) -> None:
+    """Connections of one process to one database share what they may open."""
+    with duckdb.connect(str(folder / "w.duckdb")) as connection:
+        for name, rows in ROWS.items():
+            connection.execute(f"CREATE TABLE {name} AS {rows}")
+        connection.execute("ALTER TABLE people ADD PRIMARY KEY (id)")
+
+    def opened_in_file(growth: str, limits: str, awaited: list[Any]) -> Session:
+        path = written(folder, growth, limits)
+        text = path.read_text().replace("version = 1\n", 'version = 1\ndatabase = "w.duckdb"\n')
+        path.write_text(re.sub(r"source = .*\n", "", text))
+        return opened(path, awaited=awaited)
+
+    first: list[Any] = []
+    then: list[Any] = []
+    with closing(opened_in_file("", "", first)), closing(opened_in_file(GROWTH, LIMITS, then)):
+        assert first and not then
 
 
 @pytest.mark.parametrize("growth", [GROWTH, ""])

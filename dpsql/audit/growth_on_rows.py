@@ -35,9 +35,9 @@ class GrowthOnRows(Frozen):
     beyond: int
 
 
-def growth_on_rows(table: Table, growth: Growth, entity: str, reader: Reader, now: dt.datetime) -> GrowthOnRows:
-    """The rows of a private table that grows, by its periods at a moment (UTC)."""
-    last = growth.last_closed(now)
+def growth_on_rows(table: Table, growth: Growth, entity: str, reader: Reader, day: dt.date) -> GrowthOnRows:
+    """The rows of a private table that grows, by the periods that are closed on a day."""
+    last = growth.last_closed(day)
     start, end = (_day(growth, table, number) for number in (growth.since, max(growth.since, last + 1)))
     everybodys = replace(table, public=True, owners=())
     source = f"({Scan(table=everybodys, columns=(('v', growth.column),)).render((), Printing())}) AS t"
@@ -49,9 +49,9 @@ def growth_on_rows(table: Table, growth: Growth, entity: str, reader: Reader, no
     if last < growth.since:
         return found
     counts: Counter[int] = Counter()
-    for day, number in reader.rows(f'SELECT CAST(t."v" AS DATE) AS d, COUNT(*) FROM {source} WHERE t."v" >= {start} '
+    for at, number in reader.rows(f'SELECT CAST(t."v" AS DATE) AS d, COUNT(*) FROM {source} WHERE t."v" >= {start} '
                                    f'AND t."v" < {end} GROUP BY d'):
-        counts[period_of(growth.period, day)] += number
+        counts[period_of(growth.period, at)] += number
     most, beyond = _most(table, growth, last, reader)
     return replace(found, most=most, beyond=beyond, periods=tuple(
         (name_of(growth.period, number), counts[number]) for number in range(growth.since, last + 1)))

@@ -30,6 +30,7 @@ from dpsql.audit.rules_on_rows import RuleOnRows, rules_on_rows
 from dpsql.backends.csv_counts import FileOnRows, copy_on_rows, file_on_rows
 from dpsql.catalog.days import KEPT_BY_ENDS
 from dpsql.catalog.file_names import is_copied
+from dpsql.catalog.growing import today
 from dpsql.catalog.model import Budget, Catalog, ColumnPolicy, Entity, Policy, TablePolicy
 from dpsql.catalog.schema import fit
 from dpsql.engine.opening import file_table, open_reader, public_values, sources_of
@@ -383,7 +384,7 @@ class _Count:
         """The rows of a table by periods; None if it does not grow."""
         if table.growth is None:
             return None
-        found = growth_on_rows(table, table.growth, entity.name, self._reader, dt.datetime.now(dt.UTC))
+        found = growth_on_rows(table, table.growth, entity.name, self._reader, today())
         told = f"{table.name}.{found.column}"
         if _much(found.nulls, found.rows):
             self._suspect(table.name, "nulls", f"{told} is NULL in {_told(found.nulls, found.rows)}, which belong to no period, "

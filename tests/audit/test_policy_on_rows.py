@@ -304,6 +304,9 @@ def test_a_table_none_of_whose_periods_is_closed_is_told(tmp_path: Path) -> None
     (growth,) = made.growth
     assert (growth.periods, growth.open, growth.most) == ((), 500, 0)
     assert made.suspicions == ("no year of visits is closed yet, so its rows cannot be queried",)
+    (growth,) = found(built(tmp_path / "later", policy.replace('"year"', '"day"').replace('"0 days"', '"400 days"'), spoil=IN_TIME.format(kind="DATE")
+                            + f"""UPDATE visits SET "on" = DATE '{today}' - CAST(visit % 2 AS INTEGER);""")).growth
+    assert (growth.periods, growth.early, growth.open) == ((), 250, 250), "each row once"
 
 
 def test_the_owner_sees_the_newest_periods_one_by_one(tmp_path: Path, state: Path, capsys: pytest.CaptureFixture[str]) -> None:

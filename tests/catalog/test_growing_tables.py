@@ -304,6 +304,8 @@ BELOW = {
     "a path through a growing table, of one that does not": (("test_id moment", "", TO_TESTS), "tests grows, and below does not"),
     "the name in the row, of one that does not grow": (("person_id day", "", BOTH), "visits grows, and below does not"),
     "the name in the row, of one that grows by another day": (("person_id day paid", "paid", BOTH), "below and visits grow, and a row may refer"),
+    "a path through a growing table, by its time too": (
+        ("test_id moment", "moment", '{ columns = ["test_id", "moment"], references = "tests(test_id, moment)" }'), "below and tests grow, and a row may refer"),
     "one path of two": (("person_id test_id moment", "moment", f'{TO_TESTS}, {{ columns = "person_id", references = "people(person_id)" }}'),
                         "below and tests grow, and a row may refer"),
 }
