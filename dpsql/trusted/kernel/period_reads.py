@@ -70,13 +70,14 @@ class PeriodReads(Frozen):
     @classmethod
     def from_text(cls, text: str) -> PeriodReads | None:
         """The inverse of `str`, which may be followed by a space and more; None for other texts. Raises ValueError if a text only
-        begins like one."""
+        begins like one, or states periods that no plan can read."""
         if not text.startswith(START):
             return None
         period, first, last, steps, *_ = text.removeprefix(START).split(" ")
         made = cls(periods=PeriodRange(period=cast(PeriodKind, period), first=int(first), last=int(last)),
                    steps=cast(Steps, int(steps)))
-        if period not in KINDS or made.steps not in (1, 2) or made.periods.last < made.periods.first:
+        if period not in KINDS or not all(holds for holds, _ in made.periods.assumptions()) or not f"{text} ".startswith(f"{made} ") or (
+                made.steps not in ((1, 2) if len(made.periods) == 1 else (2,))):
             raise ValueError("these are no periods")
         return made
 

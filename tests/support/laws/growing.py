@@ -58,6 +58,11 @@ class GrowingWorld(World, kw_only=False):
 
     growing: Growing = field(default_factory=lambda: Growing(period="month"))
 
+    def fill(self, connection: duckdb.DuckDBPyConnection) -> None:
+        for table, columns in SCHEMA.items():
+            connection.execute(f"CREATE TABLE {table} ({columns})")
+            insert(connection, table, self.rows.get(table, []))
+
     def without_in(self, entity: str, key: Any, period: int | None) -> World:
         """Without the rows of an entity in one period of the growing tables; without those that are in no period, if that is
         None. All other rows stay."""
