@@ -107,11 +107,12 @@ chooses no checkpoint after it). A chain that had these sums wrote it in its tur
 that accepted it then compared it with its own sums. The first hash, of the identity and the salt, is a part of it. So to forge
 a checkpoint is exactly as hard as to forge any other event: the anchor would have to be forged too.
 
-A checkpoint of an earlier version states less: no days of late events, no hashes of the events between checkpoints, no skips
-(`waypoint`), no reports (`reported`). Nobody resumes at such a checkpoint; it is accepted for what it states, and the next event
-is followed by a checkpoint that states everything. In turn, earlier versions accept our checkpoints without comparing those
-parts: no charge depends on them, and someone who has only the file could just as well add events that nobody can tell from
-genuine ones.
+A checkpoint of an earlier version states less: no sums of periods, no days of late events, no hashes of the events between
+checkpoints, no skips (`waypoint`), no reports (`reported`). Nobody resumes at such a checkpoint: an earlier version may have
+written it after charges in periods, which it does not count. It is accepted for what it states, and the next event is followed
+by a checkpoint that states everything. In turn, earlier versions accept our checkpoints without comparing those parts: no charge
+of theirs depends on them, and someone who has only the file could just as well add events that nobody can tell from genuine
+ones.
 
 *Promises.* A `promise` event states what the charges of a budget promise from there on, until the next such event of the
 budget (`catalog.promise` decides its text; here it is only kept). Its `data` names the `promise` event before it. The sums
@@ -410,7 +411,7 @@ class Chain:
             raise Broken
         waypoint = self._agreed(event) if event.kind == "checkpoint" else None
         if waypoint is None:
-            self._count(event)
+            self._count_or_break(event)
             self._between.update(f"{link}\n".encode())
         self._length += len(event.body or "")
         self.head = event.seq, link
@@ -440,15 +441,17 @@ class Chain:
         self._pass(waypoint)
 
     def _read(self, checkpoint: Event) -> tuple[Waypoint, ChainSums, bool]:
-        """The statements of a checkpoint, and whether it states everything. One of an earlier version lacks the reports, or the
-        days of late events, which are taken from this chain. Raises Broken if it is not a checkpoint of this ledger."""
+        """The statements of a checkpoint, and whether it states everything. One of an earlier version lacks the reports, the days
+        of late events or the sums of periods, which are taken from this chain. Raises Broken if it is not a checkpoint of this
+        ledger."""
         try:
             told = json.loads(checkpoint.body or "")
             if told["ledger"] == self.genesis:
                 waypoint = Waypoint.from_values(told)
-                own = {"late": sorted(self.sums.late_ones()), "days": self.sums.late_days()}
+                own = {"late": sorted(self.sums.late_ones()), "days": self.sums.late_days(), "periods": self.sums.in_periods()}
                 silent = own | (self.sums.reported.as_values() if waypoint.between is None else {})
-                return waypoint, ChainSums.from_values(silent | told), waypoint.between is not None and "days" in told
+                whole = waypoint.between is not None and "days" in told and "periods" in told
+                return waypoint, ChainSums.from_values(silent | told), whole
         except (AttributeError, LookupError, TypeError, ValueError):
             pass
         raise Broken
@@ -459,6 +462,12 @@ class Chain:
         if waypoint.between is not None:
             self._resumable, self._length = self.head[0], 0
         self._checkpoints, self._skips, self._between = waypoint.number, waypoint.skips_after(self.head), hashlib.sha256()
+
+    def _count_or_break(self, event: Event) -> None:
+        try:
+            self._count(event)
+        except ValueError:  # its text is none that a ledger writes
+            raise Broken from None
 
     def _count(self, event: Event) -> None:
         sums, account = self.sums, event.account.named

@@ -46,16 +46,17 @@ class ChainSums:
         def as_lists(lists: Mapping[Account, set[int]]) -> list[Any]:
             return sorted([account.budget, account.analyst, sorted(seqs)] for account, seqs in lists.items() if seqs)
 
-        def stated(charge: Charge) -> list[Any]:
-            return [charge.epsilon, charge.rho, charge.delta, [*charge.renyi]]
-
-        spent = [[*whose, *stated(charge)] for whose, charge in self.spent.items()]
-        periods = [[*whose, number, *stated(charge)] for whose, found in self.periods.items() for number, charge in found.items()]
+        spent = [[*whose, *_stated(charge)] for whose, charge in self.spent.items()]
         return {"spent": sorted(spent, key=str), "pending": as_lists(self.pending), "failed": as_lists(self.failed),
                 "forgiven": sorted(self.forgiven), "kept": dict(sorted(self.kept.items())), "late": sorted(self.late_ones()),
                 "days": self.late_days(),
                 "promised": sorted([budget, *seqs] for budget, seqs in self.promised.items()), **self.reported.as_values(),
-                **({"periods": sorted(periods, key=str)} if periods else {})}
+                "periods": self.in_periods()}
+
+    def in_periods(self) -> list[list[Any]]:
+        """By budget, analyst and period, what was charged there."""
+        return sorted(([*whose, number, *_stated(charge)] for whose, found in self.periods.items()
+                       for number, charge in found.items()), key=str)
 
     def late_ones(self) -> list[list[Any]]:
         """By budget, analyst and step, the number of outcomes that left late."""
@@ -75,7 +76,7 @@ class ChainSums:
         """The inverse of `as_values`. Raises KeyError, TypeError, ValueError or AttributeError for anything else."""
         made = cls()
         made.spent = {(budget, analyst): Charge.summed(*sums) for budget, analyst, *sums in told["spent"]}
-        for budget, analyst, number, *sums in told.get("periods", ()):
+        for budget, analyst, number, *sums in told["periods"]:
             made.periods.setdefault((budget, analyst), {})[number] = Charge.summed(*sums)
         for name, lists in (("pending", made.pending), ("failed", made.failed)):
             lists |= {Account(budget=budget, analyst=analyst): set(seqs) for budget, analyst, seqs in told[name]}
@@ -92,7 +93,10 @@ class ChainSums:
         """Whether these are the same sums. Those of the Renyi orders may differ by `slack`: each charge's are rounded logarithms,
         which another machine may round to the next billionth."""
         ours, theirs = self.as_values(), others.as_values()
-        pairs = [*zip(ours["spent"], theirs["spent"], strict=False),
-                 *zip(ours.get("periods", ()), theirs.get("periods", ()), strict=False)]
+        pairs = [pair for name in ("spent", "periods") for pair in zip(ours.get(name, ()), theirs.get(name, ()), strict=False)]
         orders = [(mine.pop(), other.pop()) for mine, other in pairs]
         return ours == theirs and all(abs(a - b) <= slack for pair in orders for a, b in zip(*pair, strict=True))
+
+
+def _stated(charge: Charge) -> list[Any]:
+    return [charge.epsilon, charge.rho, charge.delta, [*charge.renyi]]
