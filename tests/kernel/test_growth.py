@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import random
 from collections import Counter
@@ -27,7 +28,17 @@ from dpsql.engine.session import Session
 from dpsql.frozen import replace
 from dpsql.questions.rebuilding import rebuild
 from dpsql.trusted.accounting.cost import Charge, Cost, concentrated, pure
-from dpsql.trusted.declarations.growth import EARLIEST, KINDS, LATEST, Growth, PeriodKind, PeriodRange, first_day, name_of, period_of
+from dpsql.trusted.declarations.growth import (
+    EARLIEST,
+    KINDS,
+    LATEST,
+    Growth,
+    PeriodKind,
+    PeriodRange,
+    first_day,
+    name_of,
+    period_of,
+)
 from dpsql.trusted.declarations.tables import Table
 from dpsql.trusted.kernel.claims import Disagreement
 from dpsql.trusted.kernel.period_reads import PeriodReads
@@ -323,10 +334,8 @@ def drawn_plans(session: Session, seed: int, first: int, last: int) -> Iterator[
     def reading(node: Node) -> Node:
         return replace(node, periods=span) if isinstance(node, Scan) and node.periods is not None else node
 
-    try:
+    with contextlib.suppress(InvalidPlan, ValueError):
         yield from (rebuild(plan, reading) for plan in builder.plans())
-    except (InvalidPlan, ValueError):
-        pass
     scan = Scan(table=catalog.tables["visits"], columns=(("i", "visit_id"), ("o", "person_id"), ("c", "clinic"), ("y", "cost")), owners=("o",),
                 periods=span)
     limited = Truncate(input=scan, rows=2, owner="o", order=("i",))

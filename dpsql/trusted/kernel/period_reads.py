@@ -76,8 +76,9 @@ class PeriodReads(Frozen):
         period, first, last, steps, *_ = text.removeprefix(START).split(" ")
         made = cls(periods=PeriodRange(period=cast(PeriodKind, period), first=int(first), last=int(last)),
                    steps=cast(Steps, int(steps)))
-        if period not in KINDS or not all(holds for holds, _ in made.periods.assumptions()) or not f"{text} ".startswith(f"{made} ") or (
-                made.steps not in ((1, 2) if len(made.periods) == 1 else (2,))):
+        possible = period in KINDS and all(holds for holds, _ in made.periods.assumptions()) and (
+            made.steps in ((1, 2) if len(made.periods) == 1 else (2,)))
+        if not possible or not f"{text} ".startswith(f"{made} "):
             raise ValueError("these are no periods")
         return made
 
