@@ -10,7 +10,6 @@ import duckdb
 import pytest
 
 from dpsql.backends.duckdb import DuckReader
-from dpsql.budgets.convert import limit
 from dpsql.catalog import growing_tables
 from dpsql.catalog.model import Catalog
 from dpsql.catalog.policy import parse_policy
@@ -156,13 +155,6 @@ def test_what_holds_of_the_limit_in_each_period_can_be_said() -> None:
     assert fitted(said).tables["visits"].limits_hold
     with pytest.raises(PolicyError, match="there is no limit"):
         parse_policy(said.replace("rows_per_entity_and_period = 10\n", ""))
-
-
-def test_the_limits_that_a_session_has_in_each_period() -> None:
-    """By the same conversion as those in all."""
-    budget = parse_policy(POLICY).budgets["study"]
-    for name in ("per_period", "per_analyst_and_period"):
-        assert limit(getattr(budget, name)).renyi
 
 
 # -- mistakes
