@@ -191,7 +191,7 @@ def open_data(policy: Policy, database: str | Path | None, budget: Budget, ledge
     `open_session` for the errors."""
     facts, folder = FactsBesideLedger(ledger), store_folder(policy, ledger)
     grows = bool(growing_of(policy, policy.entities[budget.entity]))  # a store cannot be read by periods
-    later = (folder, LARGE) if adopting and policy.prepare and policy.spark is None and not grows else None
+    later = (folder, LARGE) if adopting and policy.prepare and policy.spark is None else None
 
     def store(origin: DataOrigin) -> Store | None:
         return find_store(folder, budget.entity, origin, facts)
