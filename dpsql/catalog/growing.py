@@ -38,7 +38,8 @@ def within(table: Table, periods: PeriodRange) -> Table:
     growth = table.growth
     assert growth is not None
     columns = {**table.columns, growth.column: _of_days(table.columns[growth.column], periods)}
-    return replace(table, columns=columns, rows=None if growth.rows is None else growth.rows * len(periods))
+    rows = table.rows if growth.rows is None or table.rows == 1 else growth.rows * len(periods)
+    return replace(table, columns=columns, rows=rows)
 
 
 def _of_days(column: Column, periods: PeriodRange) -> Column:
