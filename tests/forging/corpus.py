@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -76,20 +77,25 @@ def recorded() -> Corpus:
     """The requests of all statements; only a few of one statement that are of one class."""
     made = Corpus(Family(SMALL))
     for number, texts in enumerate(STATEMENTS):
-        session = made.family.session(number)
-        kernel = session.kernel
-        assert isinstance(kernel, Recorder)
-        for text in texts:
-            answer(text, session)
-        kinds: dict[type, int] = {}
-        for asked in kernel.asked:
-            kind = type(asked.request)
-            kinds[kind] = kinds.get(kind, 0) + 1
-            if kinds[kind] <= 2:
-                made.add(Base(thinned(asked.request), texts[0]))
+        for request in requests_of(texts, made.family, number):
+            made.add(Base(request, texts[0]))
     blocks = next(base for base in made.bases if isinstance(base.request, Blocks) and base.request.axes and not base.request.line)
     made.add(replace(blocks, request=with_all_matrices(blocks.request)))
     return made
+
+
+def requests_of(texts: Sequence[str], family: Family, seed: int) -> Iterator[Any]:
+    """What statements of one session ask for; at most two requests of a class."""
+    session = family.session(seed)
+    kernel = session.kernel
+    assert isinstance(kernel, Recorder)
+    for text in texts:
+        answer(text, session)
+    kinds = Counter[type]()
+    for asked in kernel.asked:
+        kinds[type(asked.request)] += 1
+        if kinds[type(asked.request)] <= 2:
+            yield thinned(asked.request)
 
 
 def with_all_matrices(request: Blocks) -> Blocks:

@@ -15,7 +15,7 @@ from typing import Any
 from forging.corpus import Corpus
 from forging.forger import Forger, Forgery
 from forging.judge import Found, judged, judged_comparisons
-from oracle.replay import Book, Loud, Recorder
+from oracle.replay import Asked, Book, Loud, Recorder
 
 from dpsql.errors import Error, Incident, InternalError
 from dpsql.frozen import Frozen, replace
@@ -167,7 +167,10 @@ class Forging:
         served = kernel.asked[-1]
         self.cost = cost = served.request.cost(*served.certificates)
         only = None if number % EVERYWHERE == 0 else number % (len(self.corpus.family.kernels) - 1)
-        return judged(served.request, served.certificates, cost, self.corpus.family, planned=forgery.planned, only=only)
+        return self._judged(served, cost, planned=forgery.planned, only=only)
+
+    def _judged(self, served: Asked, cost: Cost, *, planned: bool, only: int | None) -> Iterator[Found]:
+        return judged(served.request, served.certificates, cost, self.corpus.family, planned=planned, only=only)
 
     def _compared(self, request: Comparisons, number: int) -> Iterator[Found]:
         """Comparisons with one of the models, as if they were the first with it."""

@@ -76,10 +76,11 @@ class PeriodReads(Frozen):
         period, first, last, steps, *_ = text.removeprefix(START).split(" ")
         made = cls(periods=PeriodRange(period=cast(PeriodKind, period), first=int(first), last=int(last)),
                    steps=cast(Steps, int(steps)))
-        possible = period in KINDS and all(holds for holds, _ in made.periods.assumptions()) and (
-            made.steps in ((1, 2) if len(made.periods) == 1 else (2,)))
-        if not possible or not f"{text} ".startswith(f"{made} "):
-            raise ValueError("these are no periods")
+        steps_of = (1, 2) if len(made.periods) == 1 else (2,)
+        if period not in KINDS or not all(holds for holds, _ in made.periods.assumptions()) or made.steps not in steps_of:
+            raise ValueError("these are no periods that a plan can read")
+        if not f"{text} ".startswith(f"{made} "):
+            raise ValueError("these numbers are written in another way")
         return made
 
     def __contains__(self, other: PeriodReads) -> bool:

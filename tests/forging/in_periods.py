@@ -1,0 +1,125 @@
+"""Requests over growing tables, and forgeries of them: judged by databases that lack the rows of one person in one period."""
+
+from __future__ import annotations
+
+import datetime as dt
+import random
+from collections.abc import Generator, Iterator
+from typing import Any
+
+from forging.corpus import Base, Corpus, requests_of
+from forging.forging import ADA, ALLOWED, Forging
+from forging.judge import Found, judged
+from forging.tables import SMALL, Few, private
+from oracle.replay import Asked, Family
+
+from dpsql.frozen import field_names, is_frozen, replace
+from dpsql.trusted.accounting.cost import FREE, Cost
+from dpsql.trusted.accounting.privacy_filter import Limit
+from dpsql.trusted.declarations.growth import Growth, PeriodRange
+from dpsql.trusted.kernel.period_reads import PeriodReads
+from dpsql.trusted.kernel.taken import copied_request
+from dpsql.trusted.measurements.noisy_sums import NoisySums
+from dpsql.trusted.measurements.online_comparisons import Comparisons, Opening
+from dpsql.trusted.plan.operators.scan import Scan
+
+FIRST = dt.date(2000, 1, 1).toordinal()
+DAYS = range(FIRST, FIRST + 4)
+GROWS, PERSON, DAY = "visits", 1, 7
+"""The table that grows, and the places of the person and of the day in its rows."""
+MOVED_ON = tuple(private(price, "b, COUNT(*) FROM (SELECT p.id, COUNT(t.vid) > 0 AS b FROM people AS p LEFT JOIN visits AS t ON p.id = t.id "
+                                "GROUP BY p.id) AS q GROUP BY b") for price in ("epsilon = 1", "rho = 1"))
+"""Statements that count a person in one group or another: without the person's rows of a day, one count falls and the other rises."""
+EVERYTHING = {None: Limit(epsilon=None, rho=10**1000, delta=10**1000)}
+
+
+class InPeriods(Few):
+    """A world of which the visits of one person on one day are removed, or those without a day."""
+
+    def neighbours(self) -> Iterator[tuple[str, InPeriods]]:
+        for person, day in dict.fromkeys((row[PERSON], row[DAY]) for row in self.rows[GROWS]):
+            rows = tuple(row for row in self.rows[GROWS] if (row[PERSON], row[DAY]) != (person, day))
+            number = "" if day == "NULL" else dt.date.fromisoformat(day.split("'")[1]).toordinal()
+            yield f"person {person} in {number}", replace(self, rows=self.rows | {GROWS: rows})
+
+
+def growing(corpus: Corpus, seed: int = 7) -> Corpus:
+    """The requests of a corpus that read visits, as if that table grew by the day: each of one day, and of several."""
+    draw, made = random.Random(seed), Corpus(Family(InPeriods(**{name: getattr(SMALL, name) for name in field_names(Few)})))
+    beside = (Base(request, text) for text in MOVED_ON for request in requests_of([text], corpus.family, 0))
+    for base in (*corpus.bases, *beside):
+        if isinstance(base.request, Opening | Comparisons):
+            continue
+        day, first, last = draw.choice(DAYS), *sorted(draw.sample(DAYS, 2))
+        for periods in ((day, day), (first, last)):
+            request = _growing(base.request, PeriodRange(period="day", first=periods[0], last=periods[1]), {})
+            if request is not base.request:
+                made.add(Base(request, f"{base.text} in {periods}"))
+    return made
+
+
+def _growing(value: Any, periods: PeriodRange, held: dict[int, Any]) -> Any:
+    """A value in which visits grow; parts that are one object are one object again."""
+    if id(value) in held:
+        return held[id(value)]
+    made = value
+    if isinstance(value, Scan):
+        table = value.table
+        made = value if table.name != GROWS else replace(value, periods=periods, table=replace(
+            table, growth=Growth(column="d", period="day", since=FIRST)))
+    elif is_frozen(value) and type(value).__name__ not in ("Table", "Domain"):
+        parts = {name: getattr(value, name) for name in field_names(type(value))}
+        told = {name: _growing(part, periods, held) for name, part in parts.items()}
+        made = value if all(told[name] is part for name, part in parts.items()) else replace(value, **told)
+    elif type(value) is tuple:
+        told_parts = tuple(_growing(part, periods, held) for part in value)
+        made = value if all(ours is part for ours, part in zip(told_parts, value, strict=True)) else told_parts
+    held[id(value)] = made
+    return made
+
+
+class ForgingInPeriods(Forging):
+    """A kernel over a small database that grows. Whoever forges states what the kernel derives: it takes nothing else."""
+
+    def __init__(self, corpus: Corpus) -> None:
+        super().__init__(corpus)
+        self._honest = next(base.request for base in corpus.bases if type(base.request) is NoisySums and (
+            reads := self.reads(base.request)) is not None and reads.steps == 1)
+
+    def reads(self, request: Any) -> PeriodReads | None:
+        """What the kernel derives of the periods that a request reads."""
+        self.kernel._claims.begin()
+        own = copied_request(request)
+        self.kernel._priced(own)
+        return self.kernel._claims.reads(own.plans)
+
+    def _ask(self, request: Any, digest: str, *, second: bool = False) -> None:
+        def script() -> Generator[Any, Any, str]:
+            if second:
+                yield self._honest
+            yield request
+            return "done"
+
+        try:
+            reads = self.reads(self._honest if second else request)
+        except Exception:  # whatever it is, the kernel finds it, too
+            reads = None
+        self.kernel.run(script(), cost=replace(ALLOWED, delta=ALLOWED.delta if reads is None or reads.steps == 1 else FREE.delta), account=ADA,
+                        limits={}, digest=digest, sql="forged", encode=str, data=None if reads is None else str(reads), in_periods=EVERYTHING)
+
+    def _judged(self, served: Asked, cost: Cost, *, planned: bool, only: int | None) -> Iterator[Found]:
+        """Compared with each neighbour for what its period was charged: nothing where it is not read."""
+        reads = self.kernel._claims.reads(served.request.plans)
+        for at, name in enumerate([name for name in self.corpus.family.kernels if name is not None]):
+            if only not in (None, at):
+                continue
+            number = name.removesuffix(" ").rpartition(" ")[2]
+            inside = reads is not None and number.isdigit() and int(number) in reads.numbers
+            one = inside and reads is not None and reads.steps == 1
+            charged = FREE if not inside else cost if one else twice(cost)
+            yield from judged(served.request, served.certificates, charged, self.corpus.family, planned=planned and one, only=at)
+
+
+def twice(cost: Cost) -> Cost:
+    """What two steps of a cost are charged."""
+    return Cost(epsilon=None if cost.epsilon is None else 2 * cost.epsilon, rho=4 * cost.rho, delta=cost.delta)

@@ -1,0 +1,74 @@
+"""Requests over growing tables that nobody honest sends: each is refused before a charge, or moves no further than a person in one
+period was charged for."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+from forging.corpus import recorded
+from forging.forger import Forgery
+from forging.forging import EVERYWHERE, Totals, Verdict
+from forging.in_periods import ForgingInPeriods, growing
+from forging.watched import replaced
+
+from dpsql.frozen import replace
+from dpsql.trusted.kernel import claims, period_reads
+from dpsql.trusted.plan.operators.scan import Scan
+
+FORGERIES = 400
+
+
+@pytest.fixture(scope="module")
+def forging() -> Iterator[ForgingInPeriods]:
+    with replaced():
+        whole = recorded()
+        made = ForgingInPeriods(growing(whole))
+        yield made
+        whole.family.close()
+        made.corpus.family.close()
+
+
+def honest(forging: ForgingInPeriods) -> list[tuple[str, Verdict]]:
+    return [(base.text, forging.verdict(Forgery(base.request, base, "nothing"), number * EVERYWHERE))
+            for number, base in enumerate(forging.corpus.bases)]
+
+
+def test_real_requests_in_periods_move_no_further_than_they_were_charged_for(forging: ForgingInPeriods) -> None:
+    """In one step and in two; those with a delta are refused where they take two."""
+    found, steps = honest(forging), Counter[int]()
+    bad = [(text, verdict) for text, verdict in found if verdict.outcome not in ("held", "refused")]
+    assert not bad, bad[:3]
+    for base, (_, verdict) in zip(forging.corpus.bases, found, strict=True):
+        reads = forging.reads(base.request)
+        assert reads is not None
+        steps[reads.steps] += verdict.outcome == "held"
+        if verdict.outcome == "refused":
+            assert reads.steps == 2 and base.request.cost(*forging.kernel._certificates(base.request)).delta > 0, verdict
+    assert min(steps[1], steps[2]) > 15, steps
+
+
+@pytest.mark.slow
+def test_forgeries_in_periods_are_refused_or_move_no_further_than_they_were_charged_for(forging: ForgingInPeriods, effort: float) -> None:
+    totals = Totals()
+    forging.run(range(int(FORGERIES * max(1.0, effort))), totals)
+    assert not totals.bad(), "\n".join([str(totals), *totals.bad()])
+    assert totals.outcomes["held"] > totals.forged / 10
+
+
+def test_a_scan_that_reads_all_periods_is_found(forging: ForgingInPeriods, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Scan, "_in_periods", lambda self: iter(()))
+    forging.corpus.family.forget()
+    assert sum(verdict.outcome == "moved" for _, verdict in honest(forging)) > 20
+    monkeypatch.undo()
+    forging.corpus.family.forget()
+
+
+def test_two_steps_that_are_charged_as_one_are_found(forging: ForgingInPeriods, monkeypatch: pytest.MonkeyPatch) -> None:
+    def one(plans: object, known: object) -> period_reads.PeriodReads | None:
+        found = period_reads.reads_of(plans, known)  # type: ignore[arg-type]
+        return replace(found, steps=1) if found is not None and len(found.periods) == 1 else found
+
+    monkeypatch.setattr(claims, "reads_of", one)
+    assert any(verdict.outcome == "moved" for _, verdict in honest(forging))
