@@ -15,6 +15,7 @@ EXPLAIN PRIVACY SELECT COUNT(*) FROM people;
 explain privacy select sex, avg(income) from people group by sex;
 EXPLAIN PRIVACY WITH t AS (SELECT * FROM visits) SELECT COUNT(*) FROM t;
 SHOW BUDGET;
+SHOW PERIODS;
 SHOW RELEASES;
 show tables;
 DESCRIBE people;

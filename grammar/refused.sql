@@ -80,10 +80,10 @@ EXPLAIN PRIVACY
 -- Unsupported not-a-query: only queries are answered
 EXPLAIN PRIVACY DELETE FROM people
 
--- SqlError syntax: SHOW takes BUDGET, RELEASES or TABLES
+-- SqlError syntax: SHOW takes BUDGET, PERIODS, RELEASES or TABLES
 SHOW COLUMNS
 
--- SqlError syntax: SHOW takes BUDGET, RELEASES or TABLES
+-- SqlError syntax: SHOW takes BUDGET, PERIODS, RELEASES or TABLES
 SHOW
 
 -- SqlError syntax: DESCRIBE takes the name of one table
