@@ -13,6 +13,7 @@ from typing import Any
 
 import duckdb
 import pytest
+from support.forged import tampered
 from support.laws.bad_worlds import crowded
 from support.laws.family import shown
 from support.laws.growing import POLICY, TIMES, Growing, GrowingBuilder, GrowingWorld, growing_tables, grown
@@ -27,6 +28,7 @@ from dpsql.catalog.schema import fit
 from dpsql.engine.session import Session
 from dpsql.frozen import replace
 from dpsql.questions.rebuilding import rebuild
+from dpsql.server.link.plain_values import decoded, encoded
 from dpsql.trusted.accounting.cost import Charge, Cost, concentrated, pure
 from dpsql.trusted.declarations.growth import (
     EARLIEST,
@@ -42,6 +44,7 @@ from dpsql.trusted.declarations.growth import (
 from dpsql.trusted.declarations.tables import Table
 from dpsql.trusted.kernel.claims import Disagreement
 from dpsql.trusted.kernel.period_reads import PeriodReads
+from dpsql.trusted.kernel.taken import copied_request
 from dpsql.trusted.measurements.reading import content
 from dpsql.trusted.plan.certificate import stability
 from dpsql.trusted.plan.node import InvalidPlan, Node, Printing
@@ -260,6 +263,18 @@ def test_a_growing_table_is_read_in_periods_of_its_kind_alone(session: Session) 
         with pytest.raises((Disagreement, InvalidPlan)):
             session.kernel._claims.relation(Scan(table=broken, columns=(("v", "visit_id"),), owners=() if broken.public else ("o",), periods=month))
     session.kernel._claims.relation(Scan(table=visits, columns=(("v", "visit_id"),), owners=("o",), periods=month))
+
+
+@pytest.mark.parametrize("forged", [
+    {"period": "decade"}, {"period": "week"}, {"first": 24244}, {"first": 1}, {"first": 24242.0}, {"first": True}, {"last": 10**6}, {"last": None},
+    {"first": 22799}, {"last": 36000}], ids=str)
+def test_a_request_takes_no_forged_periods(forged: dict[str, Any], session: Session) -> None:
+    visits = growing_tables(session.catalog, Growing(period="month")).tables["visits"]
+    scan = Scan(table=visits, columns=(("v", "visit_id"),), owners=("o",), periods=PeriodRange(period="month", first=24242, last=24243))
+    assert copied_request(scan) == scan == decoded(encoded(scan, {"visits": visits}), lambda name, columns: visits)
+    tampered(scan.periods, **forged)
+    with pytest.raises((Disagreement, TypeError, ValueError)):
+        session.kernel._claims.relation(copied_request(scan))
 
 
 # -- rows of other periods change nothing
