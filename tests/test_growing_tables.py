@@ -85,6 +85,7 @@ def test_the_periods_that_conditions_leave_are_read_and_charged(policy: Path, cl
     ("SELECT COUNT(DISTINCT person_id) FROM visits WHERE {}", 1),
     ("SELECT median(cost) FROM visits WHERE {}", 1),
     ("SELECT SUM(cost) FROM visits LEFT JOIN people USING (person_id) WHERE {}", 1),
+    ("SELECT (SELECT COUNT(*) FROM people) - COUNT(DISTINCT person_id) FROM visits WHERE {}", 2),
     ("SELECT COUNT(*) FROM people WHERE person_id NOT IN (SELECT person_id FROM visits WHERE {})", 2),
     ("SELECT COUNT(*) FROM people LEFT JOIN (SELECT * FROM visits WHERE {}) AS v USING (person_id)", 2),
 ])

@@ -18,9 +18,9 @@ release is close on the databases of its own moment.
 
 What a request costs. Let c be its cost for an entity, which its certificate determines.
 
- (1) *One period is read, and the relation that is measured is carried by growth*: c. Either no private table that does not grow
-     is read, except along foreign keys, to find owners: then the request is a function of the rows of p and their owners, and
-     takes the same two values on neighbours in one period as on neighbours in all. Or, derived from the checker's facts,
+ (1) *One period is read, and each relation that is measured is carried by growth*: c. Either no private table that does not
+     grow is read, except along foreign keys, to find owners: then the relation is a function of the rows of p and their owners,
+     and takes the same two values on neighbours in one period as on neighbours in all. Or, derived from the checker's facts,
      removing an entity removes exactly its rows of the relation and changes no other, and there is no row of an entity without
      a row of it in p (`_only_with_growth`): then, without the rows of u in p, the relation has no row of u, and the same rows
      of others as if u were not in the database at all. (A `JoinSum` reads the relations below the one that is measured, so only
@@ -43,7 +43,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal, Protocol, TypeAlias, cast
 
-from dpsql.frozen import Frozen
+from dpsql.frozen import Frozen, replace
 from dpsql.trusted.accounting.cost import Charge, Cost
 from dpsql.trusted.declarations.growth import KINDS, PeriodKind, PeriodRange
 from dpsql.trusted.plan.node import Node, Summary, bottom_up
@@ -126,14 +126,16 @@ def reads_of(plans: Iterable[Node], known: KnownOwners) -> PeriodReads | None:
     """The periods that relations and summaries read together; None if they read no growing table. Raises ValueError if their
     periods are of different kinds."""
     made: PeriodReads | None = None
+    stays = False  # whether a plan reads only private tables that do not grow
     for plan in plans:
         private = [node for node in bottom_up(plan) if isinstance(node, Scan) and not node.table.public]
         grown = [scan.periods for scan in private if scan.periods is not None]
         steps: Steps = 1 if grown and (len(grown) == len(private) or _is_carried(plan, known)) else 2
+        stays |= bool(private) and not grown
         for periods in grown:
             here = PeriodReads(periods=periods, steps=steps if len(periods) == 1 else 2)
             made = here if made is None else made.joined(here)
-    return made
+    return replace(made, steps=2) if made is not None and stays else made
 
 
 def _is_carried(plan: Node, known: KnownOwners) -> bool:
