@@ -181,7 +181,7 @@ ROOMS = {
     "extensions": (below("dpsql.trusted.extensions"), 1055),
     "operators": (sorted(module for module in KERNEL if module.startswith("dpsql.trusted.plan.operators.")), 2312),
     "expressions": (below("dpsql.trusted.plan.expr"), 755),
-    "all that the kernel can run": (sorted(KERNEL), 11612),  # with interruptions that the engine tells from other faults, and periods of growing tables with what they are charged
+    "all that the kernel can run": (sorted(KERNEL), 11622),  # with interruptions that the engine tells from other faults, and periods of growing tables with what they are charged
     "what charges promise": (["dpsql.catalog.promise"], 221),
     "what it is handed": (sorted(HANDED - {*SNAPSHOTS, *FOREIGN, *SPARK, "dpsql.catalog.promise", "dpsql.ledgers.postgres_store"}), 3695),  # with what policies say of growing tables, released rows by column, the terms of agents, engines without threads, and interruptions that do not hide a fault
     "stores that Spark reads": (SPARK, 890),
