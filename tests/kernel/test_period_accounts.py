@@ -69,7 +69,7 @@ def charge(ledger: ReportingLedger, data: str = stated(), cost: Charge = TENTH, 
 
 def spent_in(ledger: ReportingLedger, period: int, budget: str = "main", analyst: str | None = None) -> Charge:
     ledger.refresh()
-    return ledger._chain.spent_in(budget, period, analyst)
+    return ledger.spent_in_periods(budget, analyst).get(period, NOTHING)
 
 
 def events(path: Path) -> list[Event]:
