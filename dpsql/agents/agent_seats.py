@@ -57,7 +57,7 @@ class LocalSeat:
                     await to_thread.run_sync(self._interrupt_until, outcome.over)
 
     def _interrupt_until(self, over: threading.Event) -> None:
-        """Interrupt whatever the connection does, again and again: a tool makes several calls of it."""
+        """Interrupt the connection until the call has ended: a tool may run several statements, one after the other."""
         while not over.is_set():
             self._desk.connection.interrupt()
             over.wait(PATIENCE)

@@ -181,7 +181,7 @@ def answer_of(entry: Entry) -> Answer | None:
 
 
 def _is_same(sql: str, other: str) -> bool:
-    """Whether two texts are one query, whatever their spaces, comments and purposes are."""
+    """Whether two texts are the same query, apart from spaces, comments and stated purposes."""
     if purpose_of(sql)[0] == purpose_of(other)[0]:
         return True
     found, others = _parsed(sql), _parsed(other)

@@ -2,7 +2,7 @@
 
 Phrases are found regardless of case, and as whole words. All phrases are looked up in one pass: the words of the text are listed
 with their places, and a phrase is compared only where its rarest word is. So phrases that are not there take no time for each
-letter of the text, and `MOST_PLACES` comparisons are the most, whatever the text repeats.
+letter of the text, and makes at most `MOST_PLACES` comparisons, however repetitive the text is.
 """
 
 from __future__ import annotations

@@ -296,8 +296,8 @@ def _is_interruption(fault: BaseException | None, before: BaseException | None) 
     """Whether a query was interrupted and had not failed by itself: what it keeps for others is given back after a fault, and an
     interruption of that hides the fault, which is its context then. `before` was being handled when the query began.
 
-    The engine raises this error only where `interrupt` was called on the connection, whatever the rows are; with several threads
-    it raises that of the first one that failed."""
+    The engine raises this error only after `interrupt` was called on the connection, so no row can cause it. With several threads
+    it raises the error of the first one that failed."""
     while fault is not None and fault is not before:
         if not isinstance(fault, duckdb.InterruptException):
             return False

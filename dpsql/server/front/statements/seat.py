@@ -73,7 +73,7 @@ class ConnectionSeat:
         return self._settings.reported
 
     def take_process(self, process: int) -> None:
-        """Take the process number that clients are told for this connection."""
+        """Set the process number that is reported to the client."""
         self._process = process
 
     @property
@@ -124,7 +124,7 @@ class ConnectionSeat:
             return self._executed(text, parameters)
 
     def cancel(self, cause: str = REQUEST) -> None:
-        """Interrupt the running statement, if there is one, for a cause that the owner is told."""
+        """Interrupt the running statement, if there is one. The owner can see the cause."""
         if self._busy.locked():
             self._was_cancelled.set()
             stopped_for(self._connection.session, cause)

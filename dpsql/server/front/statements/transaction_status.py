@@ -75,7 +75,7 @@ def name_meant(name: str) -> str:
 
 
 def blanked(text: str) -> str:
-    """The text with blanks in place of its comments, of the same length."""
+    """The text with each comment replaced by as many blanks."""
     return _APART.sub(lambda found: " " * len(found[0]) if found["comment"] else found[0], text)
 
 

@@ -72,7 +72,7 @@ class Seat(Protocol):
 
     @property
     def parameter_status(self) -> Mapping[str, str]:
-        """The settings that clients are told, when they log in and when one changes: server_version, TimeZone ..."""
+        """The settings that are reported to clients at login and whenever one changes: server_version, TimeZone ..."""
 
     def take_process(self, process: int) -> None:
         """Take the process number that the client is told."""
@@ -105,7 +105,7 @@ class Seat(Protocol):
         """Answer one statement; the parameters are Python values of the described kinds, or None."""
 
     def cancel(self, cause: str) -> None:
-        """Interrupt the running statement, if there is one, for a cause that the owner is told."""
+        """Interrupt the running statement, if there is one. The owner can see the cause."""
 
     def give_up_turn(self) -> None:
         """Interrupt the running statement if it waits for its turn, as its client has left."""
