@@ -21,19 +21,13 @@ def periods_of(session: Session) -> Listing:
     """The closed periods of the growing tables, the newest first, and what is left in each for everybody and for the analyst."""
     closed = growing.on_day(session.catalog, growing.today()).periods
     session.ledger.refresh()
-    spent = {whose: session.ledger.spent_in_periods(session.budget.name, whose) for whose in limits_of(session)}
+    spent = {whose: session.ledger.spent_in_periods(session.budget.name, whose) for whose in session.period_prices}
     numbers = sorted({number for found in closed.values() for number in range(found.first, found.last + 1)}, reverse=True)
     rows = ((", ".join(name for name, found in closed.items() if found.first <= number <= found.last), number, line)
             for number in numbers
             for line in _lines(session, {whose: each.get(number, NOTHING) for whose, each in spent.items()}))
     return Listing(columns=COLUMNS, rows=tuple((tables, name_of(_kind(session), number), line.whose or "all", str(line.total),
                                                 line.part_left()) for tables, number, line in rows))
-
-
-def limits_of(session: Session) -> dict[str | None, Price]:
-    """The limits in each period: of everybody, and of the analyst if the policy states one."""
-    stated = {None: session.budget.per_period, session.analyst: session.budget.per_analyst_and_period}
-    return {whose: price for whose, price in stated.items() if price is not None}
 
 
 def exhausted_in(refused: Refused, number: int, price: Price | None, session: Session,
@@ -48,7 +42,7 @@ def exhausted_in(refused: Refused, number: int, price: Price | None, session: Se
 
 
 def _lines(session: Session, spent: dict[str | None, Charge]) -> list[BudgetLine]:
-    return [BudgetLine(whose=whose, total=limits_of(session)[whose], spent=charge) for whose, charge in spent.items()]
+    return [BudgetLine(whose=whose, total=session.period_prices[whose], spent=charge) for whose, charge in spent.items()]
 
 
 def _kind(session: Session) -> PeriodKind:

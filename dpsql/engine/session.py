@@ -104,8 +104,13 @@ class Session(Frozen):
     def period_limits(self) -> Mapping[str | None, Limit]:
         """The limits on what this analyst may spend in each period of growing tables: their own under their name, if the policy
         states one, and the one of all together under None. Empty if no table grows."""
+        return {whose: limit(price) for whose, price in self.period_prices.items()}
+
+    @property
+    def period_prices(self) -> Mapping[str | None, Price]:
+        """The same limits as the policy states them."""
         stated = {None: self.budget.per_period, self.analyst: self.budget.per_analyst_and_period}
-        return {whose: limit(price) for whose, price in stated.items() if price is not None}
+        return {whose: price for whose, price in stated.items() if price is not None}
 
     def part(self, digest: str) -> str:
         """A part of an answer that the account was told, by its digest."""

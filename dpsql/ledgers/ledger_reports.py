@@ -173,7 +173,7 @@ class ReportingLedger(Ledger):
         """What was charged to a budget, in total or by one analyst, in each period of growing tables, by the number of the
         period, up to the newest event this process has verified."""
         with self._reading() as chain:
-            return chain.spent_in_periods(budget, analyst)
+            return dict(sorted(chain.spent_in_periods(budget, analyst).items()))
 
     def prices(self, budget: str) -> tuple[tuple[int | None, int], ...]:
         """How often each price was charged to a budget, up to the newest event this process has verified. A price is a pure

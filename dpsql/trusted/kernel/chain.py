@@ -297,9 +297,9 @@ class Chain:
         """What was charged to a budget in total, or by one analyst."""
         return self.sums.spent.get((budget, None if analyst is None else normal(analyst)), NOTHING)
 
-    def spent_in_periods(self, budget: str, analyst: str | None = None) -> dict[int, Charge]:
+    def spent_in_periods(self, budget: str, analyst: str | None = None) -> Mapping[int, Charge]:
         """What was charged to a budget in each period of growing tables, in total or by one analyst, by the period's number."""
-        return dict(sorted(self.sums.periods.get((budget, None if analyst is None else normal(analyst)), {}).items()))
+        return self.sums.periods.get((budget, None if analyst is None else normal(analyst)), {})
 
     def failed(self, account: Account) -> list[int]:
         """The charges of an account that failed and are not forgiven."""
