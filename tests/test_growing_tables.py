@@ -124,6 +124,30 @@ def test_groups_beside_the_period(policy: Path, clock: Clock) -> None:
         assert spent(connection) == {"2025-01": 1, "2025-02": 1, "all": 2}
 
 
+def test_windows_look_at_other_periods_and_groups_of_them_are_one_statement(policy: Path, clock: Clock) -> None:
+    """The first visit of a month has one before it, in the month before."""
+    rows = "SELECT visited_on, LAG(cost) OVER (PARTITION BY person_id ORDER BY visited_on) AS before FROM visits WHERE visited_on < DATE '2025-03-01'"
+    with connected(policy) as connection:
+        found = connection.execute(f"SELECT visited_on, COUNT(*) AS n FROM ({rows}) WHERE before IS NOT NULL GROUP BY visited_on HAVING COUNT(*) > 5").fetchall()
+        assert found == [(day, 40) for day in (dt.date(2025, 1, 31), dt.date(2025, 2, 1), dt.date(2025, 2, 28))]
+        assert spent(connection) == {"2025-01": 2, "2025-02": 2, "all": 1}
+
+
+def test_rows_that_an_outer_join_makes_are_of_no_period(policy: Path, clock: Clock) -> None:
+    with connected(policy) as connection:
+        found = connection.execute("SELECT date_trunc('month', visited_on) AS month, COUNT(*) AS n FROM people LEFT JOIN visits USING (person_id) "
+                                   "WHERE person_id < 10 GROUP BY month").fetchall()
+        assert [row[1] for row in found] == [20] * 6 + [0] and found[-1][0] is None
+
+
+def test_a_period_that_is_computed_of_several_rows_is_no_period_of_theirs(policy: Path, clock: Clock) -> None:
+    """The last visit of everybody is in June."""
+    with connected(policy) as connection:
+        last = "SELECT person_id, date_trunc('month', MAX(visited_on)) AS month FROM visits GROUP BY person_id"
+        found = connection.execute(f"SELECT month, COUNT(*) AS n FROM ({last}) GROUP BY month HAVING COUNT(*) > 5").fetchall()
+        assert found == [(dt.datetime(2025, 6, 1), 40)] and spent(connection) == {f"2025-0{month}": 2 for month in range(1, 7)} | {"all": 1}
+
+
 @pytest.mark.parametrize(("period", "day", "numbers"), [("day", dt.date(2025, 1, 20), 14), ("week", dt.date(2025, 2, 10), 5), ("quarter", dt.date(2025, 7, 6), 2), ("year", dt.date(2026, 1, 6), 1)])
 def test_other_periods(tmp_path: Path, clock: Clock, period: str, day: dt.date, numbers: int) -> None:
     policy, clock.day = project(tmp_path, period=period), day

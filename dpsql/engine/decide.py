@@ -182,7 +182,8 @@ def _one_question(query: Query, session: Session, parameters: Parameters) -> Pla
         if session.catalog.periods and not query.goals and question.aggregates and not _needs_workload(question, options):
             from dpsql.engine.period_by_period import period_by_period
 
-            if (split := period_by_period(question, query.text, lambda asked: _of_one_period(query, asked, options, session))):
+            if (split := period_by_period(
+                    question, query.text, session, lambda asked: _of_one_period(query, asked, options, session))):
                 return split
         view, known = limited_view(question, options, session.kernel, span_of(query.tree))
         if known.public and not question.scalars:

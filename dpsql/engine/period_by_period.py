@@ -1,4 +1,4 @@
-"""A statement whose groups are told apart by the period: one statement for each period, and their rows together.
+"""A statement that groups by period: one statement for each period, and the rows of all of them.
 
 Each is charged to the account of its own period. What was told of a period stays, with its errors, and only periods that are new
 are measured: so the same statement next month costs next month. Conditions that hold in a whole period take no part in what its
@@ -16,13 +16,15 @@ from typing import TYPE_CHECKING, Any
 from dpsql.answers.answer import Answer, rows_shown, together
 from dpsql.answers.described_columns import DescribedColumn, of_question
 from dpsql.engine.charging import ChargeRequest, located
+from dpsql.engine.session import Session
 from dpsql.engine.single import SingleStatement
 from dpsql.errors import Unsupported
 from dpsql.frozen import Frozen, replace
 from dpsql.questions.question import Key, Ordering, Question
 from dpsql.questions.rebuilding import rebuild
-from dpsql.sql.binding.periods_read import read_in
-from dpsql.trusted.declarations.growth import PeriodRange, name_of
+from dpsql.sql.binding import typing
+from dpsql.sql.binding.periods_read import in_periods, read_in
+from dpsql.trusted.declarations.growth import KINDS, PeriodKind, PeriodRange, first_day, name_of, period_of
 from dpsql.trusted.declarations.tables import Domain
 from dpsql.trusted.plan.expr.nodes import Call, Expr, Literal, Ref, conjuncts
 from dpsql.trusted.plan.node import Node, bottom_up
@@ -34,10 +36,9 @@ from dpsql.types import Type
 if TYPE_CHECKING:
     from dpsql.planning.explain import Explanation
 
-NESTED: Mapping[str, frozenset[str]] = {  # the units whose starts tell the period
+NESTED: Mapping[PeriodKind, frozenset[PeriodKind | None]] = {  # the units whose starts tell the period
     "day": frozenset({"day"}), "week": frozenset({"day", "week"}), "month": frozenset({"day", "month"}),
     "quarter": frozenset({"day", "month", "quarter"}), "year": frozenset({"day", "month", "quarter", "year"})}
-TRUNCATED = "date_trunc_"
 
 
 class PeriodByPeriod(Frozen):
@@ -76,7 +77,8 @@ class PeriodByPeriod(Frozen):
         return replace(made, data=tuple(column.at(shown) for column in made.data))
 
 
-def period_by_period(question: Question, text: str, plan: Callable[[Question], SingleStatement]) -> PeriodByPeriod | None:
+def period_by_period(question: Question, text: str, session: Session,
+                     plan: Callable[[Question], SingleStatement]) -> PeriodByPeriod | None:
     """The plan of a question one of whose keys tells the period of the rows; None for others. `plan` makes the plan of a period.
     Raises Unsupported if its rows cannot be ordered."""
     scans = {id(node): node for node in bottom_up(question.view) if isinstance(node, Scan) and node.periods is not None}
@@ -88,10 +90,23 @@ def period_by_period(question: Question, text: str, plan: Callable[[Question], S
                 and _unit(key, question.view, time) in NESTED[periods.period]), None)
     if periods is None or time is None or key is None:
         return None
-    _check_order(question)
     each = [PeriodRange(period=periods.period, first=number, last=number) for number in range(periods.first, periods.last + 1)]
+    if question.keys[key].nullable or not _is_made_of(each[0], question.view, question.keys[key], session):
+        return None  # rows without a time, as outer joins make them, are of no period
+    _check_order(question)
     return PeriodByPeriod(question=question, text=text, names=tuple(name_of(one.period, one.first) for one in each), parts=tuple(
         plan(_of_period(question, scan, time, key, one)) for one in each))
+
+
+def _is_made_of(period: PeriodRange, view: Node, key: Key, session: Session) -> bool:
+    """Whether the groups of a period are made of rows of this period alone: not where windows look at other ones, for instance.
+    They are if conditions on the key leave no other period to be read; what holds of one period holds of all."""
+    column = Ref(column=key.column, type=key.type)
+    ends = (dt.datetime.combine(day, dt.time()) if key.type is Type.TIMESTAMP else day for day in (period.start, period.end))
+    tests = [typing.call(sign, [column, Literal(value=end, type=key.type)], view.env, None)
+             for sign, end in zip((">=", "<"), ends, strict=True)]
+    left = in_periods(view, session.catalog, session.scratch, tests)
+    return all(node.periods in (None, period) for node in bottom_up(left) if isinstance(node, Scan))
 
 
 def _time(scan: Scan) -> str | None:
@@ -99,8 +114,8 @@ def _time(scan: Scan) -> str | None:
     return next((column for column, name in scan.columns if growth is not None and name == growth.column), None)
 
 
-def _unit(key: Key, view: Node, time: str) -> str:
-    """The unit of time that a key is the start of, of a scan's column of time; empty if it is none."""
+def _unit(key: Key, view: Node, time: str) -> PeriodKind | None:
+    """The unit of time that a key is the start of, of a scan's column of time; None if it is none."""
     expr: Expr = Ref(column=key.column, type=key.type)
     while isinstance(view, Project | Filter):
         if isinstance(view, Project) and isinstance(expr, Ref):
@@ -109,12 +124,14 @@ def _unit(key: Key, view: Node, time: str) -> str:
             below = next(found for column, _, found in view.columns if column == expr.args[0].column)
             expr = replace(expr, args=(below, *expr.args[1:]))
         view = view.input
-    if isinstance(expr, Ref) and expr.column == time:
-        return "day" if view.env[time].type is Type.DATE else ""
-    if isinstance(expr, Call) and expr.function.startswith(TRUNCATED) and expr.args[0] == Ref(
-            column=time, type=expr.args[0].type):
-        return expr.function.removeprefix(TRUNCATED)
-    return ""
+    if time not in view.env:
+        return None
+    column = Ref(column=time, type=view.env[time].type)
+    if expr == column:
+        return "day" if column.type is Type.DATE else None
+    if isinstance(expr, Call) and expr.args[:1] == (column,):
+        return next((kind for kind in KINDS if expr.function == f"date_trunc_{kind}"), None)
+    return None
 
 
 def _of_period(question: Question, scan: Scan, time: str, key: int, period: PeriodRange) -> Question:
@@ -135,23 +152,10 @@ def _of_period(question: Question, scan: Scan, time: str, key: int, period: Peri
 def _within(key: Key, view: Node, time: str, period: PeriodRange) -> Domain:
     """The values of a key in one period."""
     unit, days = _unit(key, view, time), range(period.start.toordinal(), period.end.toordinal())
-    starts = dict.fromkeys(_start(unit, dt.date.fromordinal(day)) for day in days)
+    starts = dict.fromkeys(first_day(unit, period_of(unit, dt.date.fromordinal(day))) for day in days) if unit is not None else ()
     known = None if key.domain is None else key.domain.values
     values = [dt.datetime.combine(day, dt.time()) if key.type is Type.TIMESTAMP else day for day in starts]
     return Domain(tuple(value for value in values if known is None or value in known))
-
-
-def _start(unit: str, day: dt.date) -> dt.date:
-    match unit:
-        case "week":
-            return day - dt.timedelta(days=day.weekday())
-        case "month":
-            return day.replace(day=1)
-        case "quarter":
-            return day.replace(month=(day.month - 1) // 3 * 3 + 1, day=1)
-        case "year":
-            return day.replace(month=1, day=1)
-    return day
 
 
 def _without_implied(node: Filter, time: str, period: PeriodRange) -> Node:

@@ -39,10 +39,11 @@ COMPARED = frozenset({"=", "<", "<=", ">", ">="})
 AHEAD: Mapping[str, int] = {"day": 800, "week": 120, "month": 36, "quarter": 12, "year": 5}  # periods in which conditions may end
 
 
-def in_periods(node: Node, catalog: Catalog, scratch: Scratch) -> Node:
-    """A relation whose growing tables are read in the periods that its conditions leave. Raises Unsupported if these are none, or
-    if conditions name one that is not closed."""
-    return _Periods(catalog, scratch).narrowed(node, ())
+def in_periods(node: Node, catalog: Catalog, scratch: Scratch, tests: Sequence[Expr] = ()) -> Node:
+    """A relation whose growing tables are read in the periods that its conditions leave, and further `tests` over its columns,
+    if only rows that satisfy them have a part in the result. Raises Unsupported if these are none, or if conditions name one that
+    is not closed."""
+    return _Periods(catalog, scratch).narrowed(node, tests)
 
 
 class _Periods:
