@@ -148,7 +148,12 @@ class Charged(AbstractFrozen, Generic[Made]):
 
         views, cost = asked
         with located(self.text):
-            return reads_of_views(views, cost, self.session.kernel, Span(0, len(self.text))), all_grow(views)
+            return (reads_of_views(views, cost, self.session.kernel, Span(0, len(self.text)), self.first_request()),
+                    all_grow(views))
+
+    def first_request(self) -> Request | None:
+        """The first request of a statement, as far as it is known before anything is charged."""
+        return None
 
     def queried(self) -> tuple[Sequence[Node], Cost] | None:
         """The relations that a statement queries, and its cost; None if it is free."""

@@ -104,7 +104,7 @@ class SingleStatement(Charged[Answer]):
         if (reads := self.reads) is not None:
             from dpsql.planning.claimed_periods import charged_in  # loaded only where tables grow
 
-            notes = charged_in(reads, session.catalog.entity.name), *notes
+            notes = charged_in(reads, program.cost, session.catalog.entity.name), *notes
         if not session.released:
             return notes
         from dpsql.engine.synthetic_notes import notes_on_public_parts  # loaded only where there are synthetic tables
@@ -123,6 +123,9 @@ class SingleStatement(Charged[Answer]):
         program = self.program
         views, cost = self.queried()
         return ChargeRequest(steps=_steps(program, self.session, self._notes), cost=cost, options=program.options, views=views)
+
+    def first_request(self) -> Request | None:
+        return next(_steps(self.program, self.session, ()), None)
 
     def queried(self) -> tuple[Sequence[Node], Cost]:
         return (self.program.view, *(below.view for _, below in self.program.first)), self.program.cost

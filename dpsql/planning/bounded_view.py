@@ -8,6 +8,7 @@ from dpsql.mechanisms.named_bounds import BOUNDS, BY_NAME
 from dpsql.planning.frequency_limits import mixed, with_limits
 from dpsql.planning.options import Options
 from dpsql.questions.question import Question
+from dpsql.questions.rules.limit_in_periods import with_periods
 from dpsql.questions.rules.limit_rows import keep_rows, limit_rows
 from dpsql.questions.rules.prune_columns import prune_columns
 from dpsql.questions.rules.recognise_degrees import NearlyDegrees, degrees_of
@@ -27,10 +28,17 @@ FREQUENCY = "OPTIONS (bound = 'frequency', max_frequency = 10) if no value has m
 
 def limited_view(question: Question, options: Options, public: PublicFacts, span: Span | None) -> tuple[Node, Stability]:
     """The rows that a statement reads, with every limit enforced, and their stability. A limit still to be learned is 1 here.
+    Rows of growing tables show their periods, from which follows what they cost there.
 
     Raises Unsupported, located at `span` or at the operator responsible, if there is no bound, and OptionError where an
     option asks for a limit that cannot be enforced.
     """
+    view, here = _limited_view(question, options, public, span)
+    shown = with_periods(view)
+    return (view, here) if shown is view else (shown, stability(shown, public))
+
+
+def _limited_view(question: Question, options: Options, public: PublicFacts, span: Span | None) -> tuple[Node, Stability]:
     pruned = prune_columns(question.view)
     if options.bound in BY_NAME and BY_NAME[options.bound].decomposes:
         return _apart(limit_rows(pruned, lambda scan: options.max_rows), options.bound, public, span)

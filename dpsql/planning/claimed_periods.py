@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from fractions import Fraction
 
+from dpsql.catalog.price import Price
 from dpsql.errors import Unsupported
-from dpsql.frozen import Frozen
-from dpsql.trusted.accounting.cost import Cost
+from dpsql.frozen import Frozen, replace
+from dpsql.trusted.accounting.cost import ATTO, NANO, Charge, Cost
 from dpsql.trusted.declarations.growth import name_of
+from dpsql.trusted.kernel.period_certificate import certificate_in_period
+from dpsql.trusted.kernel.period_costs import costs_in_periods
 from dpsql.trusted.kernel.period_reads import PeriodReads, reads_of
-from dpsql.trusted.plan.certificate import splits, stabilities
+from dpsql.trusted.measurements.reading.request import Request
+from dpsql.trusted.plan.certificate import certify, splits, stabilities
 from dpsql.trusted.plan.node import Node, PublicFacts, SplitBy, Stability, bottom_up
+from dpsql.trusted.plan.operators.grouped_sums import GroupedSums
 from dpsql.trusted.plan.operators.scan import Scan
+from dpsql.trusted.plan.operators.summands import Summand
 from dpsql.types import Span
 
 
@@ -27,6 +34,15 @@ class ClaimedOwners(Frozen):
     def is_split(self, node: Node) -> bool:
         return self.split[id(node)] is SplitBy.ENTITIES
 
+    def owner(self, node: Node) -> str | None:
+        return self.claimed[id(node)].owner
+
+    def frequency(self, node: Node, columns: Collection[str]) -> int | None:
+        return node.max_frequency([*columns])
+
+    def size(self, node: Node, summand: Summand) -> int:
+        return summand.l1
+
 
 def all_grow(views: Sequence[Node]) -> bool:
     """Whether the private tables that the relations of a statement read all grow."""
@@ -34,30 +50,66 @@ def all_grow(views: Sequence[Node]) -> bool:
                if isinstance(scan, Scan) and not scan.table.public)
 
 
-def charged_in(reads: PeriodReads, entity: str) -> str:
+def charged_in(reads: PeriodReads, cost: Cost, entity: str) -> str:
     """What an entity is charged in each period, in words."""
-    first, last = (name_of(reads.periods.period, number) for number in (reads.periods.first, reads.periods.last))
     if reads.steps == 1:
-        return f"this is what each {entity} is charged in {first}, and in all"
-    where = first if first == last else f"each of {first} to {last}"
-    return f"this is what each {entity} is charged in all; in {where} it is twice the ε, or four times the ρ"
+        return f"this is what each {entity} is charged in {_named(reads.numbers, reads)}, and in all"
+    if not reads.stated:
+        return (f"this is what each {entity} is charged in all; in {_named(reads.numbers, reads)} it is twice the ε, or four "
+                "times the ρ")
+    each = "; ".join(f"in {_named(numbers, reads)} it is {_priced(charge)}" for numbers, charge in reads.charges(cost.rounded()))
+    return f"this is what each {entity} is charged in all; {each}"
 
 
-def reads_of_views(views: Sequence[Node], cost: Cost, public: PublicFacts, span: Span) -> PeriodReads | None:
-    """The periods that the relations of a statement read; None if none of them grows. Raises Unsupported, with the span, if there
-    is no bound for a person in one period at this cost."""
-    claimed: dict[int, Stability] = {}
-    split: dict[int, SplitBy] = {}
-    for view in views:
-        stabilities(view, public, claimed)
-        split.update(splits(view, claimed))
+def _named(numbers: range, reads: PeriodReads) -> str:
+    first, last = (name_of(reads.periods.period, number) for number in (numbers[0], numbers[-1]))
+    return first if first == last else f"each of {first} to {last}"
+
+
+def _priced(charge: Charge) -> Price:
+    delta = Fraction(charge.delta, ATTO)
+    if charge.epsilon is None:
+        return Price(epsilon=None, delta=delta, rho=Fraction(charge.rho, NANO))
+    return Price(epsilon=Fraction(charge.epsilon, NANO), delta=delta, rho=None)
+
+
+def reads_of_views(views: Sequence[Node], cost: Cost, public: PublicFacts, span: Span,
+                   first: Request | None = None) -> PeriodReads | None:
+    """The periods that the relations of a statement read; None if none of them grows. `first` is its first request, if it is
+    known. Raises Unsupported, with the span, if there is no bound for a person in one period at this cost."""
+    owners = _claimed(views, public)
     try:
-        reads = reads_of(views, ClaimedOwners(claimed=claimed, split=split))
+        reads = reads_of(views, owners)
     except ValueError:
         raise Unsupported("tables that grow by different periods cannot be read together", code="periods", span=span,
                           try_="a statement for each table") from None
+    if reads is not None and reads.steps == 2 and first is not None:
+        reads = _stated(reads, first, cost, public)
     if reads is not None and not reads.can_cost(cost):
         raise Unsupported("what a person in one period can change is not known for groups that are found privately over several "
                           "periods, or beside tables that do not grow", code="periods", span=span,
                           try_="a condition that leaves one period, or groups that the policy declares")
     return reads
+
+
+def _stated(reads: PeriodReads, first: Request, cost: Cost, public: PublicFacts) -> PeriodReads:
+    """The same with the costs in the periods stated, if the first request is the only one that costs anything, and its cost is
+    known for one period."""
+    if len(first.plans) != 1 or not isinstance(plan := first.plans[0], GroupedSums):
+        return reads
+    owners = _claimed([plan.input], public)
+    whole = certify(plan, public, dict(owners.claimed))
+    certificate = replace(whole, in_period=certificate_in_period(plan, whole, owners))
+    if reads_of([plan], owners) != reads or not first.cost(certificate).covers(cost):
+        return reads
+    costs = costs_in_periods(reads, first, [certificate])
+    return reads if costs is None else replace(reads, stated=tuple((many, cost.rounded()) for many, cost in costs))
+
+
+def _claimed(views: Sequence[Node], public: PublicFacts) -> ClaimedOwners:
+    claimed: dict[int, Stability] = {}
+    split: dict[int, SplitBy] = {}
+    for view in views:
+        stabilities(view, public, claimed)
+        split.update(splits(view, claimed))
+    return ClaimedOwners(claimed=claimed, split=split)

@@ -159,11 +159,13 @@ def test_two_steps_are_charged_twice_epsilon_and_four_times_rho() -> None:
                  pure(Fraction(5)) + concentrated(Fraction(1, 2))):
         charge = cost.rounded()
         twice = None if charge.epsilon is None else 2 * charge.epsilon
-        assert one.charge(charge) == charge and one.charge(charge).renyi == charge.renyi
-        assert two.charge(charge) == Charge(epsilon=twice, rho=4 * charge.rho, delta=charge.delta)
-        assert two.charge(charge).renyi == Charge(epsilon=twice, rho=4 * charge.rho, delta=charge.delta).renyi
+        (numbers, once), (_, more) = (run for reads in (one, two) for run in reads.charges(charge))
+        assert numbers == range(24314, 24315) and once == charge and once.renyi == charge.renyi
+        assert more == Charge(epsilon=twice, rho=4 * charge.rho, delta=charge.delta)
+        assert more.renyi == Charge(epsilon=twice, rho=4 * charge.rho, delta=charge.delta).renyi
         assert one.can_cost(cost) and two.can_cost(cost) is (cost.delta == 0)
-    assert two.charge((pure(Fraction(1)) + pure(Fraction(2))).rounded()).renyi == pure(Fraction(6)).rounded().renyi
+    (_, summed), = two.charges((pure(Fraction(1)) + pure(Fraction(2))).rounded())
+    assert summed.renyi == pure(Fraction(6)).rounded().renyi
     assert not two.can_cost(Cost(epsilon=None, rho=Fraction(0), delta=Fraction(1, 10**30)))
 
 

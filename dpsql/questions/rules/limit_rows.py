@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dpsql.backends.row_orders import row_order
 from dpsql.frozen import replace
 from dpsql.questions.rebuilding import rebuild
+from dpsql.questions.rules.limit_in_periods import limited_in_periods
 from dpsql.questions.rules.rule import rule
 from dpsql.trusted.plan.expr.nodes import Ref, columns, conjuncts
 from dpsql.trusted.plan.node import Node, bottom_up
@@ -30,12 +31,15 @@ def limit_rows(plan: Node, most: Callable[[Scan], int | None] = lambda scan: Non
     return rebuild(plan, lambda node: limited.get(id(node), node)) if limited else plan
 
 
-def _limited(node: Node, most: Callable[[Scan], int | None]) -> Truncate | None:
-    """The truncation that replaces the scan of a table with a limit; None for other nodes."""
+def _limited(node: Node, most: Callable[[Scan], int | None]) -> Node | None:
+    """What replaces the scan of a table with a limit; None for other nodes."""
     if not isinstance(node, Scan) or node.owner is None or node.one_row:
         return None
-    limits = [limit for limit in (node.table.rows, most(node)) if limit is not None]
-    return Truncate(input=node, rows=min(limits), owner=node.owner, order=row_order(node, node.owner)) if limits else None
+    by_period, further = limited_in_periods(node, node.owner), most(node)
+    limits = [limit for limit in (None if by_period is not None else node.table.rows, further) if limit is not None]
+    if not limits:
+        return by_period
+    return Truncate(input=by_period or node, rows=min(limits), owner=node.owner, order=row_order(node, node.owner))
 
 
 def below_projections(view: Node, owner: str) -> tuple[Node, str]:

@@ -346,13 +346,13 @@ class Chain:
     def _check_periods(self, budget: str, reads: PeriodReads, charge: Charge, limits: Mapping[str | None, Limit]) -> None:
         if None not in limits:
             raise ValueError("periods are read without a limit")
-        cost = reads.charge(charge)
         for analyst, limit in limits.items():
             found = self.spent_in_periods(budget, analyst)
-            for period in reads.numbers:
-                spent = found.get(period, NOTHING)
-                if not limit.allows(spent + cost):
-                    raise Refused(analyst, spent, period)
+            for periods, cost in reads.charges(charge):
+                for period in periods:
+                    spent = found.get(period, NOTHING)
+                    if not limit.allows(spent + cost):
+                        raise Refused(analyst, spent, period)
 
     def following(self, charged: Event, kind: str, body: str | None) -> Event:
         """The event that a charge is answered, has failed or was stopped, or that one of these is late."""
@@ -480,10 +480,10 @@ class Chain:
             for key in whose:
                 sums.spent[key] = sums.spent.get(key, NOTHING) + charge
             if event.kind == "charge" and (reads := PeriodReads.from_text(event.data)) is not None:
-                cost = reads.charge(charge)
                 for key in whose:
                     found = sums.periods.setdefault(key, {})
-                    found.update({number: found.get(number, NOTHING) + cost for number in reads.numbers})
+                    for periods, cost in reads.charges(charge):
+                        found.update({number: found.get(number, NOTHING) + cost for number in periods})
 
     def _follow(self, event: Event, pending: set[int], failed: set[int]) -> None:
         """Update the charges of an account that have no answer yet, and those that have failed."""

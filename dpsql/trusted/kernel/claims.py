@@ -8,11 +8,13 @@ not executed. (A claim above it costs more than necessary, but is no fault.)
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import math
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 from dpsql.errors import Error, InternalError
 from dpsql.frozen import field_names
 from dpsql.trusted.kernel.checker import Checked, Known, check, known
+from dpsql.trusted.kernel.period_certificate import certificate_in_period, is_fixed
 from dpsql.trusted.kernel.period_reads import PeriodReads, reads_of
 from dpsql.trusted.kernel.plan_size import RelationSize, check_size, expressions
 from dpsql.trusted.kernel.shapes import components, ends_of, size
@@ -103,6 +105,10 @@ class Claims:
         """The periods that relations and summaries, whose claims were confirmed, read; see `period_reads`. Raises ValueError if
         they are of different kinds."""
         return reads_of(plans, Derived(self._found))
+
+    def in_period(self, plan: Summary, certificate: Certificate) -> Certificate | None:
+        """The certificate of a plan, whose claims were confirmed, for an entity in one period; see `period_certificate`."""
+        return None if is_fixed(plan.input) else certificate_in_period(plan, certificate, Derived(self._found))
 
     def _can_be_run(self, part: Expr) -> bool:
         """Whether an engine can evaluate a part of an expression: it accepts its pattern, if there is one, and the part is not a
@@ -209,6 +215,17 @@ class Derived:
 
     def is_split(self, node: Node) -> bool:
         return split_by_entity(node, self._found)
+
+    def owner(self, node: Node) -> str | None:
+        found = self._found[id(node)]
+        return next(iter(found.owners)) if len(found.owners) == 1 and not found.public else None
+
+    def frequency(self, node: Node, columns: Collection[str]) -> int | None:
+        claimed, derived = node.max_frequency([*columns]), self._found[id(node)].frequency(columns)
+        return None if claimed is None or derived == math.inf else max(claimed, int(derived))
+
+    def size(self, node: Node, summand: Summand) -> int:
+        return max(summand.l1, size(summand, self._found[id(node)].columns))
 
 
 class Meets:

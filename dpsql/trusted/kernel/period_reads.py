@@ -25,7 +25,12 @@ What a request costs. Let c be its cost for an entity, which its certificate det
      a row of it in p (`_only_with_growth`): then, without the rows of u in p, the relation has no row of u, and the same rows
      of others as if u were not in the database at all. (A `JoinSum` reads the relations below the one that is measured, so only
      the first reason holds for it.)
- (2) *Otherwise*: 2 epsilon, and 4 rho. Let D and D' differ by the rows of u in p, and let E be both of them without any row of
+ (2) *Each relation that is measured is of pairs* (`period_certificate`), and grouped sums of it are measured: the cost that the
+     request has for its certificate in a period. For without the rows of u in p, the sums move no further than that certificate
+     says, which is all that the cost of these measurements rests on (`BY_SUMS_ALONE`). Several periods may be read. This cost is
+     *stated* with the charge, and each request is checked against what is left of it.
+
+ (3) *Otherwise*: 2 epsilon, and 4 rho. Let D and D' differ by the rows of u in p, and let E be both of them without any row of
      u. D and E are neighbours in all, and so are E and D'. Pure costs add up along this way; for zCDP, two steps of rho cost 4
      rho (Bun and Steinke 2016, Proposition 1.9). Requests with a delta are refused here: no such proposition holds for them.
 
@@ -35,12 +40,12 @@ rows without a partner, so that side has to have it. What selects, changes or gr
 below.
 
 Why part of a person is not a person: where a query works per person over several periods, removing the rows of one period lets
-other rows come, such as a group of the person with another total, and no certificate is about that; hence (2).
+other rows come, such as a group of the person with another total, and no certificate is about that; hence (3).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Literal, Protocol, TypeAlias, cast
 
 from dpsql.frozen import Frozen, replace
@@ -53,19 +58,24 @@ from dpsql.trusted.plan.operators.lookup import Lookup
 from dpsql.trusted.plan.operators.scan import Scan
 from dpsql.trusted.plan.operators.set_operation import SetOperation
 
-START = "periods "
+START, STATED = "periods ", "each="
 Steps: TypeAlias = Literal[1, 2]
 
 
 class PeriodReads(Frozen):
-    """The periods that are read, from the first to the last, and how many steps between neighbours in all lead from one neighbour
-    in one period to the other: see (1) and (2)."""
+    """The periods that are read, from the first to the last, and what is charged to their accounts.
+
+    steps   how many steps between neighbours in all lead from one neighbour in one period to the other: see (1) and (3)
+    stated  what is charged instead of that, see (2): numbers of successive periods, with the charge in each of them
+    """
 
     periods: PeriodRange
     steps: Steps
+    stated: tuple[tuple[int, Charge], ...] = ()
 
     def __str__(self) -> str:
-        return f"{START}{self.periods.period} {self.periods.first} {self.periods.last} {self.steps}"
+        told = f"{START}{self.periods.period} {self.periods.first} {self.periods.last} {self.steps}"
+        return f"{told} {STATED}{','.join(f'{many}*{_text(charge)}' for many, charge in self.stated)}" if self.stated else told
 
     @classmethod
     def from_text(cls, text: str) -> PeriodReads | None:
@@ -73,12 +83,15 @@ class PeriodReads(Frozen):
         begins like one, or states periods that no plan can read."""
         if not text.startswith(START):
             return None
-        period, first, last, steps, *_ = text.removeprefix(START).split(" ")
+        period, first, last, steps, *more = text.removeprefix(START).split(" ")
+        stated = more[0].removeprefix(STATED).split(",") if more and more[0].startswith(STATED) else ()
         made = cls(periods=PeriodRange(period=cast(PeriodKind, period), first=int(first), last=int(last)),
-                   steps=cast(Steps, int(steps)))
+                   steps=cast(Steps, int(steps)), stated=tuple(map(_run, stated)))
         steps_of = (1, 2) if len(made.periods) == 1 else (2,)
         if period not in KINDS or not all(holds for holds, _ in made.periods.assumptions()) or made.steps not in steps_of:
             raise ValueError("these are no periods that a plan can read")
+        if made.stated and (made.steps == 1 or sum(many for many, _ in made.stated) != len(made.periods)):
+            raise ValueError("a charge must be stated for each period")
         if not f"{text} ".startswith(f"{made} "):
             raise ValueError("these numbers are written in another way")
         return made
@@ -99,15 +112,36 @@ class PeriodReads(Frozen):
                               last=max(self.periods.last, other.periods.last))
         return PeriodReads(periods=periods, steps=2 if len(periods) > 1 else max(self.steps, other.steps))
 
-    def charge(self, in_all: Charge) -> Charge:
-        """What a person in one of these periods is charged, given the charge in all."""
-        if self.steps == 1:
-            return in_all
-        return Charge(epsilon=None if in_all.epsilon is None else 2 * in_all.epsilon, rho=4 * in_all.rho, delta=in_all.delta)
+    def charges(self, in_all: Charge) -> Iterator[tuple[range, Charge]]:
+        """What a person is charged in each of some successive periods, for all of them; given the charge in all."""
+        first = self.periods.first
+        for many, charge in self.stated or ((len(self.periods), _in_steps(in_all, self.steps)),):
+            yield range(first, first + many), charge
+            first += many
 
     def can_cost(self, cost: Cost) -> bool:
-        """Whether a cost can be bounded in one period: one with a delta only where it takes one step."""
-        return self.steps == 1 or cost.delta == 0
+        """Whether a cost can be bounded in each period: one with a delta only where it takes one step, or is stated."""
+        return self.steps == 1 or cost.delta == 0 or bool(self.stated)
+
+
+def _in_steps(in_all: Charge, steps: Steps) -> Charge:
+    if steps == 1:
+        return in_all
+    return Charge(epsilon=None if in_all.epsilon is None else 2 * in_all.epsilon, rho=4 * in_all.rho, delta=in_all.delta)
+
+
+def _text(charge: Charge) -> str:
+    return ":".join("-" if number is None else str(number) for number in (charge.epsilon, charge.rho, charge.delta))
+
+
+def _run(text: str) -> tuple[int, Charge]:
+    """The inverse of what `PeriodReads` writes for some successive periods. Raises ValueError for other texts."""
+    many, _, charge = text.partition("*")
+    epsilon, rho, delta = charge.split(":")
+    made = int(many), Charge(epsilon=None if epsilon == "-" else int(epsilon), rho=int(rho), delta=int(delta))
+    if made[0] < 1 or min(made[1].epsilon or 0, made[1].rho, made[1].delta) < 0:
+        raise ValueError("neither a number of periods nor a charge is negative")
+    return made
 
 
 class KnownOwners(Protocol):

@@ -26,6 +26,7 @@ from dpsql.trusted.kernel.chain import NO_LIMITS, InParts
 from dpsql.trusted.kernel.claims import Claims
 from dpsql.trusted.kernel.ledger import Ledger
 from dpsql.trusted.kernel.model_progress import SERIES, next_progress, paid_for
+from dpsql.trusted.kernel.period_costs import PeriodCosts
 from dpsql.trusted.kernel.period_reads import PeriodReads
 from dpsql.trusted.kernel.publics import Publics
 from dpsql.trusted.kernel.taken import Held, Script, continue_script, copied_request
@@ -268,12 +269,13 @@ class Kernel:
 
     def _serve(self, script: Script, cost: Cost) -> Any:
         spent, context = FREE, self._context()
+        costs = None if self._reads is None else PeriodCosts(self._reads)
         try:
             asked = self._certified(next(script))
             while True:
                 spent += asked.cost
                 _check_paid(spent, cost)
-                self._check_reads(asked.request)
+                self._check_reads(self._reads, costs, asked)
                 asked = self._certified(script.send(self._look(asked.request, asked.certificates, context)))
         except StopIteration as done:
             return done.value
@@ -297,17 +299,25 @@ class Kernel:
         ValueError if they are not those that are stated, or the cost has no bound there."""
         first = None if self._first is None else self._first.request
         reads = self._claims.reads((*queried, *(() if first is None else first.plans)))
-        if reads != PeriodReads.from_text(stated) or (reads is None and stated != self.version):
+        told = PeriodReads.from_text(stated)
+        if reads != (told and replace(told, stated=())) or (reads is None and stated != self.version):
             raise ValueError("a statement reads other periods than it states")
-        if reads is not None and (type(first) is Opening or not reads.can_cost(cost)):
+        if told is not None and (type(first) is Opening or not told.can_cost(cost)):
             raise ValueError("what a person in one period costs is not known")
-        return reads
+        if told is not None and self._first is not None:
+            self._check_reads(told, PeriodCosts(told), self._first)
+        return told
 
-    def _check_reads(self, own: Request) -> None:
-        """Raises ValueError if a request reads periods that the statement was not charged for, or in more steps."""
-        reads = self._claims.reads(own.plans)
-        if reads is not None and (self._reads is None or reads not in self._reads):
+    def _check_reads(self, charged: PeriodReads | None, costs: PeriodCosts | None, asked: Priced) -> None:
+        """Raises ValueError if a request reads periods that the statement was not charged for, or costs more in one of them;
+        `costs` are those of the requests before."""
+        reads = self._claims.reads(asked.request.plans)
+        if reads is None:
+            return
+        if charged is None or costs is None or (reads not in charged and not charged.stated):
             raise ValueError("a script reads more periods than were charged")
+        if charged.stated:
+            costs.add(reads, asked.request, asked.certificates)
 
     def _certificates(self, request: Request) -> tuple[Certificate, ...]:
         """One certificate for each plan of a request. Raises TypeError for anything but a measurement."""
@@ -322,6 +332,7 @@ class Kernel:
         self._claims.size(plan)
         certificate = self._certify(plan)
         self._claims.summary(plan, certificate)
+        certificate = replace(certificate, in_period=self._claims.in_period(plan, certificate))
         if isinstance(plan, JoinSum):
             relations = decompose_join(plan.input, self._publics).relations
             for relation in relations:

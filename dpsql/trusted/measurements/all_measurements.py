@@ -35,6 +35,10 @@ MEASUREMENTS: frozenset[type] = frozenset({
 })
 """The kernel accepts exactly these classes and no subclass: what is charged and released is what their files say."""
 
+BY_SUMS_ALONE: frozenset[type] = frozenset({NoisySums, Blocks})
+"""Those whose releases are functions of the exact sums of cells and of noise, and whose cost rests on nothing but how far these
+sums move (`Certificate.summands`): whatever makes them move so far."""
+
 VALUES = frozenset({Form, Within, DistinctWithin, ExtensionWithin, Segment, Target, Axis, MergedAxis, Numbered, IntegerBlock,
                     Rising, Unit, Sum, Prefixes, AllStretches, Stretches, Written, Stacked, Halves, Centre, Root,
                     ProductDistance, ConvexInformation, Grid, DiscreteLaplace, DiscreteGaussian,

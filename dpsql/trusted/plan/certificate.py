@@ -31,13 +31,15 @@ class Sensitivity(Frozen):
 
 class Certificate(Frozen):
     """The stability of the summed relation, the sensitivity of each summand, whether all rows of an entity are in different
-    cells, and the number of relations that a `JoinSum` joins.
+    cells, and the number of relations that a `JoinSum` joins; and the same for an entity in one period of growing tables, if that
+    is known (`kernel.period_certificate`).
     """
 
     below: Stability
     summands: tuple[Sensitivity, ...]
     disjoint_cells: bool = False
     joined: int = 1
+    in_period: Certificate | None = None
 
     @property
     def rows(self) -> int:
