@@ -37,8 +37,8 @@ import datetime as dt
 from collections.abc import Collection, Iterable, Mapping
 from typing import Protocol, TypeAlias
 
-from dpsql.frozen import replace
-from dpsql.trusted.declarations.growth import EARLIEST, LATEST, PeriodKind
+from dpsql.frozen import Frozen, replace
+from dpsql.trusted.declarations.growth import EARLIEST, LATEST, PeriodKind, period_of
 from dpsql.trusted.plan.certificate import Certificate, Sensitivity, root_above
 from dpsql.trusted.plan.expr.nodes import Call, Expr, Literal, Ref
 from dpsql.trusted.plan.node import Node, Summary, bottom_up
@@ -56,8 +56,17 @@ from dpsql.trusted.plan.operators.union import UnionAll
 from dpsql.trusted.plan.operators.window import Window
 from dpsql.types import Type
 
-Told: TypeAlias = Mapping[str, PeriodKind | None]
-"""The columns of a relation of pairs that tell the time: for a period column, the kind of period; None for the time itself."""
+
+class Tells(Frozen):
+    """What a column of a relation of pairs tells of the time: the period, or else the time itself. If the periods are numbers,
+    `numbered_from` is the one that has the number 0."""
+
+    period: bool
+    numbered_from: int | None = None
+
+
+Told: TypeAlias = Mapping[str, Tells]
+"""The columns of a relation of pairs that tell the time."""
 
 
 class KnownRows(Protocol):
@@ -87,16 +96,17 @@ def certificate_in_period(plan: Summary, whole: Certificate, known: KnownRows) -
     rows = _fewest(known.frequency(plan.input, {owner, column}) for column in told)
     if rows is None:
         return None
+    first = told.get(plan.keys[0]) if plan.keys else None
     apart = any(known.frequency(plan.input, {owner, column, *plan.keys}) == 1 for column in told)
     sizes = [known.size(plan.input, part) for part in plan.summands]
-    return Certificate(below=replace(whole.below, rows=rows, owners=(), norm=None), disjoint_cells=apart, summands=tuple(
+    return Certificate(below=replace(whole.below, rows=rows, owners=(), norm=None), disjoint_cells=apart,
+                       numbered_from=None if first is None else first.numbered_from, summands=tuple(
         Sensitivity(l1=rows * size, l2=root_above(rows * size**2) if apart else rows * size) for size in sizes))
 
 
-def period_columns(node: Node, known: KnownRows) -> frozenset[str]:
+def period_columns(node: Node, known: KnownRows) -> dict[str, Tells]:
     """The period columns of a relation of pairs; none if it is not one."""
-    told = _told(node, known) or {}
-    return frozenset(column for column, kind in told.items() if kind is not None)
+    return {column: tells for column, tells in (_told(node, known) or {}).items() if tells.period}
 
 
 def _told(node: Node, known: KnownRows) -> Told | None:
@@ -135,7 +145,7 @@ def is_fixed(node: Node) -> bool:
 
 def _of_scan(node: Scan) -> Told:
     growth = node.table.growth
-    return {column: "day" if growth.period == "day" and node.table.columns[name].type is Type.DATE else None
+    return {column: Tells(period=growth.period == "day" and node.table.columns[name].type is Type.DATE)
             for column, name in node.columns if growth is not None and name == growth.column}
 
 
@@ -146,22 +156,23 @@ def _kind(node: Node) -> PeriodKind | None:
 
 
 def _computed(node: Project, below: Told, kind: PeriodKind | None) -> Told:
-    made: dict[str, PeriodKind | None] = {}
+    made: dict[str, Tells] = {}
     for column, _, expr in node.columns:
         if isinstance(expr, Ref) and expr.column in below:
             made[column] = below[expr.column]
-        elif kind is not None and (time := _time_of(expr, kind)) is not None and time in below:
-            made[column] = kind
+        elif kind is not None and (found := _period_of(expr, kind)) is not None and found[0] in below:
+            made[column] = found[1]
     return made
 
 
-def _time_of(expr: Expr, kind: PeriodKind) -> str | None:
-    """The column of time of which an expression tells the period; None for another expression."""
+def _period_of(expr: Expr, kind: PeriodKind) -> tuple[str, Tells] | None:
+    """The column of time of which an expression tells the period, and how; None for another expression."""
     match expr:
         case Call(function=function, args=(Ref(column=time),)) if function == f"date_trunc_{kind}":
-            return time
+            return time, Tells(period=True)
         case Call(function=function, args=(Literal(value=dt.date() as day), Ref(column=time))) if function == f"date_diff_{kind}":
-            return time if EARLIEST <= dt.date(day.year, day.month, day.day) <= LATEST else None
+            start = dt.date(day.year, day.month, day.day)
+            return (time, Tells(period=True, numbered_from=period_of(kind, start))) if EARLIEST <= start <= LATEST else None
     return None
 
 
@@ -178,19 +189,19 @@ def _united(node: UnionAll, parts: list[Told | None]) -> Told | None:
     for part, told in zip(node.parts, parts, strict=True):
         if told is None:
             return None
-        found.append([(field.id in told, told.get(field.id)) for field in part.fields])
-    return {column: each[0][1] for (column, _), each in zip(node.columns, zip(*found, strict=True), strict=True)
-            if each[0][0] and len({*each}) == 1}
+        found.append([told.get(field.id) for field in part.fields])
+    return {column: tells for (column, _), (tells, *others) in zip(node.columns, zip(*found, strict=True), strict=True)
+            if tells is not None and all(other == tells for other in others)}
 
 
 def _grouped(node: Node, keys: Collection[str], owner: str, known: KnownRows) -> Told | None:
     """The columns that tell the time below an operator that acts on groups; None if a group is not of one entity and period."""
     told = _told(node, known)
-    return told if told is not None and owner in keys and any(told.get(key) is not None for key in keys) else None
+    return told if told is not None and owner in keys and any(key in told and told[key].period for key in keys) else None
 
 
 def _kept(told: Told | None, columns: Collection[str]) -> Told | None:
-    return None if told is None else {column: kind for column, kind in told.items() if column in columns}
+    return None if told is None else {column: tells for column, tells in told.items() if column in columns}
 
 
 def _fewest(found: Iterable[int | None]) -> int | None:

@@ -9,6 +9,7 @@ from dpsql.trusted.accounting.cost import ATTO, FREE, NANO, Charge, Cost
 from dpsql.trusted.kernel.period_reads import PeriodReads
 from dpsql.trusted.measurements.all_measurements import BY_SUMS_ALONE
 from dpsql.trusted.measurements.reading.request import Request
+from dpsql.trusted.measurements.weighted_periods import WeightedPeriods
 from dpsql.trusted.plan.certificate import Certificate
 
 
@@ -34,9 +35,12 @@ class PeriodCosts:
 
 def costs_in_periods(reads: PeriodReads, request: Request, certificates: Sequence[Certificate]) -> list[tuple[int, Cost]] | None:
     """What a request costs a person in each of some successive periods, for all that it reads; None if it has no bound there."""
-    if type(request) not in BY_SUMS_ALONE or len(certificates) != 1 or certificates[0].in_period is None:
+    if len(certificates) != 1 or (once := certificates[0].in_period) is None:
         return None
-    return [(len(reads.periods), request.cost(certificates[0].in_period))]
+    if type(request) is WeightedPeriods:
+        alike = (once.numbered_from, request.periods) == (reads.periods.first, len(reads.periods))
+        return request.costs_in_periods(certificates[0]) if alike else None
+    return [(len(reads.periods), request.cost(once))] if type(request) in BY_SUMS_ALONE else None
 
 
 def _each(costs: Sequence[tuple[int, Cost]]) -> Iterator[Cost]:

@@ -23,6 +23,7 @@ from dpsql.trusted.measurements.several.removal_levels import RecursiveSums, Rem
 from dpsql.trusted.measurements.several.smooth_join_sum import SmoothSum
 from dpsql.trusted.measurements.smooth_quantile import Smooth
 from dpsql.trusted.measurements.vote import Vote
+from dpsql.trusted.measurements.weighted_periods import WeightedPeriods
 from dpsql.trusted.noise.integer import DiscreteGaussian, DiscreteLaplace
 from dpsql.trusted.noise.key_selection import GaussianThreshold, TruncatedGeometric
 from dpsql.trusted.noise.smooth import Student
@@ -31,7 +32,7 @@ from dpsql.trusted.plan.cells import Grid
 MEASUREMENTS: frozenset[type] = frozenset({
     NoisySums, Select, Smooth, AboveThresholdOfCounts, Keys, Race, Balance, Removed, RecursiveSums, NoisyFlipDistance, SmoothSum,
     AboveThresholdOfTests, AboveThresholdOfSums, Vote, Blocks,
-    BalancedLevel, DegreeHistogram, DependentParents, FarthestCount, FarthestMarginal, Opening, Partition, Tree,
+    BalancedLevel, DegreeHistogram, DependentParents, FarthestCount, FarthestMarginal, Opening, Partition, Tree, WeightedPeriods,
 })
 """The kernel accepts exactly these classes and no subclass: what is charged and released is what their files say."""
 

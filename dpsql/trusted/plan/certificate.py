@@ -32,7 +32,8 @@ class Sensitivity(Frozen):
 class Certificate(Frozen):
     """The stability of the summed relation, the sensitivity of each summand, whether all rows of an entity are in different
     cells, and the number of relations that a `JoinSum` joins; and the same for an entity in one period of growing tables, if that
-    is known (`kernel.period_certificate`).
+    is known (`kernel.period_certificate`). There, `numbered_from` is the period that has the number 0 in the first key, if that
+    key numbers the periods.
     """
 
     below: Stability
@@ -40,6 +41,7 @@ class Certificate(Frozen):
     disjoint_cells: bool = False
     joined: int = 1
     in_period: Certificate | None = None
+    numbered_from: int | None = None
 
     @property
     def rows(self) -> int:
