@@ -44,7 +44,7 @@ class WeightedPeriods(Frozen, OfOnePlan):
     def assumptions(self) -> Assumptions:
         yield bool(self.plan.keys), "the first key must number the periods"
         yield are_cells(self.cells, self.plan.keys[1:]), "cells must be different, each with a value for every key but the first"
-        yield all(many > 0 and weight <= HEAVIEST for many, weight in self.weights), "each weight is of some periods, and below 2^30"
+        yield all(many > 0 and weight <= HEAVIEST for many, weight in self.weights), "each weight is small, and of some periods"
         yield len(self.noises) == len(self.plan.summands), "every summand needs noise"
         yield self.periods <= MOST_PERIODS, "there are too many periods"
         answers = len(self.cells) * sum(part.components for part in self.plan.summands)
