@@ -11,8 +11,8 @@ its weights. Weights are equal over stretches of lags, so that few numbers say w
 accuracy at most. The sum is over a fixed number of lags, the *horizon*, so that what a period is charged is known from the start.
 After that a new stream of measurements begins, and running totals add up the last total of each stream.
 
-Every measurement is of sums over the running totals themselves: with d the differences between the weights of successive lags, y_t
-= sum_k d_k s_(t-k). So totals follow from earlier ones, and their errors are those of the filter 1 / d.
+Every measurement is also one of the running totals themselves: with d the differences between the weights of successive lags,
+y_t = sum_k d_k s_(t-k). So totals follow from earlier ones, and their errors are those of the filter 1 / d.
 
 Sources: Fichtenberger, Henzinger and Upadhyay, Constant Matters: Fine-grained Error Bound on Differentially Private Continual
 Observation, ICML 2023; Andersson and Pagh, Streaming Private Continual Counting via Binning, 2024, for stretches of lags.

@@ -23,12 +23,29 @@ TIME, PERIOD = "_time", "_period"  # endings of the names of columns; those that
 
 def limited_in_periods(scan: Scan, owner: str) -> Node | None:
     """The rows of a growing table that are read in several periods, of which each entity keeps as many in each period as is
-    declared; None for another scan.
+    declared; None for another scan. Where an entity has one row only, the numbers of the periods are all that is added.
 
-    A filter by that number leaves out no row; but from it follows how many rows an entity has in all.
+    A filter by the number of the period leaves out no row; but from it follows how many rows an entity has in all.
     """
+    growth, periods, read = scan.table.growth, scan.periods, _numbered(scan, owner)
+    if growth is None or periods is None or read is None:
+        return None
+    if scan.one_row:
+        return Project(input=read, columns=tuple(_passed(scan)))
+    if growth.rows is None:
+        return None
+    number = read.field(f"{owner}{PERIOD}").ref
+    limited = TruncateKeys(input=read, rows=growth.rows, keys=(owner, number.column), order=row_order(scan, owner))
+    within = Filter(input=limited, condition=predicate("and", *(
+        predicate(sign, number, whole(end)) for sign, end in ((">=", 0), ("<=", len(periods) - 1)))))
+    return Project(input=within, columns=tuple(_passed(scan)))
+
+
+def _numbered(scan: Scan, owner: str) -> Node | None:
+    """The rows of a growing table that are read in several periods, with the number of each row's period, from 0 on; None for
+    another scan."""
     growth, periods = scan.table.growth, scan.periods
-    if growth is None or growth.rows is None or periods is None or len(periods) == 1:
+    if growth is None or periods is None or len(periods) == 1:
         return None
     kind = scan.table.columns[growth.column].type
     time = next((column for column, name in scan.columns if name == growth.column), f"{owner}{TIME}")
@@ -36,12 +53,7 @@ def limited_in_periods(scan: Scan, owner: str) -> Node | None:
     start = dt.datetime.combine(periods.start, dt.time()) if kind is Type.TIMESTAMP else periods.start
     number = Call(function=f"date_diff_{growth.period}", type=Type.BIGINT,
                   args=(Literal(value=start, type=kind), Ref(column=time, type=kind)))
-    numbered = Project(input=read, columns=(*_passed(scan), (f"{owner}{PERIOD}", PERIOD, number)))
-    limited = TruncateKeys(input=numbered, rows=growth.rows, keys=(owner, f"{owner}{PERIOD}"), order=row_order(scan, owner))
-    there = Ref(column=f"{owner}{PERIOD}", type=Type.BIGINT)
-    within = Filter(input=limited, condition=predicate("and", *(
-        predicate(sign, there, whole(end)) for sign, end in ((">=", 0), ("<=", len(periods) - 1)))))
-    return Project(input=within, columns=tuple(_passed(scan)))
+    return Project(input=read, columns=(*_passed(scan), (f"{owner}{PERIOD}", PERIOD, number)))
 
 
 @rule

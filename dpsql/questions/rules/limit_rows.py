@@ -33,9 +33,11 @@ def limit_rows(plan: Node, most: Callable[[Scan], int | None] = lambda scan: Non
 
 def _limited(node: Node, most: Callable[[Scan], int | None]) -> Node | None:
     """What replaces the scan of a table with a limit; None for other nodes."""
-    if not isinstance(node, Scan) or node.owner is None or node.one_row:
+    if not isinstance(node, Scan) or node.owner is None:
         return None
     by_period, further = limited_in_periods(node, node.owner), most(node)
+    if node.one_row:
+        return by_period
     limits = [limit for limit in (None if by_period is not None else node.table.rows, further) if limit is not None]
     if not limits:
         return by_period

@@ -31,9 +31,12 @@ class WeightedPeriods(Frozen, OfOnePlan):
     other periods do not change, so what is released moves by the weight w of the period times that, at most w s: the cost of
     noise for this sensitivity. (Clamping sums to 62 bits is 1-Lipschitz.)
 
-    Cost in all. Remove the rows of an entity from one period after the other: by the triangle inequality, what is released moves
-    by at most W s for the sum W of all weights. After that no row of the relation names the entity, since each of its rows is
-    made of a row of a growing table (`kernel.period_certificate`); so removing the rest of the entity changes nothing.
+    Cost in all. (1) Remove the rows of an entity from one period after the other: by the triangle inequality, what is released
+    moves by at most W s for the sum W of all weights. After that no row of the relation names the entity, since each of its rows
+    is made of a row of a growing table (`kernel.period_certificate`); so removing the rest of the entity changes nothing.
+    (2) The sums of all cells in all periods move by at most S, by the certificate for the whole entity, and what is released by
+    at most S times the largest weight: in the l1 norm, by the triangle inequality; in the l2 norm, where cells of different
+    periods are added up, only that l1 bound holds, as an l1 norm is never less than the l2 norm. The smaller one counts.
     """
 
     plan: GroupedSums
@@ -57,21 +60,20 @@ class WeightedPeriods(Frozen, OfOnePlan):
 
     def cost(self, certificate: Certificate) -> Cost:
         """The cost in all. Raises ValueError if what an entity moves in one period is not known."""
-        return self._cost(sum(many * weight for many, weight in self.weights), certificate)
+        total = sum(many * weight for many, weight in self.weights)
+        heaviest = max((weight for _, weight in self.weights), default=0)
+        return self._cost(certificate, [_least(_times(total, once), heaviest, whole) for once, whole in zip(
+            _in_period(certificate).summands, certificate.summands, strict=True)])
 
     def costs_in_periods(self, certificate: Certificate) -> list[tuple[int, Cost]]:
         """The cost in each of some successive periods, for all of them. Raises ValueError as `cost` does."""
-        return [(many, self._cost(weight, certificate)) for many, weight in self.weights]
+        once = _in_period(certificate).summands
+        return [(many, self._cost(certificate, [_times(weight, each) for each in once])) for many, weight in self.weights]
 
-    def _cost(self, weight: int, certificate: Certificate) -> Cost:
+    def _cost(self, certificate: Certificate, moved: list[Sensitivity]) -> Cost:
         if certificate.below.public:
             return FREE
-        if (once := certificate.in_period) is None:
-            raise ValueError("what an entity moves in one period is not known")
-        total = FREE
-        for noise, each in zip(self.noises, once.summands, strict=True):
-            total += noise.cost(Sensitivity(l1=None if each.l1 is None else weight * each.l1, l2=weight * each.l2))
-        return total
+        return sum((noise.cost(each) for noise, each in zip(self.noises, moved, strict=True)), FREE)
 
     def release(self, context: Context, certificate: Certificate) -> MeasuredSums:
         """Read the exact sums of the listed cells in each period, add them up by weight, and return them with noise."""
@@ -95,3 +97,21 @@ def _added_up(sums: list[int], weights: list[int], cells: int) -> list[int]:
     """For each cell, its sums in the periods times their weights, clamped to 62 bits."""
     totals = [sum(weight * sums[i * cells + at] for i, weight in enumerate(weights)) for at in range(cells)]
     return [min(max(total, -SATURATION), SATURATION) for total in totals]
+
+
+def _in_period(certificate: Certificate) -> Certificate:
+    if certificate.in_period is None:
+        raise ValueError("what an entity moves in one period is not known")
+    return certificate.in_period
+
+
+def _times(weight: int, each: Sensitivity) -> Sensitivity:
+    return Sensitivity(l1=None if each.l1 is None else weight * each.l1, l2=weight * each.l2)
+
+
+def _least(added: Sensitivity, heaviest: int, whole: Sensitivity) -> Sensitivity:
+    """The smaller of two bounds in each norm: see the cost in all, (1) and (2)."""
+    if whole.l1 is None:
+        return added
+    other = heaviest * whole.l1
+    return Sensitivity(l1=other if added.l1 is None else min(added.l1, other), l2=min(added.l2, other))
