@@ -185,6 +185,12 @@ def _one_question(query: Query, session: Session, parameters: Parameters) -> Pla
             if (split := period_by_period(
                     question, query.text, session, lambda asked: _of_one_period(query, asked, options, session))):
                 return split
+        if session.catalog.periods and question.together and not query.goals and _is_plain(options):
+            from dpsql.engine.running_over_periods import running_over_periods
+
+            if (totals := running_over_periods(
+                    question, query.text, session, lambda asked: _of_rows(query, asked, options, session))):
+                return totals
         view, known = limited_view(question, options, session.kernel, span_of(query.tree))
         if known.public and not question.scalars:
             _check_no_accuracy(query)
@@ -233,6 +239,18 @@ def _of_one_period(query: Query, question: Question, options: Options, session: 
     view, known = limited_view(question, options, session.kernel, span_of(query.tree))
     program = compiled(with_minimum_frequency(question, known, session), options, view, known, session)
     return SingleStatement(program=program, shown=ALL_ROWS, text=query.text, session=session)
+
+
+def _is_plain(options: Options) -> bool:
+    """Whether a statement asks for nothing that only a workload gives, beside what its text says."""
+    return (options.strategy, options.consistency, options.planning, options.bound) == (None, "none", None, "auto")
+
+
+def _of_rows(query: Query, question: Question, options: Options, session: Session) -> Program:
+    """The program of a question of which each entity adds a limited number of rows, none of them learned."""
+    options = replace(options, bound="rows")
+    view, known = limited_view(question, options, session.kernel, span_of(query.tree))
+    return compiled(question, options, view, known, session)
 
 
 def _check_no_sizes(options: Options) -> None:

@@ -69,33 +69,63 @@ class PeriodByPeriod(Frozen):
             yield from part.dues()
 
     def answer(self) -> Answer:
-        made = together([part.answer() for part in self.parts])
-        question, rows = self.question, [*range(made.size)]
-        if question.ordering:
-            rows.sort(key=cmp_to_key(_order(question, made)))
-        shown = rows[rows_shown(question.limit, question.offset)]
-        return replace(made, data=tuple(column.at(shown) for column in made.data))
+        return in_order(self.question, together([part.answer() for part in self.parts]))
+
+
+def in_order(question: Question, made: Answer) -> Answer:
+    """The rows of all periods in the order that is asked for, as many as are asked for."""
+    rows = [*range(made.size)]
+    if question.ordering:
+        rows.sort(key=cmp_to_key(_order(question, made)))
+    shown = rows[rows_shown(question.limit, question.offset)]
+    return replace(made, data=tuple(column.at(shown) for column in made.data))
+
+
+class PeriodKey(Frozen):
+    """A key that tells the period of the rows: its place, the unit of time that it is the start of, and the only scan of a
+    growing table, with its column of time."""
+
+    key: int
+    unit: PeriodKind
+    scan: Scan
+    time: str
+    periods: PeriodRange
+    view: Node
+
+    def of(self, periods: PeriodRange) -> Node:
+        """The rows of some of the periods."""
+        return _read_in(self.view, self.time, periods)
 
 
 def period_by_period(question: Question, text: str, session: Session,
                      plan: Callable[[Question], SingleStatement]) -> PeriodByPeriod | None:
     """The plan of a question one of whose keys tells the period of the rows; None for others. `plan` makes the plan of a period.
     Raises Unsupported if its rows cannot be ordered."""
+    if question.together or (found := period_key(question, session)) is None:
+        return None
+    periods = found.periods
+    each = [PeriodRange(period=periods.period, first=number, last=number) for number in range(periods.first, periods.last + 1)]
+    return PeriodByPeriod(question=question, text=text, names=tuple(name_of(one.period, one.first) for one in each), parts=tuple(
+        plan(_of_period(question, found, one)) for one in each))
+
+
+def period_key(question: Question, session: Session) -> PeriodKey | None:
+    """The key that tells the period of the rows, if there is one and groups are made of rows of one period. Raises Unsupported if
+    rows of several periods cannot be ordered."""
     scans = {id(node): node for node in bottom_up(question.view) if isinstance(node, Scan) and node.periods is not None}
-    if len(scans) != 1 or question.scalars or question.together or question.distinct:
+    if len(scans) != 1 or question.scalars or question.distinct:
         return None
     (scan,) = scans.values()
     periods, time = scan.periods, _time(scan)
-    key = next((i for i, key in enumerate(question.keys) if periods is not None and time is not None
-                and _unit(key, question.view, time) in NESTED[periods.period]), None)
-    if periods is None or time is None or key is None:
+    units = [] if time is None else [_unit(key, question.view, time) for key in question.keys]
+    key = next((i for i, unit in enumerate(units) if periods is not None and unit in NESTED[periods.period]), None)
+    if periods is None or time is None or key is None or (unit := units[key]) is None:
         return None
-    each = [PeriodRange(period=periods.period, first=number, last=number) for number in range(periods.first, periods.last + 1)]
-    if question.keys[key].nullable or not _is_made_of(each[0], question.view, question.keys[key], session):
+    first = PeriodRange(period=periods.period, first=periods.first, last=periods.first)
+    if question.keys[key].nullable or not _is_made_of(first, question.view, question.keys[key], session):
         return None  # rows without a time, as outer joins make them, are of no period
     _check_order(question)
-    return PeriodByPeriod(question=question, text=text, names=tuple(name_of(one.period, one.first) for one in each), parts=tuple(
-        plan(_of_period(question, scan, time, key, one)) for one in each))
+    return PeriodKey(key=key, unit=unit, scan=scan, time=time, periods=periods, view=question.view)
 
 
 def _is_made_of(period: PeriodRange, view: Node, key: Key, session: Session) -> bool:
@@ -134,19 +164,32 @@ def _unit(key: Key, view: Node, time: str) -> PeriodKind | None:
     return None
 
 
-def _of_period(question: Question, scan: Scan, time: str, key: int, period: PeriodRange) -> Question:
+def _of_period(question: Question, found: PeriodKey, period: PeriodRange) -> Question:
     """The question of one period, without order and limit."""
+    keys = tuple(replace(one, domain=_within(one, question.view, found.time, period)) if i == found.key else one
+                 for i, one in enumerate(question.keys))
+    return replace(question, view=found.of(period), keys=keys, ordering=(), limit=None, offset=0)
+
+
+def over_period(question: Question, key: int, kind: PeriodKind, number: int) -> Question:
+    """A question whose key at a place is the start of a period, of this period alone, without windows, order and limit."""
+    start = first_day(kind, number)
+    value = dt.datetime.combine(start, dt.time()) if question.keys[key].type is Type.TIMESTAMP else start
+    keys = tuple(replace(one, domain=Domain((value,))) if i == key else one for i, one in enumerate(question.keys))
+    calls = tuple(replace(call, over=None) for call in question.aggregates)
+    return replace(question, keys=keys, aggregates=calls, ordering=(), limit=None, offset=0)
+
+
+def _read_in(view: Node, time: str, periods: PeriodRange) -> Node:
+    """The rows of some periods; conditions that hold in all of them are left out."""
     def changed(node: Node) -> Node:
         if isinstance(node, Scan) and node.periods is not None:
-            return read_in(node, period)
+            return read_in(node, periods)
         if isinstance(node, Filter):
-            return _without_implied(node, time, period)
+            return _without_implied(node, time, periods)
         return node
 
-    view = rebuild(question.view, changed)
-    keys = tuple(replace(one, domain=_within(one, question.view, time, period)) if i == key else one
-                 for i, one in enumerate(question.keys))
-    return replace(question, view=view, keys=keys, ordering=(), limit=None, offset=0)
+    return rebuild(view, changed)
 
 
 def _within(key: Key, view: Node, time: str, period: PeriodRange) -> Domain:

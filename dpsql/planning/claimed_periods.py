@@ -10,11 +10,11 @@ from dpsql.errors import Unsupported
 from dpsql.frozen import Frozen, replace
 from dpsql.trusted.accounting.cost import ATTO, NANO, Charge, Cost
 from dpsql.trusted.declarations.growth import name_of
-from dpsql.trusted.kernel.period_certificate import certificate_in_period
+from dpsql.trusted.kernel.period_certificate import certificate_in_period, is_fixed
 from dpsql.trusted.kernel.period_costs import costs_in_periods
 from dpsql.trusted.kernel.period_reads import PeriodReads, reads_of
 from dpsql.trusted.measurements.reading.request import Request
-from dpsql.trusted.plan.certificate import certify, splits, stabilities
+from dpsql.trusted.plan.certificate import Certificate, certify, splits, stabilities
 from dpsql.trusted.plan.node import Node, PublicFacts, SplitBy, Stability, bottom_up
 from dpsql.trusted.plan.operators.grouped_sums import GroupedSums
 from dpsql.trusted.plan.operators.scan import Scan
@@ -97,13 +97,18 @@ def _stated(reads: PeriodReads, first: Request, cost: Cost, public: PublicFacts)
     known for one period."""
     if len(first.plans) != 1 or not isinstance(plan := first.plans[0], GroupedSums):
         return reads
-    owners = _claimed([plan.input], public)
-    whole = certify(plan, public, dict(owners.claimed))
-    certificate = replace(whole, in_period=certificate_in_period(plan, whole, owners))
+    owners, certificate = _claimed([plan.input], public), certificate_of(plan, public)
     if reads_of([plan], owners) != reads or not first.cost(certificate).covers(cost):
         return reads
     costs = costs_in_periods(reads, first, [certificate])
     return reads if costs is None else replace(reads, stated=tuple((many, cost.rounded()) for many, cost in costs))
+
+
+def certificate_of(plan: GroupedSums, public: PublicFacts) -> Certificate:
+    """The certificate of grouped sums, with that for an entity in one period if there is one."""
+    owners = _claimed([plan.input], public)
+    whole = certify(plan, public, dict(owners.claimed))
+    return whole if is_fixed(plan.input) else replace(whole, in_period=certificate_in_period(plan, whole, owners))
 
 
 def _claimed(views: Sequence[Node], public: PublicFacts) -> ClaimedOwners:

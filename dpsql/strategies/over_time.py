@@ -71,13 +71,12 @@ class OverTime(Frozen):
             found.append((number - sum((total * step for total, step in back), np.zeros_like(number))) / steps[0])
         return found
 
-    @cached_property
-    def errors(self) -> NDArray[np.float64]:
-        """The standard deviation of each running total of a stream, for noise of standard deviation 1 in the measurements."""
+    def errors(self, count: int) -> NDArray[np.float64]:
+        """The standard deviations of the first running totals of a stream, for noise of standard deviation 1 in measurements."""
         lags, steps = self._steps
-        answer = np.zeros(self.horizon)
+        answer = np.zeros(count)
         answer[0] = 1 / steps[0]
-        for t in range(1, self.horizon):
+        for t in range(1, count):
             there = (lags > 0) & (lags <= t)
             answer[t] = -(steps[there] @ answer[t - lags[there]]) / steps[0]
         return np.sqrt(np.cumsum(answer**2))
@@ -89,8 +88,8 @@ class OverTime(Frozen):
         return starts, np.diff([0, *(weight for _, weight in self.stretches)])
 
 
-EACH = OverTime(stretches=((1, 1),))
-"""Each period by itself. Its streams never end, as nothing earlier is measured again."""
+EACH = OverTime(stretches=((1, 1), (2**20, 0)))
+"""Each period by itself."""
 
 
 @lru_cache(maxsize=8)
