@@ -27,7 +27,7 @@ from dpsql.engine.period_by_period import in_order, over_period, period_key
 from dpsql.engine.session import Session
 from dpsql.estimates import Estimate
 from dpsql.frozen import Frozen, replace
-from dpsql.planning.claimed_periods import certificate_of
+from dpsql.planning.claimed_periods import certificate_of, is_all
 from dpsql.planning.program import Program
 from dpsql.planning.script import Released, script
 from dpsql.questions.identity import digest
@@ -283,7 +283,8 @@ def _measured(program: Program, strategy: OverTime, place: int, first: int, text
     """The measurement when a period at a place of its stream closes; None if the program is no single measurement of sums whose
     noise fits."""
     own = next(script(program, session.kernel, session.scratch), None)
-    if not isinstance(own, NoisySums) or not own.cost(certificate_of(own.plan, session.kernel)).covers(program.cost):
+    if not isinstance(own, NoisySums) or not is_all(
+            own.cost(certificate_of(own.plan, session.kernel)), program.cost):
         return None
     alone = NoisySums(plan=own.plan, cells=own.cells, noises=own.noises)
     if strategy is EACH or not place:

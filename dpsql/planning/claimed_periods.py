@@ -21,6 +21,8 @@ from dpsql.trusted.plan.operators.scan import Scan
 from dpsql.trusted.plan.operators.summands import Summand
 from dpsql.types import Span
 
+ALL = Fraction(10**6 - 1, 10**6)
+
 
 class ClaimedOwners(Frozen):
     """What operators claim about the owners of relations, by the identity of the relation."""
@@ -98,10 +100,16 @@ def _stated(reads: PeriodReads, first: Request, cost: Cost, public: PublicFacts)
     if len(first.plans) != 1 or not isinstance(plan := first.plans[0], GroupedSums):
         return reads
     owners, certificate = _claimed([plan.input], public), certificate_of(plan, public)
-    if reads_of([plan], owners) != reads or not first.cost(certificate).covers(cost):
+    if reads_of([plan], owners) != reads or not is_all(first.cost(certificate), cost):
         return reads
     costs = costs_in_periods(reads, first, [certificate])
     return reads if costs is None else replace(reads, stated=tuple((many, cost.rounded()) for many, cost in costs))
+
+
+def is_all(part: Cost, cost: Cost) -> bool:
+    """Whether the cost of a request is that of its whole statement: noise is wider by a rounding error than the price allows."""
+    accounts = (part.epsilon, cost.epsilon), (part.rho, cost.rho), (part.delta, cost.delta)
+    return all((one is not None and all_ is not None and one >= ALL * all_) or one is all_ is None for one, all_ in accounts)
 
 
 def certificate_of(plan: GroupedSums, public: PublicFacts) -> Certificate:
