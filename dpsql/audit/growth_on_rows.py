@@ -17,7 +17,8 @@ from dpsql.types import Type
 
 class GrowthOnRows(Frozen):
     """The rows of a growing table. `periods` names the periods from the first to the last closed one, each with its number of
-    rows, with and without an owner. `nulls` rows have no time, `early` rows lie before the first period, and `open` rows after
+    rows, with and without an owner; where late rows are dropped, `late` has the number of those of each that arrived when it was
+    closed, or at no known time. `nulls` rows have no time, `early` rows lie before the first period, and `open` rows after
     the last closed one. `most` is the largest number of rows of an entity in a closed period; `beyond` rows of closed periods are
     left out by the declared limit."""
 
@@ -33,6 +34,7 @@ class GrowthOnRows(Frozen):
     most: int
     limit: int | None
     beyond: int
+    late: tuple[int, ...] = ()
 
 
 def growth_on_rows(table: Table, growth: Growth, entity: str, reader: Reader, day: dt.date) -> GrowthOnRows:
@@ -48,13 +50,25 @@ def growth_on_rows(table: Table, growth: Growth, entity: str, reader: Reader, da
                          nulls=rows - values, early=early, open=later, most=0, limit=growth.rows, beyond=0)
     if last < growth.since:
         return found
-    counts: Counter[int] = Counter()
-    for at, number in reader.rows(f'SELECT CAST(t."v" AS DATE) AS d, COUNT(*) FROM {source} WHERE t."v" >= {start} '
-                                   f'AND t."v" < {end} GROUP BY d'):
-        counts[period_of(growth.period, at)] += number
+    closed = PeriodRange(period=growth.period, first=growth.since, last=last)
+    anytime = replace(everybodys, growth=replace(growth, arrived=None))
+    counts, read = (_by_period(Scan(table=one, columns=(("v", growth.column),), periods=closed), reader)
+                    for one in (anytime, everybodys if growth.arrived else anytime))
+    numbers = range(growth.since, last + 1)
     most, beyond = _most(table, growth, last, reader)
-    return replace(found, most=most, beyond=beyond, periods=tuple(
-        (name_of(growth.period, number), counts[number]) for number in range(growth.since, last + 1)))
+    return replace(found, most=most, beyond=beyond,
+                   periods=tuple((name_of(growth.period, number), counts[number]) for number in numbers),
+                   late=tuple(counts[number] - read[number] for number in numbers) if growth.arrived else ())
+
+
+def _by_period(scan: Scan, reader: Reader) -> Counter[int]:
+    """The number of rows that a scan reads in each of its periods."""
+    periods, counts = scan.periods, Counter[int]()
+    assert periods is not None
+    rows = scan.render((), Printing())
+    for at, number in reader.rows(f'SELECT CAST(t."v" AS DATE) AS d, COUNT(*) FROM ({rows}) AS t GROUP BY d'):
+        counts[period_of(periods.period, at)] += number
+    return counts
 
 
 def _most(table: Table, growth: Growth, last: int, reader: Reader) -> tuple[int, int]:

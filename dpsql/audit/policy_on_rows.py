@@ -151,8 +151,8 @@ class PolicyOnRows(Frozen):
             (one.table, one.entity, f"{one.period} of {one.column}", len(one.periods), _part(one.nulls, one.rows),
              _part(one.early, one.rows), one.open, one.most,
              *(("none", "") if one.limit is None else (one.limit, _part(one.beyond, one.rows)))) for one in self.growth))
-        periods = _counted("Rows in each period", "table, period, rows", (
-            (name, *row) for name, found in {one.table: one.periods for one in self.growth}.items() for row in _newest(found)))
+        periods = _counted("Rows in each period", "table, period, rows, late", (
+            (name, *row) for name, found in {one.table: one for one in self.growth}.items() for row in _newest(found)))
         return [table for table in (keys, owned, columns, rules, growing, periods, cells) if table.rows]
 
     @property
@@ -165,12 +165,13 @@ def _counted(title: str, heads: str, rows: Iterable[Sequence[object]]) -> Counte
         tuple(f"{cell:,}" if isinstance(cell, int) else str(cell) for cell in row) for row in rows))
 
 
-def _newest(periods: Sequence[tuple[str, int]]) -> Iterator[tuple[str, int]]:
-    """The newest periods, after the sum of all others."""
-    earlier = periods[:-NEWEST]
+def _newest(found: GrowthOnRows) -> Iterator[tuple[str, int, int | str]]:
+    """The newest periods with their rows and late rows, after the sum of all others."""
+    earlier, late = found.periods[:-NEWEST], found.late
     if earlier:
-        yield f"{earlier[0][0]} to {earlier[-1][0]}", sum(rows for _, rows in earlier)
-    yield from periods[-NEWEST:]
+        yield f"{earlier[0][0]} to {earlier[-1][0]}", sum(rows for _, rows in earlier), sum(late[:-NEWEST]) if late else ""
+    for i, (name, rows) in list(enumerate(found.periods))[-NEWEST:]:
+        yield name, rows, late[i] if late else ""
 
 
 def _shown(example: str) -> str:
@@ -394,6 +395,9 @@ class _Count:
                           f"that of since = {self._since(table.name)}, and are not read")
         if found.rows and not found.periods:
             self._suspect(table.name, "", f"no {found.period} of {table.name} is closed yet, so its rows cannot be queried")
+        if _much(late := sum(found.late), found.rows):
+            self._suspect(table.name, "outside", f"{_told(late, found.rows)} of {table.name} arrived when their {found.period} "
+                          "was closed, or at no known time, and are not read")
         self._suspect_limit(found, f"rows_per_entity_and_period = {found.limit} of {table.name}",
                             f"an entity has up to {found.most} in one {found.period}")
         return found

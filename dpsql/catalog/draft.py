@@ -66,7 +66,8 @@ What can be declared for a table:
   limits_hold = true     no row is beyond these limits, so intervals need not allow for rows that are left out
   grows_by = "day"       rows are added over time: each belongs to the period of this column, and each period has a budget. Also
                          period = "month" (or day, week, quarter, year), since = 2024-01-01 for the first one, closes = "5 days"
-                         for when one is complete, and rows_per_entity_and_period = 10 in place of rows_per_entity
+                         for when one is complete, and rows_per_entity_and_period = 10 in place of rows_per_entity. To drop rows
+                         that arrive later than that: late = "drop" and arrived = "loaded_at", the column of their arrival
   source = "t.parquet"   the CSV or Parquet file with its rows, a folder with such files, or a pattern: "t/*.parquet"; or a file
                          of Excel, SPSS, Stata, SAS or Arrow, which `dpsql refresh` reads
   sheet = "2024"         the sheet of a workbook, if it is not the first one
@@ -77,6 +78,7 @@ What can be declared for a table:
 
 MOST_ROWS = "the most rows of one {} that are used"
 GROWS = "if rows are added over time; then also per_period in the budget"
+ARRIVES = re.compile(r"(^|_)(arriv(al|ed)|inserted|ingested|load(ed)?|received|recorded|created|imported)(_|$)")  # names
 NONE: Mapping[str, str] = MappingProxyType({})
 
 
@@ -282,14 +284,18 @@ class _Draft(Frozen):
                        f"{self._entity_name}, or set public = true if everybody may see every row of it.")
 
     def _growth(self, name: str, table: TableSchema) -> list[str]:
-        """How the table may grow: by its column of time, if it has exactly one. In the entity's own table this would not say when
-        a row was added, as a date of birth does not."""
+        """How the table may grow: by its column of time, if it has exactly one besides one that by its name says when a row
+        arrived. In the entity's own table this would not say when a row was added, as a date of birth does not."""
         times = [column for column, kind in table.columns if (carried := carried_as(kind)) is not None and carried[0].temporal]
         known = self.guess is not None and (not self._is_entity(name) or self.guess.several) and name not in (self.outside or {})
+        arrived = [column for column in times if ARRIVES.search(plain_name(column))] if len(times) == 2 else []
+        times = [column for column in times if column not in arrived]
         if not known or name in self._public or len(times) != 1:
             return []
+        late = [line for column in arrived for line in (
+            note('# late = "drop"', "to drop rows that arrive when their period is closed"), f"# arrived = {value(column)}")]
         return [note(f"# grows_by = {value(times[0])}", GROWS), '# period = "month"',
-                note("# since = 2024-01-01", "a day of the first period")]
+                note("# since = 2024-01-01", "a day of the first period"), *late]
 
     def _column(self, of: str, table: TableSchema, name: str,
                 sql_type: str) -> tuple[str, Mapping[str, writing.Value] | None, str]:

@@ -16,10 +16,10 @@ from dpsql.catalog.model import Budget, Entity, GrowthPolicy, Policy
 from dpsql.catalog.price import Price, in_policy
 from dpsql.catalog.sections import FORMS, Section, closest
 from dpsql.frozen import replace
-from dpsql.trusted.declarations.growth import EARLIEST, KINDS, LATEST, PeriodKind
+from dpsql.trusted.declarations.growth import EARLIEST, KINDS, LATEST, LONGEST_CLOSES, PeriodKind
 
 CLOSES = re.compile(r"([0-9]{1,3}) days?")
-LONGEST_CLOSES = 400  # days
+LATE_RULES = "revision", "drop", "arrival"  # what a policy may say, or has to be told another way to say, of late rows
 PART = 10  # by which a total is divided for an example of a limit in one period
 Fail = Callable[[tuple[str, ...], str, str], None]
 
@@ -29,13 +29,14 @@ def growth_of(part: Section, rows: Mapping[str, int]) -> GrowthPolicy | None:
     Fails where a part is missing or wrong; that the column is declared is checked elsewhere."""
     column = part.take("grows_by", str)
     if column is None:
-        for key in ("period", "since", "closes", "rows_per_entity_and_period"):
+        for key in ("period", "since", "closes", "late", "arrived", "rows_per_entity_and_period"):
             if part.has(key):
                 part.check_mistyped("grows_by")
                 part.fail(key, "there is no grows_by, the column by which rows belong to periods",
                           try_='grows_by = "visited_on" beside it, or leaving it out')
         return None
-    growth = GrowthPolicy(column=column, period=_period(part), since=_since(part), closes=_closes(part), rows=rows)
+    growth = GrowthPolicy(column=column, period=_period(part), since=_since(part), closes=_closes(part), rows=rows,
+                          arrived=_arrived(part, column))
     if part.has("rows_per_entity"):
         part.fail("rows_per_entity", "the table grows, so its rows are limited in each period",
                   try_=FORMS["rows_per_entity_and_period"])
@@ -70,6 +71,28 @@ def _closes(part: Section) -> int:
     if found is None or int(found[1]) > LONGEST_CLOSES:
         part.fail("closes", f"must be a number of whole days, up to {LONGEST_CLOSES}")
     return int(found[1])
+
+
+def _arrived(part: Section, column: str) -> str | None:
+    """The column of the time at which rows arrive, if late rows are dropped. That they belong to the period in which they arrive
+    is said by `grows_by` alone: a row has one time, so that conditions on the column of time name what is read."""
+    late: str | None = part.take("late", str)
+    arrived: str | None = part.take("arrived", str)
+    if late == "arrival":
+        part.fail("late", "rows that belong to the period in which they arrive grow by the column of their arrival",
+                  try_=f'grows_by = "{arrived or "loaded_at"}", without late')
+    if late is not None and late not in LATE_RULES:
+        part.fail("late", f"{late} is not a rule for late rows", try_=f'late = "{closest(late, LATE_RULES) or LATE_RULES[0]}"')
+    if late == "drop":
+        if arrived is None:
+            part.fail("late", "the column is missing that says when a row arrived", try_='arrived = "loaded_at" beside it')
+        if arrived.lower() == column.lower():
+            part.fail("arrived", f"{column} is the column by which rows belong to periods, so no row of it is ever late",
+                      try_="leaving out late and arrived")
+        return arrived
+    if arrived is not None:
+        part.fail("arrived", "it matters only where late rows are dropped", try_='late = "drop" beside it, or leaving it out')
+    return None
 
 
 def growing_of(policy: Policy, entity: Entity) -> dict[str, GrowthPolicy]:

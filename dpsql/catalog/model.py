@@ -67,13 +67,15 @@ class SparkPolicy(Frozen):
 class GrowthPolicy(Frozen):
     """How a table grows: each row belongs to the period of its day, or time, in `column`. The first period contains the day
     `since`, and a period is closed so many days (`closes`) after its end. `rows` has the largest number of rows of one entity
-    that are used in each period, by the name of the entity."""
+    that are used in each period, by the name of the entity. `arrived` is the column of the time at which a row arrived, if rows
+    that arrive later than that are dropped."""
 
     column: str
     period: PeriodKind
     since: dt.date
     closes: int = 0
     rows: Mapping[str, int] = field(default_factory=dict)
+    arrived: str | None = None
 
 
 class TablePolicy(Frozen):

@@ -258,9 +258,9 @@ def _table(name: str, part: Section, entities: Mapping[str, Entity]) -> TablePol
             part.fail(limits, "a public table contains no entities, so it has no limit", try_="leaving it out")
     if table.limits_hold and not rows and not per_value and not (growth and growth.rows):
         part.fail("limits_hold", "there is no limit: neither rows_per_entity nor rows_per_value", try_="leaving it out")
-    grows_by = [] if growth is None else [("grows_by", growth.column)]
-    for key, column in (*(("rows_per_value", column) for column in per_value), *grows_by):
-        if column not in table.columns:
+    times = [] if growth is None else [("grows_by", growth.column), ("arrived", growth.arrived)]
+    for key, column in (*(("rows_per_value", column) for column in per_value), *times):
+        if column is not None and column not in table.columns:
             part.fail(key, f"column {column} is not declared",
                       try_=closest(column, table.columns) or f"[tables.{name}.columns]  {column} = {{}}")
     part.finish()

@@ -23,8 +23,8 @@ charges with less than the budget claims, or end what they protected:
 
 A table whose rows nobody could query under the budget (`CLOSED`) may become anything. Bounds, lists of values, limits of rows,
 and what is nullable are enforced on the rows, so a change of these leaves earlier charges valid. So do the first period of a
-growing table and when periods are closed: they decide what can be asked and when, not which rows a period has. A table that is
-added was read by no earlier charge, in no period.
+growing table, when periods are closed, and whether late rows are dropped: they decide what can be asked and when, or which rows
+of a period are read, not which period a row belongs to. A table that is added was read by no earlier charge, in no period.
 
 Claim: under any sequence of policies that the ledger accepts without a change, each charge protects what the newest record says.
 Proof: a record is `extended` only. It keeps all tables and the narrowest keys of every policy so far, also of tables that a later

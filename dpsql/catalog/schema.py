@@ -157,7 +157,7 @@ def _table(declared: TablePolicy, columns: Mapping[str, Column], schema: TableSc
     grows, growth = declared.growth, None
     if grows is not None:
         growth = Growth(column=grows.column, period=grows.period, since=period_of(grows.period, grows.since), closes=grows.closes,
-                        rows=grows.rows.get(entity.name, grows.rows.get(own, rows)))
+                        rows=grows.rows.get(entity.name, grows.rows.get(own, rows)), arrived=grows.arrived)
     return Table(name=declared.name, public=declared.public, columns=columns, key=declared.key, unique=unique,
                  foreign_keys=declared.foreign_keys, owners=owners, rows=rows, rows_per_value=declared.rows_per_value,
                  limits_hold=declared.limits_hold, growth=growth)
@@ -291,9 +291,11 @@ def _check_periods(policy: Policy, table: TablePolicy, columns: Mapping[str, Col
     """A growing table needs a column of time. A row that depends on a row of a growing table must belong to the same period as
     that row, or it would lose its owner with the rows of another period."""
     growth, path = table.growth, ("tables", table.name)
-    if growth is not None and not (column := columns[growth.column]).type.temporal:
-        raise _fault(policy, (*path, "grows_by"), f"column {column.name} is {column.sql_type}, not a date or a time",
-                     try_="a column of type DATE or TIMESTAMP")
+    times = [] if growth is None else [("grows_by", growth.column), ("arrived", growth.arrived)]
+    for where, name in times:
+        if name is not None and not (column := columns[name]).type.temporal:
+            raise _fault(policy, (*path, where), f"column {column.name} is {column.sql_type}, not a date or a time",
+                         try_="a column of type DATE or TIMESTAMP")
     ways = owners.get(table.name, ())
     through = {step.table for way in ways for step in way.steps}
     for key in table.foreign_keys if ways else ():

@@ -18,7 +18,7 @@ from dpsql.trusted.declarations.tables import Table
 
 IGNORED = {"span", "text", "listed", "listings", "combinations"}  # public rows are identified by the data's version
 LATER = ("limits_hold", "closed", "beyond",  # left out where they are false, so that older statements are what they always were
-         "stated_rows", "stated_spread", "acceptance", "constant", "growth", "periods")
+         "stated_rows", "stated_spread", "acceptance", "constant", "growth", "periods", "arrived")
 SHOWN = {"Output", "Key", "Fold", "Field", "Merged"}  # whose `name` is for people
 PLAIN = frozenset({str, int, float, bool, NoneType, dt.date, dt.datetime})  # subclasses are none of these
 MOST_TABLES = 256  # whose texts are kept

@@ -84,6 +84,21 @@ def test_a_draft_proposes_how_a_table_grows() -> None:
     assert found == {"visits": "visited_on", "calls": "at"}
 
 
+def test_a_draft_proposes_the_column_of_arrival_by_its_name() -> None:
+    """Beside one other column of time; a table with only such a column, or with more, gets the usual proposal or none."""
+    schema = schema_of("CREATE TABLE people (person_id INTEGER PRIMARY KEY)", *(
+        f"CREATE TABLE {name} (person_id INTEGER REFERENCES people (person_id), {columns})" for name, columns in [
+            ("visits", "visited_on DATE, loaded_at TIMESTAMP"), ("calls", '"at" TIMESTAMP, "Created" DATE'), ("stays", "came DATE, went DATE, loaded_at DATE"),
+            ("bills", "received DATE"), ("loads", "loaded_at DATE, created_at DATE"), ("trips", "unloaded DATE, went DATE")]))
+    text = draft(schema)
+    lines = [line.split("  ")[0] for line in text.splitlines() if re.match("# (grows_by|late|arrived) ", line)]
+    assert lines == ['# grows_by = "received"', '# grows_by = "at"', '# late = "drop"', '# arrived = "Created"',
+                     '# grows_by = "visited_on"', '# late = "drop"', '# arrived = "loaded_at"']
+    taken = re.sub(r"^# (grows_by|period|since|late|arrived) ", r"\1 ", text, flags=re.M).replace('entity = "person"', 'entity = "person"\nper_period = { epsilon = 0.1 }')
+    found = {name: table.growth.arrived for name, table in fitted(taken, schema).tables.items() if table.growth is not None}
+    assert found == {"visits": "loaded_at", "calls": "Created", "bills": None}
+
+
 def test_a_draft_of_a_log_proposes_how_it_grows() -> None:
     """Rows of a table that has several for each entity are added over time, even if they say who is protected."""
     schema = schema_of("CREATE TABLE events (user_id INTEGER, seen TIMESTAMP, what VARCHAR)")

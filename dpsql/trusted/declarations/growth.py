@@ -18,19 +18,22 @@ from dpsql.trusted.field_types import Assumptions, NumberRange
 PeriodKind: TypeAlias = Literal["day", "week", "month", "quarter", "year"]
 KINDS: tuple[PeriodKind, ...] = "day", "week", "month", "quarter", "year"
 EARLIEST, LATEST = dt.date(1900, 1, 1), dt.date(2999, 12, 31)  # no period begins earlier, or ends later
+LONGEST_CLOSES = 400  # days after its end until a period is closed
 Ordinal: TypeAlias = Annotated[int, NumberRange(least=1900, most=1_100_000)]
 
 
 class Growth(Frozen):
     """How a table grows: a row belongs to the period of its value in `column`. Rows with NULL there belong to none, and are never
     read. `since` is the first period, and a period is closed `closes` days after its end. `rows` is the largest number of rows of
-    one entity in one period that are used; None if the owner gave no limit."""
+    one entity in one period that are used; None if the owner gave no limit. Where late rows are dropped, `arrived` is the column
+    of the time at which a row arrived: rows that arrived when their period was closed are never read."""
 
     column: str
     period: PeriodKind
     since: int
     closes: int = 0
     rows: int | None = None
+    arrived: str | None = None
 
     def last_closed(self, day: dt.date) -> int:
         """The newest period that is closed on a day; less than `since` if there is none."""

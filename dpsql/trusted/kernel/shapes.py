@@ -17,6 +17,7 @@ from itertools import pairwise
 from typing import Any, TypeAlias
 
 from dpsql.frozen import Frozen, field_names, replace
+from dpsql.trusted.declarations.growth import LONGEST_CLOSES
 from dpsql.trusted.plan.expr import printing
 from dpsql.trusted.plan.expr.functions import CARRIER, DECIMAL, overload
 from dpsql.trusted.plan.expr.nodes import Call, Case, Cast, Expr, Literal, Placeholder, Ref, conjuncts, walk
@@ -168,12 +169,14 @@ def _read(node: Scan) -> Iterator[tuple[str, ColumnShape]]:
 
 
 def _check_periods(node: Scan) -> None:
-    """A table that grows is read in periods of its kind, and no other table is."""
+    """A table that grows is read in periods of its kind, and no other table is. Its columns of time have times."""
     growth, periods = node.table.growth, node.periods
     require((growth is None) is (periods is None))
     if growth is not None and periods is not None:
-        require(not node.table.public and node.table.columns[growth.column].type in (Type.DATE, Type.TIMESTAMP))
+        times = [node.table.columns[name] for name in (growth.column, growth.arrived) if name is not None]
+        require(not node.table.public and all(column.type in (Type.DATE, Type.TIMESTAMP) for column in times))
         require(growth.period == periods.period and periods.first <= periods.last)
+        require(type(growth.closes) is int and 0 <= growth.closes <= LONGEST_CLOSES)
 
 
 def keys_of(node: Scan) -> Iterator[frozenset[str]]:

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 from dpsql.trusted.cached import cached_property
-from dpsql.trusted.declarations.growth import PeriodRange
+from dpsql.trusted.declarations.growth import Growth, PeriodRange
 from dpsql.trusted.declarations.tables import OwnerPath, Table
 from dpsql.trusted.plan.expr.facts import Facts
-from dpsql.trusted.plan.expr.nodes import Expr
+from dpsql.trusted.plan.expr.nodes import Call, Expr, Literal, Ref
 from dpsql.trusted.plan.expr.printing import literal, quote, to_sql
 from dpsql.trusted.plan.node import Field, InvalidPlan, Node, Printing, PublicFacts, Stability
 from dpsql.trusted.plan.stored import OWNER, place_in_bucket
@@ -44,6 +44,13 @@ class Scan(Node):
 
     Of a table that grows only the rows of some `periods` are read. The period of a row is a function of the row, so this is a
     filter: each row stays or not by itself. A growing table without periods is no relation that can be certified.
+
+    Where late rows are dropped, a row is read only if it arrived before its own period was closed, which is again a function of
+    the row: of its time and of the time at which it arrived. So this is a filter too, and the law of `kernel.period_reads` does
+    not change: the rows of a person in a period are the same ones, of which fewer are read. Let a be the arrival, p the period
+    of the row, and c the days until a period is closed. The row is on time if a < first_day(p + 1) + c, which holds exactly if
+    the period of a - c is p or an earlier one; printed is a comparison of the first days of both. It is not true, so the row is
+    not read, if the arrival is NULL, or before the year 201 or after 9000, where nothing is computed.
     """
 
     table: Table
@@ -148,6 +155,17 @@ class Scan(Node):
             for sign, day in (">=", periods.start), ("<", periods.end):
                 end = dt.datetime.combine(day, dt.time()) if kind is Type.TIMESTAMP else day
                 yield f"({self._carried(growth.column)} {sign} {literal(end, kind)})"
+            if growth.arrived is not None:
+                yield self._on_time(growth, growth.arrived)
+
+    def _on_time(self, growth: Growth, arrived: str) -> str:
+        """The test that a row arrived before its period was closed, by functions that never raise."""
+        first_day, columns = f"date_trunc_{growth.period}", self.table.columns
+        then, time = (Ref(column=name, type=columns[name].type) for name in (arrived, growth.column))
+        before = Call(function="add_days", args=(then, Literal(value=-growth.closes, type=Type.BIGINT)), type=Type.TIMESTAMP)
+        test = Call(function="<=", type=Type.BOOLEAN, args=tuple(
+            Call(function=first_day, args=(moment,), type=Type.TIMESTAMP) for moment in (before, time)))
+        return to_sql(test, {name: self._carried(name) for name in (arrived, growth.column)})
 
     def _stored(self, carried: dict[str, str], printing: Printing) -> tuple[str, list[str]]:
         """The source of rows in a store, where all rows have an owner; the printed owners are added to `carried`."""
