@@ -16,6 +16,7 @@ from support.growing_worlds import project
 
 import dpsql
 from dpsql import cli
+from dpsql.audit import policy_on_rows
 from dpsql.audit.exact import Exact
 from dpsql.backends.duckdb import DuckReader
 from dpsql.catalog import growing
@@ -110,7 +111,8 @@ epsilon = 1
 @pytest.fixture
 def policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Two thirds of the people have a visit on two days of March, which arrived a moment before it was closed."""
-    monkeypatch.setattr(growing, "today", lambda: dt.date(2025, 7, 6))
+    for module in (growing, policy_on_rows):
+        monkeypatch.setattr(module, "today", lambda: dt.date(2025, 7, 6))
     made = project(tmp_path, people=60)
     made.write_text(made.read_text().replace('closes = "5 days"\n', f'closes = "5 days"\n{DROPPED}').replace("seen_at = {}", "seen_at = {}\nloaded_at = {}"))
     with duckdb.connect(tmp_path / "data.duckdb") as connection:

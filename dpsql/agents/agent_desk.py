@@ -152,7 +152,8 @@ class AgentDesk:
         """The plan of a statement and its price. The plan of the last one is kept, as an agent asks what it has just priced."""
         version = self.connection.session.kernel.version
         last = self._last
-        planned = last[2] if last is not None and last[:2] == (sql, version) else self.connection.planned(sql)
+        stays = last is not None and last[:2] == (sql, version) and not self.connection.session.catalog.grows
+        planned = last[2] if last is not None and stays else self.connection.planned(sql)
         self._last = sql, version, planned
         return planned, self._quote(planned)
 

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 
 from dpsql.catalog.days import Days
 from dpsql.catalog.model import Catalog
 from dpsql.frozen import replace
-from dpsql.trusted.declarations.growth import PeriodRange
+from dpsql.trusted.declarations.growth import PeriodKind, PeriodRange, name_of, period_of
 from dpsql.trusted.declarations.tables import Column, Domain, Table
 from dpsql.types import Interval, Type
 
+NAMED = re.compile(r"(?:week of )?([0-9]{4})(?:-([0-9]{2})(?:-([0-9]{2}))?|-Q([1-4]))?")  # a year, month, day, week or quarter
+
 
 def today() -> dt.date:
-    """The day by which periods are closed (UTC)."""
+    """The day by which periods are closed (UTC), by the clock of this machine. Where there is a ledger, it is no earlier than the
+    day of its newest event (`kernel.revisions.TimeState`)."""
     return dt.datetime.now(dt.UTC).date()
 
 
@@ -40,6 +44,23 @@ def within(table: Table, periods: PeriodRange) -> Table:
     columns = {**table.columns, growth.column: _of_days(table.columns[growth.column], periods)}
     rows = table.rows if growth.rows is None or table.rows == 1 else growth.rows * len(periods)
     return replace(table, columns=columns, rows=rows)
+
+
+def number_named(kind: PeriodKind, text: str) -> int | None:
+    """The number of the period that a text names, as `name_of` does, or by a day in it; None for other texts.
+
+    >>> number_named("month", "2026-03") == number_named("month", "2026-03-31"), number_named("month", "2026-Q1")
+    (True, None)
+    """
+    found = NAMED.fullmatch(text)
+    if found is None:
+        return None
+    year, month, day, quarter = (int(part or 0) for part in found.groups())
+    try:
+        number = period_of(kind, dt.date(year, month or 3 * quarter or 1, day or 1))
+    except ValueError:
+        return None
+    return number if day or name_of(kind, number) == text else None
 
 
 def _of_days(column: Column, periods: PeriodRange) -> Column:

@@ -13,7 +13,7 @@ from dpsql.cli.arguments import Commands, add_place
 from dpsql.cli.inputs import connected, page_of, place_of
 from dpsql.cli.show import print_listing, show
 from dpsql.cli.terminal import print_wrapped, waiting
-from dpsql.errors import OperationalError
+from dpsql.errors import OperationalError, OptionError
 
 
 def add(commands: Commands) -> None:
@@ -34,11 +34,35 @@ def add(commands: Commands) -> None:
             made.add_argument("--rows", action="store_true", help="with --html: add the private report of dpsql check --rows")
             made.add_argument("--reopen", metavar="ANALYST", help="reopen an analyst's account that incidents closed, or "
                               "that late outcomes slowed down")
+    made = commands.add("revise", _revise, "say that rows of closed periods of a growing table have changed")
+    made.add_argument("table", nargs="?", metavar="TABLE", help="the table that grows")
+    made.add_argument("--period", metavar="NAME", help="the period, such as 2026-03, 2026-Q1, 2026, or a day in it")
+    made.add_argument("--to", metavar="NAME", help="the last one, if there are several")
+    made.add_argument("--all", action="store_true", help="all closed periods, of all growing tables unless one is named")
+    made.add_argument("--reason", metavar="TEXT", default="", help="why; analysts see it")
+    add_place(made)
     made = commands.add("ledger", _ledger,
                         "verify every event of the ledger, and everything that its anchor has recorded")
-    made.add_argument("action", choices=["verify"], help="what to do with it")
+    made.add_argument("action", choices=["verify", "correct-clock"], help="what to do: verify it; or say that the clock of this "
+                      "machine is right, after an earlier one was ahead")
     add_place(made)
     made.add_argument("--json", action="store_true", help="print JSON")
+
+
+def _revise(options: argparse.Namespace) -> None:
+    from dpsql.engine.revising import revise
+    from dpsql.planning.claimed_periods import named
+
+    if options.all is bool(options.period or options.to) or (options.table is None and not options.all):
+        raise OptionError("it is not clear what is revised", code="option", subject="period",
+                          try_="TABLE --period 2026-03, TABLE --all, or --all")
+    place = {name: value for name, value in place_of(options).items() if name != "budget"}
+    made = revise(options.table, period=options.period, to=options.to, reason=options.reason, **place)
+    for one in made:
+        print_wrapped(f"{named(one.periods)} of {one.table}: statements about it are measured and charged anew from now on, to "
+                      "the same budgets; earlier answers stay in the ledger")
+    if not made:
+        print("no period is closed yet, so nothing is revised")
 
 
 def _budget(options: argparse.Namespace) -> None:
@@ -172,12 +196,24 @@ def _releases(options: argparse.Namespace) -> None:
         show(connection.execute("SHOW RELEASES"), options)
 
 
+def _correct_clock(options: argparse.Namespace) -> None:
+    from dpsql.engine.revising import correct_clock
+
+    days = correct_clock(policy=options.policy, database=options.database, ledger=options.ledger)
+    print_wrapped(f"the newest event is {days:,} days ahead of this machine's clock; from now on, periods are closed by this "
+                  "clock again, and what was charged stays charged" if days else
+                  "no event is ahead of this machine's clock, so nothing is changed")
+
+
 def _ledger(options: argparse.Namespace) -> None:
-    """Verify the ledger; no policy but the place it names is looked at, and no database."""
+    """Verify the ledger, or correct its clock; no policy but the place it names is looked at, and no database."""
     from dpsql.catalog.policy import read_policy
     from dpsql.engine.opening import find_ledger, find_policy
     from dpsql.ledgers.ledger_reports import ReportingLedger
 
+    if options.action == "correct-clock":
+        _correct_clock(options)
+        return
     place = find_ledger(read_policy(find_policy(options.database, options.policy)), options.ledger)
     with waiting("verifying ..."), contextlib.closing(ReportingLedger(*place, whole=True)) as ledger:
         path, events, shared = ledger.place, ledger.events, ledger.shared()

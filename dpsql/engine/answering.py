@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import functools
 import operator
 from collections.abc import Sequence
@@ -132,7 +133,7 @@ def describe(text: str, session: Session, parameters: Parameters = ()) -> tuple[
 
 def session_for(session: Session, *statements: Statement) -> Session:
     """The session; if statements name tables that the policy does not have, extended by the account's synthetic tables; and with
-    the periods of growing tables that are closed now."""
+    the periods of growing tables that are closed now, and their revisions."""
     session = _now(session)
     named = {name for statement in statements for name in tables_named(statement)}
     if all(session.catalog.table(name) is not None for name in named):
@@ -147,11 +148,12 @@ def _now(session: Session) -> Session:
         return session
     from dpsql.catalog import growing
 
-    today = growing.today()
+    told = session.ledger.time_state()
+    today = growing.today() + dt.timedelta(days=told.days_behind)
     if today not in session.grown:
         session.grown.clear()
         session.grown[today] = growing.on_day(session.catalog, today)
-    return replace(session, catalog=session.grown[today])
+    return replace(session, catalog=session.grown[today], revised=told.revised)
 
 
 def tables_named(statement: Statement) -> list[str]:

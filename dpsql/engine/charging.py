@@ -26,6 +26,7 @@ from dpsql.trusted.cached import cached_property
 from dpsql.trusted.kernel.ledger import Busy, Closed, Refused
 from dpsql.trusted.kernel.period_reads import PeriodReads
 from dpsql.trusted.kernel.plan_size import check_size
+from dpsql.trusted.kernel.revisions import Revision, newest_of
 from dpsql.trusted.kernel.run import AnsweredBefore
 from dpsql.trusted.measurements.reading.request import Request
 from dpsql.trusted.plan.certificate import Unbounded
@@ -134,10 +135,21 @@ class Charged(AbstractFrozen, Generic[Made]):
     @property
     def data(self) -> str:
         """What identifies the data for which an answer is stored: the periods that are read, and the version of all data if some
-        private tables do not grow. Rows of closed periods stay as they are."""
+        private tables do not grow. Rows of closed periods stay as they are until the owner declares a revision: its number is
+        then a part of it, and answers from before are found no more."""
         reads, alone = self._growing
-        version = self.session.kernel.version
-        return version if reads is None else f"{reads} closed" if alone else f"{reads} {version}"
+        version, newest = self.session.kernel.version, newest_of(self.revised)
+        data = version if reads is None else f"{reads} closed" if alone else f"{reads} {version}"
+        return f"{data} revised {newest}" if newest else data
+
+    @cached_property
+    def revised(self) -> tuple[Revision, ...]:
+        """The revisions of the periods that the statement reads."""
+        if not self.session.revised or (asked := self.queried()) is None:
+            return ()
+        from dpsql.planning.claimed_periods import revisions_of  # loaded only where tables grow
+
+        return revisions_of(asked[0], self.session.revised)
 
     @cached_property
     def _growing(self) -> tuple[PeriodReads | None, bool]:
@@ -283,7 +295,7 @@ def refusal(refused: Refused, due: ChargeRequest, session: Session) -> BudgetExh
     if refused.period is not None:
         from dpsql.engine.period_accounts import exhausted_in  # loaded only where tables grow
 
-        return exhausted_in(refused, refused.period, due.options.price, session,
+        return exhausted_in(refused, refused.period, due.options.price, session, due.views,
                             due.options.span.get("epsilon", due.options.span.get("rho")))
     options, accounts = due.options, {account.whose: account for account in accounts_of(session)}
     place = options.span.get("epsilon", options.span.get("rho"))

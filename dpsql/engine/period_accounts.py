@@ -2,41 +2,60 @@
 
 from __future__ import annotations
 
+import datetime as dt
+from collections.abc import Iterable, Sequence
+
 from dpsql.answers.listing import Listing
 from dpsql.answers.spending import BudgetLine
 from dpsql.catalog import growing
 from dpsql.catalog.price import Price
 from dpsql.engine.session import Session
 from dpsql.errors import BudgetExhausted
+from dpsql.planning.claimed_periods import told_of
 from dpsql.trusted.accounting.cost import NOTHING, Charge
-from dpsql.trusted.declarations.growth import PeriodKind, name_of
+from dpsql.trusted.declarations.growth import PeriodKind, PeriodRange, name_of
 from dpsql.trusted.kernel.ledger import Refused
+from dpsql.trusted.kernel.revisions import Revision
+from dpsql.trusted.plan.node import Node, bottom_up
+from dpsql.trusted.plan.operators.scan import Scan
 from dpsql.types import Span, Type
 
 COLUMNS = (("tables", Type.VARCHAR), ("period", Type.VARCHAR), ("account", Type.VARCHAR), ("limit", Type.VARCHAR),
-           ("left", Type.VARCHAR))
+           ("left", Type.VARCHAR), ("revised", Type.VARCHAR))
 
 
 def periods_of(session: Session) -> Listing:
     """The closed periods of the growing tables, the newest first, and what is left in each for everybody and for the analyst."""
-    closed = growing.on_day(session.catalog, growing.today()).periods
-    session.ledger.refresh()
+    told = session.ledger.time_state()
+    closed = growing.on_day(session.catalog, growing.today() + dt.timedelta(days=told.days_behind)).periods
     spent = {whose: session.ledger.spent_in_periods(session.budget.name, whose) for whose in session.period_prices}
     numbers = sorted({number for found in closed.values() for number in range(found.first, found.last + 1)}, reverse=True)
-    rows = ((", ".join(name for name, found in closed.items() if found.first <= number <= found.last), number, line)
+    rows = (([name for name, found in closed.items() if found.first <= number <= found.last], number, line)
             for number in numbers
             for line in _lines(session, {whose: each.get(number, NOTHING) for whose, each in spent.items()}))
-    return Listing(columns=COLUMNS, rows=tuple((tables, name_of(_kind(session), number), line.whose or "all", str(line.total),
-                                                line.part_left()) for tables, number, line in rows))
+    return Listing(columns=COLUMNS, rows=tuple(
+        (", ".join(tables), name_of(_kind(session), number), line.whose or "all", str(line.total), line.part_left(),
+         _revised(told.revised, tables, number, session)) for tables, number, line in rows))
 
 
-def exhausted_in(refused: Refused, number: int, price: Price | None, session: Session,
+def _revised(revised: Sequence[Revision], tables: Iterable[str], number: int, session: Session) -> str:
+    """When a period of some tables was revised last, and why; empty if it was not."""
+    period = PeriodRange(period=_kind(session), first=number, last=number)
+    found = [one for one in revised if any(one.meets(table, period) for table in tables)]
+    return told_of(found[-1]) if found else ""
+
+
+def exhausted_in(refused: Refused, number: int, price: Price | None, session: Session, views: Sequence[Node],
                  span: Span | None = None) -> BudgetExhausted:
-    """The error for a charge that a period cannot pay."""
+    """The error for a charge that a period cannot pay. It says if the period was revised, which does not renew its account."""
     line, = _lines(session, {refused.analyst: refused.spent})
     whose = "the budget" if line.whose is None else f"the budget of {line.whose}"
+    scans = [node for view in views for node in bottom_up(view) if isinstance(node, Scan)]
+    tables = {scan.table.name for scan in scans if scan.periods is not None}
+    when = _revised(session.revised, tables, number, session)
+    revised = f"; the period was revised on {when}, which does not renew its budget" if when else ""
     return BudgetExhausted(
-        f"the statement costs {price}, and {whose} for {name_of(_kind(session), number)} has left: {line.part_left()}",
+        f"the statement costs {price}, and {whose} for {name_of(_kind(session), number)} has left: {line.part_left()}{revised}",
         code="period-exhausted", span=span, subject=line.whose or "all",
         try_="other periods, a lower price, or a statement that was answered before; SHOW PERIODS lists what is left")
 

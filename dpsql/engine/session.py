@@ -19,6 +19,7 @@ from dpsql.trusted.accounting.cost import Account, Charge
 from dpsql.trusted.accounting.privacy_filter import Limit
 from dpsql.trusted.cached import cached_property
 from dpsql.trusted.declarations.tables import Table
+from dpsql.trusted.kernel.revisions import Revision
 from dpsql.trusted.kernel.run import Kernel
 
 if TYPE_CHECKING:
@@ -71,6 +72,7 @@ class Session(Frozen):
     interrupted: Event = field(default_factory=Event, compare=False)  # whether the statement that is asked is to stop
     released: dict[str, StandingTable] = field(default_factory=dict, compare=False)  # synthetic tables, by name in lower case
     planned: dict[str, tuple[str, Any]] = field(default_factory=dict, compare=False)  # see `answering`
+    revised: tuple[Revision, ...] = field(default=(), compare=False)  # of the periods of growing tables, when a statement begins
     grown: dict[dt.date, Catalog] = field(default_factory=dict, compare=False)  # the catalog with what is closed on a day
     before: dict[str, Charge] = field(default_factory=dict, compare=False)  # what the account was charged before a day
 

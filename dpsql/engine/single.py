@@ -102,9 +102,9 @@ class SingleStatement(Charged[Answer]):
         program, session = self.program, self.session
         notes = left_out(program, session.catalog, session.kernel)
         if (reads := self.reads) is not None:
-            from dpsql.planning.claimed_periods import charged_in  # loaded only where tables grow
+            from dpsql.planning.claimed_periods import charged_in, revised_in_words  # loaded only where tables grow
 
-            notes = charged_in(reads, program.cost, session.catalog.entity.name), *notes
+            notes = (charged_in(reads, program.cost, session.catalog.entity.name), *revised_in_words(self.revised), *notes)
         if not session.released:
             return notes
         from dpsql.engine.synthetic_notes import notes_on_public_parts  # loaded only where there are synthetic tables

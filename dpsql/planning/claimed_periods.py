@@ -9,10 +9,11 @@ from dpsql.catalog.price import Price
 from dpsql.errors import Unsupported
 from dpsql.frozen import Frozen, replace
 from dpsql.trusted.accounting.cost import ATTO, NANO, Charge, Cost
-from dpsql.trusted.declarations.growth import name_of
+from dpsql.trusted.declarations.growth import PeriodRange, name_of
 from dpsql.trusted.kernel.period_certificate import certificate_in_period, is_fixed
 from dpsql.trusted.kernel.period_costs import costs_in_periods
 from dpsql.trusted.kernel.period_reads import PeriodReads, reads_of
+from dpsql.trusted.kernel.revisions import Revision
 from dpsql.trusted.measurements.reading.request import Request
 from dpsql.trusted.plan.certificate import Certificate, certify, splits, stabilities
 from dpsql.trusted.plan.node import Node, PublicFacts, SplitBy, Stability, bottom_up
@@ -50,6 +51,35 @@ def all_grow(views: Sequence[Node]) -> bool:
     """Whether the private tables that the relations of a statement read all grow."""
     return all(scan.periods is not None for view in views for scan in bottom_up(view)
                if isinstance(scan, Scan) and not scan.table.public)
+
+
+def revisions_of(views: Sequence[Node], revised: Sequence[Revision]) -> tuple[Revision, ...]:
+    """The revisions of the periods that the relations of a statement read."""
+    read = [(scan.table.name, scan.periods) for view in views for scan in bottom_up(view)
+            if isinstance(scan, Scan) and scan.periods is not None]
+    return tuple(one for one in revised if any(one.meets(table, periods) for table, periods in read))
+
+
+def revised_in_words(revised: Sequence[Revision]) -> tuple[str, ...]:
+    """A note for each table on its newest revision."""
+    newest, notes = {one.table: one for one in revised}, []
+    for table, one in newest.items():
+        number = sum(each.table == table for each in revised)
+        which = "" if number == 1 else f", revision {number}"
+        were = "was" if len(one.periods) == 1 else "were"
+        notes.append(f"{named(one.periods)} of {table} {were} revised on {told_of(one)}{which}; earlier answers are about the "
+                     "rows before that")
+    return tuple(notes)
+
+
+def told_of(revision: Revision) -> str:
+    """When a revision was declared, and why."""
+    return revision.at[:10] + (f" ({revision.reason})" if revision.reason else "")
+
+
+def named(periods: PeriodRange) -> str:
+    """The name of a period, or of the first and the last one."""
+    return " to ".join(name_of(periods.period, number) for number in dict.fromkeys((periods.first, periods.last)))
 
 
 def charged_in(reads: PeriodReads, cost: Cost, entity: str) -> str:

@@ -228,6 +228,8 @@ FORGED = {"nothing spent": lambda told: told | {"spent": []}, "nothing failed": 
           "another last charge": lambda told: told | {"last": [["main", "ada", 1, 1, 0]]},
           "a list that hides events": lambda told: told | {"listed": []}, "no skips": lambda told: told | {"skips": []},
           "another number": lambda told: told | {"number": told["number"] + 1}, "other hashes": lambda told: told | {"between": "0" * 64},
+          "another newest day": lambda told: told | {"day": "2020-01-01"}, "no newest day": lambda told: {**told, "day": ""},
+          "a revision": lambda told: told | {"revised": [['["visits", "month", 24300, 24300, ""]', 1, "2026-01-01T00:00:00+00:00"]]},
           "no object": lambda told: [], "half": lambda told: {"ledger": told["ledger"]},
           "less of an order": lambda told: told | {"spent": [[*row[:-1], [0] * len(ORDERS)] for row in told["spent"]]}}
 
@@ -523,9 +525,10 @@ def test_few_prices_are_told_as_they_are(path: Path) -> None:
 
 
 def without(patch: pytest.MonkeyPatch, *sums: str) -> None:
-    """Writes checkpoints as before these sums were known."""
+    """Writes checkpoints as before these sums were known, and the revisions, which came later."""
     summed = ChainSums.as_values
-    patch.setattr(ChainSums, "as_values", lambda self: {name: told for name, told in summed(self).items() if name not in sums})
+    patch.setattr(ChainSums, "as_values", lambda self: {
+        name: told for name, told in summed(self).items() if name not in (*sums, "revised", "day")})
 
 
 def without_late(patch: pytest.MonkeyPatch) -> None:

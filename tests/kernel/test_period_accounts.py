@@ -292,8 +292,9 @@ def before_periods(patch: pytest.MonkeyPatch) -> None:
         self.sums.periods.clear()
 
     patch.setattr(rules.Chain, "_count", counted)
-    patch.setattr(ChainSums, "as_values", lambda self: {name: value for name, value in told(self).items() if name != "periods"})
-    patch.setattr(ChainSums, "from_values", classmethod(lambda cls, values: made(cls, values | {"periods": ()})))
+    patch.setattr(ChainSums, "as_values", lambda self: {
+        name: value for name, value in told(self).items() if name not in ("periods", "revised", "day")})
+    patch.setattr(ChainSums, "from_values", classmethod(lambda cls, values: made(cls, {"revised": (), "day": ""} | values | {"periods": ()})))
 
 
 @pytest.mark.usefixtures("often")

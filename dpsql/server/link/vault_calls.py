@@ -39,6 +39,7 @@ from dpsql.trusted.kernel.ledger import Busy, Closed, Refused
 from dpsql.trusted.kernel.marks import MARKS
 from dpsql.trusted.kernel.model_progress import SERIES
 from dpsql.trusted.kernel.period_reads import START
+from dpsql.trusted.kernel.revisions import TimeState
 from dpsql.trusted.kernel.run import AnsweredBefore
 from dpsql.trusted.measurements.online_comparisons import ComparisonResult
 from dpsql.trusted.plan.certificate import Unbounded
@@ -259,6 +260,7 @@ SPENT: VaultCall[Spent] = VaultCall("spent")
 PRICES: VaultCall[tuple[tuple[int | None, int], ...]] = VaultCall("prices")
 SPENT_BEFORE: VaultCall[Charge] = VaultCall("spent_before", (is_short,))
 SPENT_IN_PERIODS: VaultCall[tuple[tuple[int, Charge], ...]] = VaultCall("spent_in_periods", (is_flag,))
+TIME_STATE: VaultCall[TimeState] = VaultCall("time_state")
 FAILED: VaultCall[list[int]] = VaultCall("failed")
 REFRESH: VaultCall[Spent] = VaultCall("refresh")
 ENTER: VaultCall[None] = VaultCall("enter", (is_short,))
@@ -278,8 +280,8 @@ CLOSE_USER: VaultCall[None] = VaultCall("close_user", (is_short,), governs=True,
 REOPEN_USER: VaultCall[None] = VaultCall("reopen_user", (is_short,), governs=True, between=False)
 CALLS: Mapping[str, VaultCall[Any]] = {call.name: call for call in (
     CHECK, PUBLIC_ROWS, FANOUT, HOLD, RUN, COMPARE, STORED, ANSWERED, ANSWERS, HOLDING, PART, IS_TOLD, TELL, TELL_OF,
-    OF_OTHERS, OF_ANOTHER, TEXTS, ENTRIES, TOLD_ENTRIES, SPENT, PRICES, SPENT_BEFORE, SPENT_IN_PERIODS, FAILED, REFRESH,
-    ENTER, LEAVE, EVERYTHING, ACCOUNTS, LISTED, FAILURES, STOPS, LATE, USERS, STATE, CHECKS, ADD_USER, CLOSE_USER,
+    OF_OTHERS, OF_ANOTHER, TEXTS, ENTRIES, TOLD_ENTRIES, SPENT, PRICES, SPENT_BEFORE, SPENT_IN_PERIODS, TIME_STATE, FAILED,
+    REFRESH, ENTER, LEAVE, EVERYTHING, ACCOUNTS, LISTED, FAILURES, STOPS, LATE, USERS, STATE, CHECKS, ADD_USER, CLOSE_USER,
     REOPEN_USER)}
 
 

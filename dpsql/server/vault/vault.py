@@ -75,6 +75,7 @@ from dpsql.trusted.accounting.cost import NOTHING, Account, Charge, Cost
 from dpsql.trusted.declarations.tables import Column, Table
 from dpsql.trusted.kernel.chain import InParts
 from dpsql.trusted.kernel.model_progress import SERIES
+from dpsql.trusted.kernel.revisions import TimeState
 from dpsql.trusted.kernel.run import AnsweredBefore
 from dpsql.trusted.plan.node import Node
 from dpsql.trusted.stopping import stopped_by
@@ -567,6 +568,9 @@ class ServedAccount:
     def _spent_in_periods(self, everybody: bool) -> tuple[tuple[int, Charge], ...]:
         account = self._session.account
         return tuple(self._session.ledger.spent_in_periods(account.budget, None if everybody else account.analyst).items())
+
+    def _time_state(self) -> TimeState:
+        return self._session.ledger.time_state()
 
     def _failed(self) -> list[int]:
         return self._session.ledger.failed(self._session.account)

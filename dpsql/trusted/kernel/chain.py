@@ -107,12 +107,12 @@ chooses no checkpoint after it). A chain that had these sums wrote it in its tur
 that accepted it then compared it with its own sums. The first hash, of the identity and the salt, is a part of it. So to forge
 a checkpoint is exactly as hard as to forge any other event: the anchor would have to be forged too.
 
-A checkpoint of an earlier version states less: no sums of periods, no days of late events, no hashes of the events between
-checkpoints, no skips (`waypoint`), no reports (`reported`). Nobody resumes at such a checkpoint: an earlier version may have
-written it after charges in periods, which it does not count. It is accepted for what it states, and the next event is followed
-by a checkpoint that states everything. In turn, earlier versions accept our checkpoints without comparing those parts: no charge
-of theirs depends on them, and someone who has only the file could just as well add events that nobody can tell from genuine
-ones.
+A checkpoint of an earlier version states less: no revisions, no sums of periods, no days of late events, no hashes of the
+events between checkpoints, no skips (`waypoint`), no reports (`reported`). Nobody resumes at such a checkpoint: an earlier
+version may have written it after charges in periods, which it does not count. It is accepted for what it states, and the next
+event is followed by a checkpoint that states everything. In turn, earlier versions accept our checkpoints without comparing
+those parts: no charge of theirs depends on them, and someone who has only the file could just as well add events that nobody
+can tell from genuine ones.
 
 *Promises.* A `promise` event states what the charges of a budget promise from there on, until the next such event of the
 budget (`catalog.promise` decides its text; here it is only kept). Its `data` names the `promise` event before it. The sums
@@ -158,6 +158,20 @@ answers to charges of the account, and to those whose answers it was told (*Told
 what it costs a person in each of them. These costs have limits of their own, one for each period, which are decided in the same
 turn, by sums over accepted events.
 
+*Revisions.* A `revised` event states that the owner has changed rows of some periods of a table, and why (`revisions`). Answers
+from before are then no longer those to the same statements (`engine.charging`), so new ones are charged.
+
+Claim: a revision lowers no sum and renews no account; every later charge is allowed or refused as it would be without it. Proof:
+to accept it only adds it to the list of revisions (`_follow`), which nothing reads that decides about a charge. It costs nothing,
+and if someone wrote one with a cost, sums would be larger (`_count`). What is charged anew is charged to the same accounts of the
+same periods.
+
+*Time.* `day` is the newest day that an event states. Periods are closed by the day of the machine's clock or, if that is earlier,
+by this one (`days_behind`): so a clock that is set back closes no period again, and opens none. It is public, as what was
+recorded when. Claim: no sum and no charge depends on it. Proof: `charge` does not read it. If a clock was ahead, all days up to
+that one seem to be over, until the owner says that it was wrong: after a `clock` event, only the days of it and of later events
+count. Charges of periods that were not over yet are not taken back.
+
 *Names.* An account is identified by the normal form of its analyst's name (`declarations.names`), whatever form an event holds.
 """
 
@@ -176,13 +190,16 @@ from dpsql.trusted.accounting.privacy_filter import Limit
 from dpsql.trusted.declarations.account_limits import FADES
 from dpsql.trusted.declarations.names import normal
 from dpsql.trusted.kernel.period_reads import PeriodReads
+from dpsql.trusted.kernel.revisions import Revision
 from dpsql.trusted.kernel.sums import ChainSums, Late
 from dpsql.trusted.kernel.waypoint import Head, Waypoint
 
 LISTED = "charge", "answer"  # kinds of events that make a list of statements
 CHANGED, EXTENDED = "changed", "extended"  # what `promise` events do
 EVERY = 1000  # events, at least, between two checkpoints
-KINDS = "charge", "answer", "incident", "reopened", "checkpoint", "late", "promise", "part", "stopped", "crowded"
+KINDS = ("charge", "answer", "incident", "reopened", "checkpoint", "late", "promise", "part", "stopped", "crowded", "revised",
+         "clock")
+NOBODY = Account(budget="", analyst="")  # of events that concern all accounts
 NO_LIMITS: Mapping[str | None, Limit] = {}
 LONG = 2**26  # characters of events after which there is a checkpoint all the same, as they would take long to verify
 
@@ -318,6 +335,14 @@ class Chain:
         """How many outcomes of an account left late, and are not forgiven."""
         return self.sums.late.get(account.named, Counter()).total()
 
+    @property
+    def days_behind(self) -> int:
+        """By how many days this machine's clock is behind the newest event."""
+        try:
+            return max(0, (dt.date.fromisoformat(self.sums.day) - dt.datetime.now(dt.UTC).date()).days)
+        except ValueError:  # there is no event yet
+            return 0
+
     def kept(self, digest: str) -> int | None:
         """The newest charge with this digest for which the kernel keeps data."""
         return self.sums.kept.get(digest)
@@ -377,12 +402,20 @@ class Chain:
         return self._next("promise", Account(budget=budget, analyst=""), digest=CHANGED if changed else EXTENDED, body=text,
                           data=str(self.promised.get(budget, (0, 0))[1]))
 
+    def revised(self, revision: Revision) -> Event:
+        """The event by which the owner revises some periods of a table."""
+        return self._next("revised", NOBODY, body=revision.as_text())
+
+    def clock(self) -> Event:
+        """The event by which the owner says that a clock was ahead, and that this machine's is right."""
+        return self._next("clock", NOBODY)
+
     def checkpoint_due(self) -> Event | None:
         """A checkpoint, if so many events were written since the last one that its cost is comparatively small."""
         if self.head[0] - self._resumable < EVERY + self.sums.size and self._length < LONG:
             return None
         told = {"ledger": self.genesis, **self._waypoint().as_values(), **self.sums.as_values()}
-        return self._next("checkpoint", Account(budget="", analyst=""), body=json.dumps(told))
+        return self._next("checkpoint", NOBODY, body=json.dumps(told))
 
     def _waypoint(self) -> Waypoint:
         """The statements of a checkpoint besides the sums, as they are if it is the next event."""
@@ -442,15 +475,16 @@ class Chain:
 
     def _read(self, checkpoint: Event) -> tuple[Waypoint, ChainSums, bool]:
         """The statements of a checkpoint, and whether it states everything. One of an earlier version lacks the reports, the days
-        of late events or the sums of periods, which are taken from this chain. Raises Broken if it is not a checkpoint of this
-        ledger."""
+        of late events, the sums of periods or the revisions, which are taken from this chain. Raises Broken if it is not a
+        checkpoint of this ledger."""
         try:
             told = json.loads(checkpoint.body or "")
             if told["ledger"] == self.genesis:
                 waypoint = Waypoint.from_values(told)
-                own = {"late": sorted(self.sums.late_ones()), "days": self.sums.late_days(), "periods": self.sums.in_periods()}
+                own = {"late": sorted(self.sums.late_ones()), "days": self.sums.late_days(), "periods": self.sums.in_periods(),
+                       **self.sums.of_time()}
                 silent = own | (self.sums.reported.as_values() if waypoint.between is None else {})
-                whole = waypoint.between is not None and "days" in told and "periods" in told
+                whole = waypoint.between is not None and own.keys() <= told.keys()
                 return waypoint, ChainSums.from_values(silent | told), whole
         except (AttributeError, LookupError, TypeError, ValueError):
             pass
@@ -471,6 +505,7 @@ class Chain:
 
     def _count(self, event: Event) -> None:
         sums, account = self.sums, event.account.named
+        sums.day = max(sums.day, event.at[:10]) if event.kind != "clock" else event.at[:10]
         if event.kind in LISTED:
             sums.reported.listed[account] += 1
         self._follow(event, sums.pending[account], sums.failed[account])
@@ -494,8 +529,10 @@ class Chain:
                     self.sums.kept[event.digest] = event.seq
             case "answer" | "stopped", int(charged):
                 pending.discard(charged)
-            case "part", int():
+            case ("part", int()) | ("clock", None):
                 pass
+            case "revised", None:
+                self.sums.revised.append(Revision.from_values(event.body or "", event.seq, event.at))
             case "incident", int(charged):
                 pending.discard(charged)
                 failed.add(charged)

@@ -62,6 +62,7 @@ from dpsql.trusted.kernel.chain import Closed as Closed
 from dpsql.trusted.kernel.chain import Refused as Refused
 from dpsql.trusted.kernel.event_store import LINKED, EventStore, StatementLocks, StoreFault
 from dpsql.trusted.kernel.past import Past
+from dpsql.trusted.kernel.revisions import Revision, TimeState
 from dpsql.trusted.kernel.sqlite_store import SqliteStore
 from dpsql.trusted.kernel.turns import Step, Turns, Waiting
 from dpsql.trusted.kernel.waypoint import RESUMABLE
@@ -239,6 +240,34 @@ class Ledger:
         number."""
         self._check_anchor()
         return self._take(lambda leader: leader._reopen(account))
+
+    def revise(self, revisions: Sequence[Revision]) -> None:
+        """Record that the owner has revised periods of tables. Only the owner does this, explicitly; it may be repeated."""
+        def step(leader: Ledger) -> int:
+            for revision in revisions:
+                leader._store.make_room()
+                leader._insert(leader._chain.revised(revision))
+            return leader._chain.head[0]
+
+        self._check_anchor()
+        self._take(step)
+
+    def correct_clock(self) -> None:
+        """Record that this machine's clock is right, and an earlier one was ahead. Only the owner does this, explicitly."""
+        def step(leader: Ledger) -> int:
+            leader._store.make_room()
+            leader._insert(leader._chain.clock())
+            return leader._chain.head[0]
+
+        self._check_anchor()
+        self._take(step)
+
+    def time_state(self) -> TimeState:
+        """The revisions of periods, and how far this machine's clock is behind, after reading what other processes have
+        written."""
+        self.refresh()
+        with self._reading() as chain:
+            return TimeState(days_behind=chain.days_behind, revised=tuple(chain.sums.revised))
 
     def stored(self, account: Account, digest: str, data: str) -> str | None:
         """The stored answer to the same statement, on the same data, for the same account; None if there is none."""
@@ -534,7 +563,8 @@ class Ledger:
     def _own_faults(self, one: Waiting, store: EventStore) -> Iterator[None]:
         """A context in which an error concerns only one step, as long as the transaction continues. Each step writes one event,
         or none; or it first writes a late event, which may stay without the other one: then more outcomes are counted as late
-        than were; or several that say what an account is told, some of which may stay: it then counts as told more; or
+        than were; or several that say what an account is told, some of which may stay: it then counts as told more; or several
+        revisions, some of which may stay: statements are then charged anew that need not be; or
         parts of an answer, some of which may stay without it: nothing names them."""
         try:
             yield

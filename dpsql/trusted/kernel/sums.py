@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from dpsql.trusted.accounting.cost import Account, Charge
 from dpsql.trusted.kernel.reported import Reported
+from dpsql.trusted.kernel.revisions import Revision
 
 
 class Late(NamedTuple):
@@ -32,12 +33,14 @@ class ChainSums:
         self.promised: dict[str, tuple[int, int]] = {}  # by budget: the newest change of its promise, and the newest statement
         self.late: defaultdict[Account, Counter[Late]] = defaultdict(Counter)  # how many outcomes left so late
         self.periods: dict[tuple[str, str | None], dict[int, Charge]] = {}  # what was charged in each period of growing tables
+        self.revised: list[Revision] = []
+        self.day = ""  # the newest one that an event states, since the owner last corrected the clock
         self.reported = Reported()
 
     @property
     def size(self) -> int:
         """The number of sums and numbers in it."""
-        lists = [*self.pending.values(), *self.failed.values(), self.forgiven, *self.late.values()]
+        lists = [*self.pending.values(), *self.failed.values(), self.forgiven, *self.late.values(), self.revised]
         return (len(self.spent) + len(self.kept) + len(self.promised) + sum(map(len, (*lists, *self.periods.values())))
                 + self.reported.size)
 
@@ -51,7 +54,11 @@ class ChainSums:
                 "forgiven": sorted(self.forgiven), "kept": dict(sorted(self.kept.items())), "late": sorted(self.late_ones()),
                 "days": self.late_days(),
                 "promised": sorted([budget, *seqs] for budget, seqs in self.promised.items()), **self.reported.as_values(),
-                "periods": self.in_periods()}
+                "periods": self.in_periods(), **self.of_time()}
+
+    def of_time(self) -> dict[str, Any]:
+        """The revisions and the newest day, as JSON values."""
+        return {"revised": [one.as_values() for one in self.revised], "day": self.day}
 
     def in_periods(self) -> list[list[Any]]:
         """By budget, analyst and period, what was charged there."""
@@ -87,6 +94,7 @@ class ChainSums:
         if sorted(made.late_ones()) != told["late"]:  # which is all that earlier versions stated
             raise ValueError("the numbers of late outcomes differ")
         made.reported = Reported.from_values(told)
+        made.revised, made.day = [Revision.from_values(*values) for values in told["revised"]], str(told["day"])
         return made
 
     def agree(self, others: ChainSums, slack: int) -> bool:

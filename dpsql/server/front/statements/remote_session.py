@@ -70,6 +70,7 @@ from dpsql.server.link.vault_calls import (
     TELL,
     TELL_OF,
     TEXTS,
+    TIME_STATE,
     TOLD_ENTRIES,
     USERS,
     AccountState,
@@ -92,6 +93,7 @@ from dpsql.trusted.accounting.privacy_filter import Limit
 from dpsql.trusted.declarations.tables import Table
 from dpsql.trusted.kernel.chain import InParts
 from dpsql.trusted.kernel.period_reads import START
+from dpsql.trusted.kernel.revisions import TimeState
 from dpsql.trusted.kernel.run import AnsweredBefore, Kernel
 from dpsql.trusted.measurements.online_comparisons import ComparisonResult, Comparisons
 from dpsql.trusted.plan.node import Node
@@ -408,6 +410,9 @@ class RemoteLedger:
     def spent_in_periods(self, budget: str, analyst: str | None = None) -> dict[int, Charge]:
         found = self._channel.ask(SPENT_IN_PERIODS, analyst is None)
         return dict(found)
+
+    def time_state(self) -> TimeState:
+        return self._channel.ask(TIME_STATE)
 
     @property
     def waits(self) -> float:

@@ -92,8 +92,8 @@ def key_of(session: Session, text: str, values: Sequence[object]) -> Hashable:
 
 async def current(shown: LatelyShown[Shown], session: Session, text: str, values: Sequence[object]) -> Shown | None:
     """The item shown before for this statement, if it is still valid. Raises errors.Error if the account may no longer ask, or if
-    the data have changed."""
-    if shown.find(key_of(session, text, values)) is None:
+    the data have changed. None where tables grow: whether periods were closed or revised since, the vault is asked."""
+    if session.catalog.grows or shown.find(key_of(session, text, values)) is None:
         return None
     await cast(RemoteKernel, session.kernel).check_meanwhile()  # from here on the version is that of now
     return shown.find(key_of(session, text, values))
