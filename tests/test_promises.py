@@ -199,6 +199,24 @@ def test_a_connection_of_a_promise_that_nothing_was_charged_to_is_told_too(folde
         assert caught.value.code == "promise-outdated"
 
 
+def test_a_limit_in_any_so_many_periods_that_becomes_less_is_told(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def limited(periods: int) -> None:
+        more = f"in_any = {{ periods = {periods}, epsilon = 100 }}\n" if periods else ""
+        written(folder, *[(old, new.replace("per_period = { epsilon", f"{more}per_period = {{ epsilon")) for old, new in GROWING])
+
+    limited(12)
+    asked(folder)
+    limited(24)
+    assert run(folder, "budget", "--budget", "person") == 0
+    for periods, words in ((6, "in any 24 consecutive periods was limited, and now only in any 6"), (0, "in any 24 consecutive periods was limited, and now is not")):
+        limited(periods)
+        fault = refused(folder)
+        assert words in fault.reason and fault.subject == "budgets.person.in_any"
+    accept(folder, "person")
+    assert run(folder, "budget", "--budget", "person") == 0
+    assert "in all, in any 12 consecutive periods and in each period" in capsys.readouterr().out
+
+
 def test_a_table_that_grows_no_more_is_told(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     written(folder, *GROWING)
     asked(folder)

@@ -49,9 +49,12 @@ def examples(catalog: Catalog) -> list[str]:
 
 
 def budget_as_data(spending: Spending) -> list[dict[str, Any]]:
-    """What is left of each account: of all analysts, and of this one."""
-    return [{"of": account.whose or "all analysts", "total": str(account.total), "left": account.left(),
-             "share_left": float(account.share_left)} for account in spending.accounts]
+    """What is left of each account: of all analysts, and of this one; then in the fullest consecutive periods, if they are
+    limited."""
+    named = [(account.whose or "all analysts", str(account.total), account) for account in spending.accounts]
+    named += [(window.name, window.total, window.line) for window in spending.windows]
+    return [{"of": name, "total": total, "left": line.left(), "share_left": float(line.share_left)}
+            for name, total, line in named]
 
 
 def today_as_data(session: Session) -> dict[str, Any] | None:

@@ -127,6 +127,31 @@ class DayShare(Frozen):
         return {**self.line.as_dict(), "renews": self.renews.isoformat(timespec="seconds")}
 
 
+class FullestWindow(Frozen):
+    """The consecutive periods, as many as a budget limits together, in which the least is left of such a limit. `length` names
+    how many, such as "12 months", and `periods` which ones."""
+
+    line: BudgetLine
+    length: str
+    periods: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.line.whose or ALL}, {self.periods}"
+
+    @property
+    def total(self) -> str:
+        """The limit, and in how many periods it holds."""
+        return f"{self.line.total} in any {self.length}"
+
+    def words(self) -> str:
+        """How much is spent and left there."""
+        return f"{self.line.words()}, of {self.total}"
+
+    def as_dict(self) -> dict[str, object]:
+        return {**self.line.as_dict(), "in_any": self.length, "periods": self.periods}
+
+
 def share_of_rest(accounts: Iterable[BudgetLine], due: Charge) -> Fraction | None:
     """The largest fraction of the remaining budget, over all accounts, that a charge would take; None if an account cannot pay
     for it."""
@@ -144,8 +169,9 @@ def counted(statements: int) -> str:
 
 
 class Spending(Frozen):
-    """A budget with its accounts: the whole, and the analyst's own where there is one. `today` is the analyst's share of this
-    day, if they have one.
+    """A budget with its accounts: the whole, and the analyst's own where there is one. `windows` are those of the consecutive
+    periods in which the least is left, if the budget limits them, and `today` is the analyst's share of this day, if they have
+    one.
 
     `spent` is what was charged in all, and `prices` how often each price was, without charges of nothing (`tight_epsilon`). The
     account is closed once `failed`, the number of statements that failed after their charge, reaches `incidents`.
@@ -161,12 +187,14 @@ class Spending(Frozen):
     failed: int
     incidents: int
     today: DayShare | None = None
+    windows: tuple[FullestWindow, ...] = ()
     FIELD: ClassVar[str] = ""
 
     def as_table(self) -> Listing:
         """The accounts as a table: the fraction spent, the fraction left, and how many more answers like the last one can be paid
-        for; then the share of this day, if there is one."""
+        for; then those of consecutive periods, and the share of this day, if there are such."""
         named = [(account.whose or "all", str(account.total), account) for account in self.accounts]
+        named += [(window.name, window.total, window.line) for window in self.windows]
         named += [] if self.today is None else [(self.today.name, self.today.total, self.today.line)]
         rows = []
         for name, total, account in named:
@@ -203,8 +231,9 @@ class Spending(Frozen):
         return paragraph(self.about) + bars(self._told())
 
     def _told(self) -> list[tuple[str, float, str]]:
-        """The name of each account, the part that is spent, and both parts in words; then of the share of this day."""
+        """The name of each account, the part that is spent, and both parts in words; then of the others that `as_table` has."""
         told = [(account.whose or ALL, float(1 - account.share_left), account.words()) for account in self.accounts]
+        told += [(window.name, float(1 - window.line.share_left), window.words()) for window in self.windows]
         if self.today is not None:
             told.append((self.today.name, float(1 - self.today.line.share_left), self.today.words()))
         return told
@@ -222,6 +251,7 @@ class Spending(Frozen):
         return {"budget": self.budget, "entity": self.entity, "statements": self.statements,
                 "epsilon_so_far": self.tight if tight else None,
                 "at_delta": self.at, "accounts": [account.as_dict() for account in self.accounts],
+                "windows": [window.as_dict() for window in self.windows],
                 "today": None if self.today is None else self.today.as_dict(),
                 "incidents": {"analyst": self.analyst, "failed": self.failed, "limit": self.incidents,
                               "left": self.incidents_left}}

@@ -77,7 +77,7 @@ What can be declared for a table:
 
 
 MOST_ROWS = "the most rows of one {} that are used"
-GROWS = "if rows are added over time; then also per_period in the budget"
+GROWS = "if rows are added over time; then also per_period in the budget, and perhaps in_any"
 ARRIVES = re.compile(r"(^|_)(arriv(al|ed)|inserted|ingested|load(ed)?|received|recorded|created|imported)(_|$)")  # names
 NONE: Mapping[str, str] = MappingProxyType({})
 

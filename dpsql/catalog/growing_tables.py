@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 
 from dpsql.catalog.foreign_keys import above
 from dpsql.catalog.model import Budget, Entity, GrowthPolicy, Policy
-from dpsql.catalog.price import Price, in_policy
+from dpsql.catalog.price import Price, excess, in_policy, misfit
 from dpsql.catalog.sections import FORMS, Section, closest
 from dpsql.frozen import replace
 from dpsql.trusted.declarations.growth import EARLIEST, KINDS, LATEST, LONGEST_CLOSES, PeriodKind
@@ -21,6 +21,8 @@ from dpsql.trusted.declarations.growth import EARLIEST, KINDS, LATEST, LONGEST_C
 CLOSES = re.compile(r"([0-9]{1,3}) days?")
 LATE_RULES = "revision", "drop", "arrival"  # what a policy may say, or has to be told another way to say, of late rows
 PART = 10  # by which a total is divided for an example of a limit in one period
+MOST_PERIODS = 4000  # that are limited together: days of almost eleven years
+LIMITS_OF_PERIODS = "per_period", "per_analyst_and_period", "in_any", "per_analyst_in_any"
 Fail = Callable[[tuple[str, ...], str, str], None]
 
 
@@ -115,8 +117,8 @@ def check_growing(policy: Policy, fail: Fail) -> None:
 def _check_budget(budget: Budget, growing: Mapping[str, GrowthPolicy], fail: Fail) -> None:
     path, names = ("budgets", budget.name), [*growing]
     if not growing:
-        if budget.per_period is not None:
-            fail((*path, "per_period"), f"no table that belongs to {budget.entity} grows, so there are no periods",
+        for key in [key for key in LIMITS_OF_PERIODS if getattr(budget, key) is not None]:
+            fail((*path, key), f"no table that belongs to {budget.entity} grows, so there are no periods",
                  'leaving it out, or grows_by = "visited_on" in a table')
         return
     period = growing[names[0]].period
@@ -127,6 +129,34 @@ def _check_budget(budget: Budget, growing: Mapping[str, GrowthPolicy], fail: Fai
     if budget.per_period is None:
         fail(path, f"per_period is missing, the limit on what is spent on one {budget.entity} in one {period} of "
              f"{' and '.join(names)}", f"per_period = {in_policy(_part_of(budget.total))}")
+
+
+def check_limits_of_periods(part: Section, parts: Mapping[str, Section | None], prices: Mapping[str, Price | None],
+                            many: int) -> None:
+    """Check the limits that a budget gives on periods against each other: each analyst's against that of all analysts, and one
+    period's against that of so `many` together."""
+    for mine, whole in (("per_analyst_and_period", "per_period"), ("per_analyst_in_any", "in_any")):
+        if (own := prices[mine]) is not None and prices[whole] is None:
+            form = in_policy(own) if whole == "per_period" else in_policy(own).replace("{ ", "{ periods = 12, ", 1)
+            part.fail(mine, f"there is no {whole}, the limit of all analysts together",
+                      try_=f"{whole} = {form} or more beside it")
+        _check_within(parts[mine], prices[mine], prices[whole], f"this is more than {whole}, so it could never be spent", whole)
+    for one, several in (("per_period", "in_any"), ("per_analyst_and_period", "per_analyst_in_any")):
+        _check_within(parts[one], prices[one], prices[several],
+                      f"this is more than {several}, which limits {many} periods together", several)
+
+
+def _check_within(part: Section | None, amount: Price | None, whole: Price | None, too_much: str, named: str) -> None:
+    if part is not None and amount is not None and whole is not None:
+        check_fits(part, amount, whole, too_much, named)
+
+
+def check_fits(part: Section, amount: Price, whole: Price, too_much: str, named: str) -> None:
+    """Fail where an amount is of another kind than the whole, which is `named`; and where it is `too_much`."""
+    if (wrong := misfit(amount, whole)) is not None:
+        part.fail(wrong[0], f"{named} {wrong[1]}", try_=wrong[2])
+    if (more := excess(amount, whole)) is not None:
+        part.fail(more[0], too_much, try_=more[1])
 
 
 def _part_of(total: Price) -> Price:

@@ -157,7 +157,8 @@ class Budget(Frozen):
     further one has all later ones of that analyst wait twice as long.
 
     Where tables grow, `per_period` is the limit on what statements spend on one entity in one period, and
-    `per_analyst_and_period` the limit of each analyst there; the total is then the limit in all.
+    `per_analyst_and_period` the limit of each analyst there; the total is then the limit in all. `in_any` is the limit in any
+    `in_any_periods` consecutive periods, and `per_analyst_in_any` that of each analyst there.
 
     With `share_answers`, an answer that one analyst paid for is free for the others (`kernel.chain`, *Told*).
     `agents` has further terms for the accounts of programs, by the names of their analysts.
@@ -171,6 +172,9 @@ class Budget(Frozen):
     per_statement: Price | None = None
     per_period: Price | None = None
     per_analyst_and_period: Price | None = None
+    in_any: Price | None = None
+    in_any_periods: int = 0
+    per_analyst_in_any: Price | None = None
     listed: tuple[str, ...] | None = None
     incidents: int = INCIDENTS
     late: int = LATE

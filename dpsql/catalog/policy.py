@@ -24,10 +24,17 @@ from dpsql.catalog.database_uris import (
 )
 from dpsql.catalog.expected_findings import EXPECTED
 from dpsql.catalog.file_names import is_copied, is_of_rows, is_of_statistics, is_of_texts, is_workbook
-from dpsql.catalog.growing_tables import check_growing, growth_of
+from dpsql.catalog.growing_tables import (
+    LIMITS_OF_PERIODS,
+    MOST_PERIODS,
+    check_fits,
+    check_growing,
+    check_limits_of_periods,
+    growth_of,
+)
 from dpsql.catalog.model import LONGEST_PACE, PACE, AgentTerms, Budget, ColumnPolicy, Entity, Policy, SparkPolicy, TablePolicy
 from dpsql.catalog.name_faults import fault_of
-from dpsql.catalog.price import Price, excess, in_policy, misfit, price
+from dpsql.catalog.price import Price, price
 from dpsql.catalog.reading import USUAL_CELL, USUAL_CSV
 from dpsql.catalog.sections import FORMS, Section, closest, locate, suggest
 from dpsql.errors import OptionError, PolicyError
@@ -507,8 +514,9 @@ def _budget(name: str, part: Section, entities: Mapping[str, Entity]) -> Budget:
         part.fail("entity", f"there is no entity {entity}", try_=suggest(entity, entities))
     total = _price(part, required=True)
     assert total is not None
-    parts = {key: part.section(key) for key in ("per_analyst", "per_statement", "per_period", "per_analyst_and_period")}
-    prices = {}
+    parts = {key: part.section(key) for key in ("per_analyst", "per_statement", *LIMITS_OF_PERIODS)}
+    prices, window = {}, parts["in_any"]
+    in_any_periods = 0 if window is None else _number(window, "periods", 2, MOST_PERIODS, None)
     for key, section in parts.items():
         prices[key] = _price(section, required=True) if section is not None else None
         if section is not None:
@@ -527,23 +535,19 @@ def _budget(name: str, part: Section, entities: Mapping[str, Entity]) -> Budget:
     late = _number(part, "late", 0, MOST_LATE, LATE)
     share_answers = bool(part.take("share_answers", bool))
     part.finish()
-    limits = [(key, prices[key]) for key in ("per_analyst", "per_period", "per_analyst_and_period")]
+    limits = [(key, prices[key]) for key in ("per_analyst", *LIMITS_OF_PERIODS)]
     for whose, limit in (*limits, *(("analysts", amount) for amount in analysts.values())):
         if limit is not None and (limit.rho is None) != (total.rho is None):
             part.fail(whose, "must be in the same currency as the total", try_="epsilon" if total.rho is None else "rho")
-    if prices["per_analyst_and_period"] is not None and prices["per_period"] is None:
-        part.fail("per_analyst_and_period", "there is no per_period, the limit of all analysts together",
-                  try_=f"per_period = {in_policy(prices['per_analyst_and_period'])} or more beside it")
     for key, amount in prices.items():
-        more = TOO_MUCH if key != "per_period" else "this is more than the total, which limits all periods together"
+        together = key in ("per_period", "in_any")
+        more = "this is more than the total, which limits all periods together" if together else TOO_MUCH
         _check_fits(parts[key], amount, total, more)
-    if prices["per_period"] is not None:
-        _check_fits(parts["per_analyst_and_period"], prices["per_analyst_and_period"], prices["per_period"],
-                    "this is more than per_period, so it could never be spent", "per_period")
+    check_limits_of_periods(part, parts, prices, in_any_periods)
     for section, amount in zip(named, analysts.values(), strict=True):
         _check_fits(section, amount, total)
-    return Budget(name=name, entity=entity, total=total, analysts=analysts, listed=listed,
-                  incidents=incidents, late=late, share_answers=share_answers, agents=agents, **prices)
+    return Budget(name=name, entity=entity, total=total, analysts=analysts, listed=listed, incidents=incidents, late=late,
+                  share_answers=share_answers, agents=agents, in_any_periods=in_any_periods, **prices)
 
 
 def _agents(part: Section, total: Price, listed: tuple[str, ...] | None) -> dict[str, AgentTerms]:
@@ -573,11 +577,12 @@ def _agents(part: Section, total: Price, listed: tuple[str, ...] | None) -> dict
     return found
 
 
-def _number(part: Section, key: str, least: int, most: int, usual: int) -> int:
-    found: int | None = part.take(key, int)
+def _number(part: Section, key: str, least: int, most: int, usual: int | None) -> int:
+    """A whole number from `least` to `most`, which may be left out if there is a `usual` one."""
+    found: int | None = part.take(key, int, required=usual is None)
     if found is not None and not least <= found <= most:
         part.fail(key, f"must be a whole number from {least} to {most}")
-    return usual if found is None else found
+    return found if found is not None else usual or 0
 
 
 def _listed(part: Section) -> tuple[str, ...] | None:
@@ -603,15 +608,10 @@ def _named(part: Section, key: str | None, name: str, others: Mapping[str, objec
     return found
 
 
-def _check_fits(part: Section | None, amount: Price | None, total: Price, too_much: str = TOO_MUCH,
-                named: str = "the total") -> None:
-    """Fail where an amount is of another kind than the total, or than the limit that is `named`; and where it is `too_much`."""
-    if part is None or amount is None:
-        return
-    if (wrong := misfit(amount, total)) is not None:
-        part.fail(wrong[0], f"{named} {wrong[1]}", try_=wrong[2])
-    if (more := excess(amount, total)) is not None:
-        part.fail(more[0], too_much, try_=more[1])
+def _check_fits(part: Section | None, amount: Price | None, total: Price, too_much: str = TOO_MUCH) -> None:
+    """Fail where an amount is of another kind than the total, and where it is `too_much`."""
+    if part is not None and amount is not None:
+        check_fits(part, amount, total, too_much, "the total")
 
 
 def _check_types(policy: Policy, table: TablePolicy, fail: Callable[[tuple[str, ...], str, str], None]) -> None:

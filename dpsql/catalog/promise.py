@@ -20,6 +20,7 @@ charges with less than the budget claims, or end what they protected:
   periods      A table grows by another column of time, one that is read in another way, or other periods; or it did not grow, or
                grows no more. Earlier charges were counted for other rows of an entity than those of one period now, or for all.
   unlimited    The limit on what is spent in each period is gone.
+  shorter      The limit in any so many consecutive periods is gone, or is about fewer of them. More of them include fewer.
 
 A table whose rows nobody could query under the budget (`CLOSED`) may become anything. Bounds, lists of values, limits of rows,
 and what is nullable are enforced on the rows, so a change of these leaves earlier charges valid. So do the first period of a
@@ -81,7 +82,7 @@ class PromisedTable(Frozen):
 class Promise(Frozen):
     """The promise that the charges of a budget rest on. `entity` is only a name; `kinds` are the tables and keys of the
     entities, and `delta` says what delta has been used for. `by_period` tells whether what is spent on an entity is also limited
-    in each period of the growing tables."""
+    in each period of the growing tables, and `in_any` in any how many consecutive ones; 0 if it is not."""
 
     entity: str
     kinds: frozenset[tuple[str, str]]
@@ -89,11 +90,13 @@ class Promise(Frozen):
     delta: frozenset[str] = frozenset()
     neighbours: str = NEIGHBOURS
     by_period: bool = False
+    in_any: int = 0
 
     @property
     def protected(self) -> str:
         """Which rows are an entity, such as "each person (people.person_id)"."""
-        periods = ", in all and in each period" if self.by_period else ""
+        window = f", in any {self.in_any} consecutive periods" if self.in_any else ""
+        periods = f", in all{window} and in each period" if self.by_period else ""
         return f"each {self.entity} ({' or '.join(f'{table}.{key}' for table, key in sorted(self.kinds))}){periods}"
 
     def as_values(self) -> dict[str, Any]:
@@ -103,7 +106,8 @@ class Promise(Frozen):
                          **({"grows": table.grows} if table.grows else {})}
                   for name, table in sorted(self.tables.items())}
         return {"neighbours": self.neighbours, "entity": self.entity, "kinds": sorted(self.kinds), "delta": sorted(self.delta),
-                "tables": tables, **({"by_period": True} if self.by_period else {})}
+                "tables": tables, **({"by_period": True} if self.by_period else {}),
+                **({"in_any": self.in_any} if self.in_any else {})}
 
     @classmethod
     def from_values(cls, told: Mapping[str, Any]) -> Promise:
@@ -115,7 +119,8 @@ class Promise(Frozen):
             csv=str(table.get("csv", "")), grows=str(table.get("grows", "")))  # earlier versions had no other format
             for name, table in told["tables"].items()}
         return cls(neighbours=told["neighbours"], entity=told["entity"], delta=frozenset(told["delta"]), tables=tables,
-                   kinds=frozenset((table, key) for table, key in told["kinds"]), by_period=told.get("by_period") is True)
+                   kinds=frozenset((table, key) for table, key in told["kinds"]), by_period=told.get("by_period") is True,
+                   in_any=int(told.get("in_any", 0)))
 
 
 class Change(Frozen):
@@ -143,7 +148,7 @@ def promise_of(policy: Policy, budget: Budget) -> Promise:
     total = budget.total
     use = "nothing" if not total.delta else "finding groups" if total.rho is not None else "all that is released"
     return Promise(entity=entity.name, kinds=kinds, tables=tables, delta=frozenset({use}),
-                   by_period=budget.per_period is not None)
+                   by_period=budget.per_period is not None, in_any=budget.in_any_periods)
 
 
 def _promised(policy: Policy, table: TablePolicy, links: frozenset[Link] | None,
@@ -239,6 +244,8 @@ def changes(record: Promise, now: Promise, *, of_another: bool = False) -> list[
         found.append(Change(kind="entity", before=record.protected, now=now.protected))
     if record.by_period and not now.by_period and not of_another:
         found.append(Change(kind="unlimited"))
+    if record.in_any > now.in_any and not of_another:
+        found.append(Change(kind="shorter", before=str(record.in_any), now=str(now.in_any or "")))
     for name, table in now.tables.items():
         for old_name, old in _earlier(record, now, name):
             public = old.state == PUBLIC, table.state == PUBLIC
@@ -341,7 +348,7 @@ def extended(record: Promise, now: Promise) -> Promise:
     """The record with the policy's additions; equal to the record if there are none."""
     return replace(record, tables={**record.tables, **{name: _merged(record.tables.get(name), table)
                                                        for name, table in now.tables.items()}}, delta=record.delta | now.delta,
-                   by_period=record.by_period or now.by_period)
+                   by_period=record.by_period or now.by_period, in_any=max(record.in_any, now.in_any))
 
 
 def replaced(record: Promise, now: Promise, *, of_another: bool = False) -> Promise:
@@ -349,7 +356,7 @@ def replaced(record: Promise, now: Promise, *, of_another: bool = False) -> Prom
     another budget, only what is public changes."""
     if not of_another:
         return replace(extended(record, now), kinds=now.kinds, entity=now.entity, neighbours=now.neighbours,
-                       by_period=now.by_period)
+                       by_period=now.by_period, in_any=now.in_any)
     changed = {change.table for change in changes(record, now, of_another=True)} & now.tables.keys()
     return replace(record, neighbours=now.neighbours, tables={
         **record.tables, **{name: _merged(record.tables.get(name), now.tables[name]) for name in changed}})

@@ -35,6 +35,8 @@ FORMS = {  # a correct example of each key
     "arrived": 'arrived = "loaded_at", a column of type DATE or TIMESTAMP, with late = "drop"',
     "rows_per_entity_and_period": "rows_per_entity_and_period = 10",
     "per_period": "per_period = { epsilon = 0.5 }", "per_analyst_and_period": "per_analyst_and_period = { epsilon = 0.1 }",
+    "in_any": "in_any = { periods = 12, epsilon = 2.0 }", "per_analyst_in_any": "per_analyst_in_any = { epsilon = 0.5 }",
+    "periods": "periods = 12, how many consecutive ones are limited together",
     "columns": "[tables.<name>.columns], followed by a line for each column, such as age = {}",
     "table": 'table = "people"', "key": 'key = "person_id"', "other_columns": 'other_columns = ["a", "b"], without declarations',
     "values": 'values = ["a", "b"]', "values_from": 'values_from = "plans.plan"', "range": "range = [0, 100]",

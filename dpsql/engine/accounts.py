@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dpsql.answers.asked import Asked
-from dpsql.answers.spending import ALL, REPORT_DELTA, BudgetLine, DayShare, Spending, accounts_in_words
+from dpsql.answers.spending import ALL, REPORT_DELTA, BudgetLine, DayShare, FullestWindow, Spending, accounts_in_words
 from dpsql.engine.session import Session
 from dpsql.frozen import replace
 from dpsql.ledgers.ledger_reports import Entry
@@ -26,7 +26,7 @@ def budget_of(session: Session) -> Spending:
     return Spending(budget=budget.name, entity=budget.entity, accounts=accounts_of(session), spent=ledger.spent(budget.name),
                     prices=ledger.prices(budget.name), at=float(budget.total.delta / 2) or REPORT_DELTA,
                     analyst=session.analyst, failed=len(ledger.failed(session.account)), incidents=budget.incidents,
-                    today=_share_of_today(session))
+                    today=_share_of_today(session), windows=windows_of(session))
 
 
 def accounts_of(session: Session) -> tuple[BudgetLine, ...]:
@@ -37,6 +37,15 @@ def accounts_of(session: Session) -> tuple[BudgetLine, ...]:
     totals = {None: budget.total, analyst: budget.of(analyst)}
     return tuple(BudgetLine(whose=whose, total=total, spent=ledger.spent(budget.name, whose), last=ledger.last(session.account))
                  for whose, total in totals.items() if total is not None)
+
+
+def windows_of(session: Session) -> tuple[FullestWindow, ...]:
+    """Where the least is left in consecutive periods, as `accounts_of`; none if the budget does not limit them."""
+    if not session.window_prices:
+        return ()
+    from dpsql.engine.period_accounts import fullest_windows  # loaded only where tables grow
+
+    return fullest_windows(session)
 
 
 def account_of_today(session: Session, spent: Charge | None = None) -> BudgetLine | None:
@@ -65,7 +74,10 @@ def left_if_known(session: Session, everybody: str = ALL) -> str:
     """What is left in each account, in words; "" if it cannot be determined now: a failure must not spoil an answer that is
     already paid for."""
     with contextlib.suppress(Exception):
-        return accounts_in_words(accounts_of(session), everybody)
+        told = [accounts_in_words(accounts_of(session), everybody)]
+        told += [f"{window.line.whose or everybody}, in {window.periods}: {window.line.part_left()}"
+                 for window in windows_of(session)]
+        return "; ".join(told)
     return ""
 
 
@@ -78,8 +90,10 @@ def asked_of(session: Session, statements: Sequence[str], told: Explanation | No
 
 
 def left_in_budget(session: Session) -> list[str]:
-    """What is left of the total and of this analyst's share, as text."""
-    return [f"{account.left_in_full()} ({account.whose or 'all'})" for account in accounts_of(session)]
+    """What is left of the total, of this analyst's share, and in the fullest consecutive periods, as text."""
+    return [*(f"{account.left_in_full()} ({account.whose or 'all'})" for account in accounts_of(session)),
+            *(f"{window.line.left_in_full()} ({window.line.whose or 'all'}, in {window.periods})"
+              for window in windows_of(session))]
 
 
 def answers_of(session: Session) -> list[Entry]:

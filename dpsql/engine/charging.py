@@ -221,7 +221,8 @@ class Charged(AbstractFrozen, Generic[Made]):
                 made: Made = session.kernel.run(
                     _begun_uncharged(stopping_between(due.steps), self.text), cost=due.cost, account=session.account,
                     sql=self.text, limits=session.limits, digest=identity, encode=methodcaller("as_json"), views=due.views,
-                    unless_stored=unless_stored, in_periods=session.period_limits, data=None if self.reads is None else self.data)
+                    unless_stored=unless_stored, in_periods=session.period_limits, in_any=session.window_limits,
+                    data=None if self.reads is None else self.data)
                 return made
         except Refused as refused:
             raise self.too_dear(refused, due).located(self.text) from None

@@ -258,6 +258,9 @@ def meaning(one: Difference) -> str:
                     f"have been revealed about one {entity} in one period than their limit says")
         case "unlimited":
             return f"what is spent on one {entity} in one period was limited, and now is not"
+        case "shorter":
+            return (f"what is spent on one {entity} in any {change.before} consecutive periods was limited, and now "
+                    + (f"only in any {change.now}" if change.now else "is not"))
         case "published":
             return f"rows of {table} were protected, and now it is public: all who may ask can read them exactly"
         case "withdrawn":
@@ -308,6 +311,8 @@ def _place(policy: Policy, budget: Budget, one: Difference) -> tuple[str, ...]:
     change = one.change
     if change.kind == "unlimited":
         return "budgets", budget.name, "per_period"
+    if change.kind == "shorter":
+        return "budgets", budget.name, "in_any"
     if not change.table:
         return ("entities", budget.entity) if budget.entity == one.entity else ("budgets", budget.name, "entity")
     table = next((name for name in policy.tables if name.lower() == change.table.lower()), change.table)

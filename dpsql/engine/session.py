@@ -19,6 +19,7 @@ from dpsql.trusted.accounting.cost import Account, Charge
 from dpsql.trusted.accounting.privacy_filter import Limit
 from dpsql.trusted.cached import cached_property
 from dpsql.trusted.declarations.tables import Table
+from dpsql.trusted.kernel.period_sums import WindowLimits
 from dpsql.trusted.kernel.revisions import Revision
 from dpsql.trusted.kernel.run import Kernel
 
@@ -112,6 +113,18 @@ class Session(Frozen):
     def period_prices(self) -> Mapping[str | None, Price]:
         """The same limits as the policy states them."""
         stated = {None: self.budget.per_period, self.analyst: self.budget.per_analyst_and_period}
+        return {whose: price for whose, price in stated.items() if price is not None}
+
+    @cached_property
+    def window_limits(self) -> WindowLimits:
+        """The limits on what this analyst may spend in any so many consecutive periods, as `period_limits`."""
+        return WindowLimits(periods=self.budget.in_any_periods,
+                            limits={whose: limit(price) for whose, price in self.window_prices.items()})
+
+    @property
+    def window_prices(self) -> Mapping[str | None, Price]:
+        """The same limits as the policy states them."""
+        stated = {None: self.budget.in_any, self.analyst: self.budget.per_analyst_in_any}
         return {whose: price for whose, price in stated.items() if price is not None}
 
     def part(self, digest: str) -> str:

@@ -102,9 +102,11 @@ class SingleStatement(Charged[Answer]):
         program, session = self.program, self.session
         notes = left_out(program, session.catalog, session.kernel)
         if (reads := self.reads) is not None:
-            from dpsql.planning.claimed_periods import charged_in, revised_in_words  # loaded only where tables grow
+            from dpsql.planning.claimed_periods import charged_in, charged_in_any, revised_in_words  # where tables grow
 
-            notes = (charged_in(reads, program.cost, session.catalog.entity.name), *revised_in_words(self.revised), *notes)
+            entity, many = session.catalog.entity.name, session.budget.in_any_periods
+            notes = (charged_in(reads, program.cost, entity), *([charged_in_any(reads, entity, many)] if many else []),
+                     *revised_in_words(self.revised), *notes)
         if not session.released:
             return notes
         from dpsql.engine.synthetic_notes import notes_on_public_parts  # loaded only where there are synthetic tables

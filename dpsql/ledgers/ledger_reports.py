@@ -19,6 +19,7 @@ from dpsql.trusted.accounting.cost import NOTHING, Account, Charge
 from dpsql.trusted.kernel.chain import Chain, Event, part_digest
 from dpsql.trusted.kernel.event_store import LISTS, EventStore, StoreFault
 from dpsql.trusted.kernel.ledger import Ledger, Promised
+from dpsql.trusted.kernel.period_runs import ChargesByPeriod
 
 
 class Entry(Frozen):
@@ -169,11 +170,16 @@ class ReportingLedger(Ledger):
         with self._reading() as chain:
             return chain.spent(budget, analyst)
 
-    def spent_in_periods(self, budget: str, analyst: str | None = None) -> dict[int, Charge]:
+    def spent_in_periods(self, budget: str, analyst: str | None = None) -> ChargesByPeriod:
         """What was charged to a budget, in total or by one analyst, in each period of growing tables, by the number of the
         period, up to the newest event this process has verified."""
         with self._reading() as chain:
-            return dict(sorted(chain.spent_in_periods(budget, analyst).items()))
+            return chain.spent_in_periods(budget, analyst)
+
+    def spent_in_windows(self, budget: str, analyst: str | None, periods: int) -> ChargesByPeriod:
+        """The same in any so many consecutive periods, by the number of the first of them."""
+        with self._reading() as chain:
+            return chain.spent_in_windows(budget, analyst, periods)
 
     def prices(self, budget: str) -> tuple[tuple[int | None, int], ...]:
         """How often each price was charged to a budget, up to the newest event this process has verified. A price is a pure

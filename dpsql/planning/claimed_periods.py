@@ -93,6 +93,14 @@ def charged_in(reads: PeriodReads, cost: Cost, entity: str) -> str:
     return f"this is what each {entity} is charged in all; {each}"
 
 
+def charged_in_any(reads: PeriodReads, entity: str, many: int) -> str:
+    """What an entity is charged in any so many consecutive periods, in words."""
+    kind, one = reads.periods.period, len(reads.periods) == 1
+    included = name_of(kind, reads.periods.first) if one else "one of these"
+    cost = "the same" if one and reads.steps == 1 else "twice the ε, or four times the ρ"
+    return f"in any {many} consecutive {kind}s that include {included}, each {entity} is charged {cost}"
+
+
 def _named(numbers: range, reads: PeriodReads) -> str:
     first, last = (name_of(reads.periods.period, number) for number in (numbers[0], numbers[-1]))
     return first if first == last else f"each of {first} to {last}"

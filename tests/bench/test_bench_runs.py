@@ -76,6 +76,15 @@ def test_server_day() -> None:
     assert float(lines["dashboard complete, p95 ms"][0]) >= float(lines["dashboard complete, p50 ms"][0]) >= 0
 
 
+@pytest.mark.slow
+@pytest.mark.long
+def test_periods(tmp_path: Path) -> None:
+    for more in ((), ("--in-any", 30)):
+        lines = printed("periods.py", "--years", 1, "--data", tmp_path, *more)
+        assert [line[:2] for line in lines[3:]] == [["365", "no"], ["365", "yes"]]
+        assert all(float(cell.replace(",", "")) >= 0 for line in lines[3:] for cell in line[2:])
+
+
 def test_ledger(tmp_path: Path) -> None:
     lines = printed("ledger.py", "--statements", 12, "--threads", 1, 3, "--events", 1500, "--data", tmp_path)
     one, three = (next(line for line in lines if line[0] == threads) for threads in ("1", "3"))

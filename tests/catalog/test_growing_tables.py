@@ -119,6 +119,15 @@ def test_what_is_declared_is_read() -> None:
     assert budget.total.epsilon == 10 and policy.budgets["static"].per_period is None
 
 
+def test_a_limit_in_any_so_many_periods_is_read() -> None:
+    more = "in_any = { periods = 12, epsilon = 5, delta = 1e-7 }\nper_analyst_in_any = { epsilon = 2, delta = 1e-8 }\n"
+    policy = parse_policy(edited(("per_period = {", f"{more}per_period = {{")))
+    budget, other = policy.budgets["study"], policy.budgets["static"]
+    assert budget.in_any == Price(epsilon=Fraction(5), delta=Fraction(1, 10**7)) and budget.in_any_periods == 12
+    assert budget.per_analyst_in_any == Price(epsilon=Fraction(2), delta=Fraction(1, 10**8))
+    assert (other.in_any, other.in_any_periods, other.per_analyst_in_any) == (None, 0, None)
+
+
 def test_the_kernel_is_told_how_tables_grow() -> None:
     tables = fitted(POLICY).tables
     january = period_of("month", dt.date(2024, 1, 1))
@@ -161,6 +170,7 @@ def test_what_holds_of_the_limit_in_each_period_can_be_said() -> None:
 
 VISITS, FK = "[tables.visits]", 'foreign_keys = [{ columns = "person_id", references = "people(person_id)" }]'
 PER_PERIOD, PER_ANALYST = "per_period = { epsilon = 1, delta = 1e-7 }\n", "per_analyst_and_period = { epsilon = 0.5, delta = 1e-8 }\n"
+IN_ANY = "in_any = { periods = 12, epsilon = 5, delta = 1e-7 }\n"
 SPARK = ("version = 1\n", 'version = 1\n[spark]\nmaster = "local[2]"\nstore = "file:///shared"\n')
 MISTAKES = [  # the edits; how the line of the error begins; the reason; what to write
     # the parts that belong together
@@ -220,6 +230,29 @@ MISTAKES = [  # the edits; how the line of the error begins; the reason; what to
     ([(PER_ANALYST, "per_analyst_and_period = { epsilon = 2, delta = 1e-8 }\n")], "per_analyst_and_period", "more than per_period, so it could never be spent",
      "epsilon = 1, at most"),
     ([(PER_PERIOD, "per_period = { epsilon = 1 }\n")], "per_analyst_and_period", "per_period has no delta", "without delta"),
+    # of any so many consecutive periods
+    *[([(PER_ANALYST, PER_ANALYST + more)], at, says, try_) for more, at, says, try_ in (
+        ("in_any = 1\n", "in_any", "must be a table", "in_any = { periods = 12, epsilon = 2.0 }"),
+        ("in_any = { epsilon = 5, delta = 1e-7 }\n", "in_any", "periods is missing", "periods = 12"),
+        ("in_any = { periods = 1, epsilon = 5, delta = 1e-7 }\n", "in_any", "whole number from 2 to 4000", ""),
+        ("in_any = { periods = 4001, epsilon = 5, delta = 1e-7 }\n", "in_any", "whole number from 2 to 4000", ""),
+        ("in_any = { periods = true, epsilon = 5, delta = 1e-7 }\n", "in_any", "must be a", ""),
+        ("in_any = { periods = 12 }\n", "in_any", "epsilon is missing", "epsilon = 1.0"),
+        ("in_any = { period = 12, epsilon = 5 }\n", "in_any", "unknown here", "periods"),
+        ("in_any = { periods = 12, rho = 0.5 }\n", "in_any", "same currency as the total", "epsilon"),
+        ("in_any = { periods = 12, epsilon = 11, delta = 1e-7 }\n", "in_any", "more than the total, which limits all periods together", "epsilon = 10, at most"),
+        ("in_any = { periods = 12, epsilon = 0.9, delta = 1e-7 }\n", "per_period", "more than in_any, which limits 12 periods together", "epsilon = 0.9, at most"),
+        ("in_any = { periods = 12, epsilon = 5 }\n", "per_period", "in_any has no delta", "without delta"),
+        ("per_analyst_in_any = { epsilon = 2, delta = 1e-8 }\n", "per_analyst_in_any", "there is no in_any",
+         "in_any = { periods = 12, epsilon = 2, delta = 1e-08 } or more"),
+        (f"{IN_ANY}per_analyst_in_any = {{ periods = 12, epsilon = 2 }}\n", "per_analyst_in_any", "unknown here", ""),
+        (f"{IN_ANY}per_analyst_in_any = {{ rho = 2 }}\n", "per_analyst_in_any", "same currency as the total", "epsilon"),
+        (f"{IN_ANY}per_analyst_in_any = {{ epsilon = 6, delta = 1e-8 }}\n", "per_analyst_in_any", "more than in_any, so it could never be spent", "epsilon = 5"),
+        (f"{IN_ANY}per_analyst_in_any = {{ epsilon = 0.4, delta = 1e-8 }}\n", "per_analyst_and_period",
+         "more than per_analyst_in_any, which limits 12 periods together", "epsilon = 0.4, at most"))],
+    ([('entity = "firm"\nepsilon = 1', 'entity = "firm"\nepsilon = 1\nin_any = { periods = 3, epsilon = 1 }')], "in_any", "no table that belongs to firm grows",
+     "leaving it out"),
+    ([(PER_PERIOD + PER_ANALYST, IN_ANY)], "[budgets.study]", "per_period is missing", "per_period = "),
     # of several tables
     ([('period = "month"\nsince = 2023-12-31', 'period = "week"\nsince = 2023-12-31')], "period", "visits, whose rows belong to the same person, grows by month",
      'period = "month"'),

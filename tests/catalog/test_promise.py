@@ -178,6 +178,29 @@ def test_the_first_table_that_grows_takes_nothing_from_earlier_charges() -> None
     assert [change.kind for change in changes(longer, before)] == ["unlimited"]
 
 
+def in_any(periods: int) -> Promise:
+    """The promise of a policy with a limit in so many consecutive periods; 0 for none."""
+    more = f"in_any = {{ periods = {periods}, epsilon = 2 }}\n" if periods else ""
+    return promised(GROWING.replace("per_period = {", f"{more}per_period = {{"))
+
+
+def test_a_limit_in_any_so_many_periods_is_a_part_of_the_promise() -> None:
+    """What is limited in twelve of them is limited in six of these, and not the other way round."""
+    for before, now, expected in ((0, 12, []), (6, 12, []), (12, 12, []), (12, 6, [("shorter", "12", "6")]), (12, 0, [("shorter", "12", "")])):
+        record, new = in_any(before), in_any(now)
+        assert [(change.kind, change.before, change.now) for change in changes(record, new)] == expected
+        assert changes(record, new, of_another=True) == []
+        assert extended(record, new).in_any == max(before, now) and replaced(record, new).in_any == now and not changes(replaced(record, new), new)
+    assert in_any(12).protected == "each person (people.person_id), in all, in any 12 consecutive periods and in each period"
+    assert Promise.from_values(json.loads(json.dumps(in_any(12).as_values()))) == in_any(12) and "in_any" not in in_any(0).as_values()
+    assert [change.kind for change in changes(in_any(12), promised(STATIC(GROWING)))] == ["unlimited", "shorter", "periods"]
+
+
+def test_the_amount_of_a_limit_in_periods_is_no_part_of_it() -> None:
+    less = GROWING.replace("per_period = {", "in_any = { periods = 12, epsilon = 1 }\nper_analyst_in_any = { epsilon = 1 }\nper_period = {")
+    assert changes(in_any(12), promised(less)) == [] and extended(in_any(12), promised(less)) == in_any(12)
+
+
 @pytest.mark.parametrize("under", ["visits", "seen"])
 def test_a_table_that_was_left_out_grows_as_before(under: str) -> None:
     """It is remembered, by its name and by the place of its rows."""

@@ -1,4 +1,5 @@
-"""Requests over growing tables, and forgeries of them: judged by databases that lack the rows of one person in one period."""
+"""Requests over growing tables, and forgeries of them: judged by databases that lack the rows of one person in one period, or in a
+window of several."""
 
 from __future__ import annotations
 
@@ -14,10 +15,11 @@ from forging.tables import SMALL, Few, private
 from oracle.replay import Asked, Family
 
 from dpsql.frozen import field_names, is_frozen, replace
-from dpsql.trusted.accounting.cost import FREE, Cost
+from dpsql.trusted.accounting.cost import FREE, Charge, Cost
 from dpsql.trusted.accounting.privacy_filter import Limit
 from dpsql.trusted.declarations.growth import Growth, PeriodRange
 from dpsql.trusted.kernel.period_reads import PeriodReads
+from dpsql.trusted.kernel.period_sums import charge_in_window
 from dpsql.trusted.kernel.taken import copied_request
 from dpsql.trusted.measurements.noisy_sums import NoisySums
 from dpsql.trusted.measurements.online_comparisons import Comparisons, Opening
@@ -33,6 +35,11 @@ MOVED_ON = tuple(private(price, "b, COUNT(*) FROM (SELECT p.id, COUNT(t.vid) > 0
 EVERYTHING = {None: Limit(epsilon=None, rho=10**1000, delta=10**1000)}
 
 
+PROBE = Charge(epsilon=1, rho=1, delta=0)
+STEPS = {PROBE: 1, Charge(epsilon=2, rho=4, delta=0): 2}
+"""In how many steps a charge is paid for in a window."""
+
+
 class InPeriods(Few):
     """A world of which the visits of one person on one day are removed, or those without a day."""
 
@@ -43,9 +50,21 @@ class InPeriods(Few):
             yield f"person {person} in {number}", replace(self, rows=self.rows | {GROWS: rows})
 
 
-def growing(corpus: Corpus, seed: int = 7) -> Corpus:
+class InWindows(Few):
+    """A world of which the visits of one person on two consecutive days are removed, or on two with one that is not read."""
+
+    def neighbours(self) -> Iterator[tuple[str, InWindows]]:
+        days = {row: "'" in row[DAY] and dt.date.fromisoformat(row[DAY].split("'")[1]).toordinal() for row in self.rows[GROWS]}
+        for person in dict.fromkeys(row[PERSON] for row in self.rows[GROWS]):
+            for first in range(DAYS[0] - 1, DAYS[-1] + 1):
+                rows = tuple(row for row in self.rows[GROWS] if row[PERSON] != person or days[row] not in (first, first + 1))
+                if rows != self.rows[GROWS]:
+                    yield f"person {person} in {first}", replace(self, rows=self.rows | {GROWS: rows})
+
+
+def growing(corpus: Corpus, seed: int = 7, world: type[Few] = InPeriods) -> Corpus:
     """The requests of a corpus that read visits, as if that table grew by the day: each of one day, and of several."""
-    draw, made = random.Random(seed), Corpus(Family(InPeriods(**{name: getattr(SMALL, name) for name in field_names(Few)})))
+    draw, made = random.Random(seed), Corpus(Family(world(**{name: getattr(SMALL, name) for name in field_names(Few)})))
     beside = (Base(request, text) for text in MOVED_ON for request in requests_of([text], corpus.family, 0))
     for base in (*corpus.bases, *beside):
         if isinstance(base.request, Opening | Comparisons):
@@ -118,6 +137,22 @@ class ForgingInPeriods(Forging):
             one = inside and reads is not None and reads.steps == 1
             charged = FREE if not inside else cost if one else twice(cost)
             yield from judged(served.request, served.certificates, charged, self.corpus.family, planned=planned and one, only=at)
+
+
+class ForgingInWindows(ForgingInPeriods):
+    """The same, where neighbours differ on two consecutive days."""
+
+    def _judged(self, served: Asked, cost: Cost, *, planned: bool, only: int | None) -> Iterator[Found]:
+        """Compared with each neighbour for what its window was charged: nothing where none of its days is read."""
+        reads = self.kernel._claims.reads(served.request.plans)
+        for at, name in enumerate([name for name in self.corpus.family.kernels if name is not None]):
+            if only not in (None, at):
+                continue
+            first = int(name.rpartition(" ")[2])
+            meets = reads is not None and first + 1 >= reads.periods.first and first <= reads.periods.last
+            steps = 0 if reads is None or not meets else STEPS[charge_in_window(reads, PROBE)]
+            charged = (FREE, cost, twice(cost))[steps]
+            yield from judged(served.request, served.certificates, charged, self.corpus.family, planned=planned and steps == 1, only=at)
 
 
 def twice(cost: Cost) -> Cost:

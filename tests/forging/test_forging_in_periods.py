@@ -7,10 +7,11 @@ from collections import Counter
 from collections.abc import Iterator
 
 import pytest
+from forging import in_periods
 from forging.corpus import recorded
 from forging.forger import Forgery
 from forging.forging import EVERYWHERE, Totals, Verdict
-from forging.in_periods import ForgingInPeriods, growing
+from forging.in_periods import ForgingInPeriods, ForgingInWindows, InWindows, growing
 from forging.watched import replaced
 
 from dpsql.frozen import replace
@@ -72,3 +73,35 @@ def test_two_steps_that_are_charged_as_one_are_found(forging: ForgingInPeriods, 
 
     monkeypatch.setattr(claims, "reads_of", one)
     assert any(verdict.outcome == "moved" for _, verdict in honest(forging))
+
+
+@pytest.fixture(scope="module")
+def in_windows() -> Iterator[ForgingInWindows]:
+    with replaced():
+        whole = recorded()
+        made = ForgingInWindows(growing(whole, world=InWindows))
+        yield made
+        whole.family.close()
+        made.corpus.family.close()
+
+
+@pytest.mark.slow
+def test_real_requests_move_no_further_in_windows_than_they_were_charged_for_there(in_windows: ForgingInWindows) -> None:
+    found = honest(in_windows)
+    bad = [(text, verdict) for text, verdict in found if verdict.outcome not in ("held", "refused")]
+    assert not bad, bad[:3]
+    assert sum(verdict.outcome == "held" for _, verdict in found) > 30
+
+
+@pytest.mark.slow
+def test_several_periods_that_are_charged_as_one_in_windows_are_found(in_windows: ForgingInWindows, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(in_periods, "charge_in_window", lambda reads, in_all: in_all)
+    assert any(verdict.outcome == "moved" for _, verdict in honest(in_windows))
+
+
+@pytest.mark.slow
+def test_forgeries_move_no_further_in_windows_than_they_were_charged_for_there(in_windows: ForgingInWindows, effort: float) -> None:
+    totals = Totals()
+    in_windows.run(range(int(FORGERIES / 4 * max(1.0, effort))), totals)
+    assert not totals.bad(), "\n".join([str(totals), *totals.bad()])
+    assert totals.outcomes["held"] > totals.forged / 10

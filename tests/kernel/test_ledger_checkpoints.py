@@ -532,7 +532,7 @@ def without(patch: pytest.MonkeyPatch, *sums: str) -> None:
 
 
 def without_late(patch: pytest.MonkeyPatch) -> None:
-    without(patch, "late", "days", "promised", "periods")
+    without(patch, "late", "days", "promised", "period_runs")
 
 
 def earlier(patch: pytest.MonkeyPatch) -> None:
@@ -621,7 +621,7 @@ def test_a_ledger_from_before_is_given_room_for_stopped_and_crowded_statements(p
     with monkeypatch.context() as patch:
         patch.setattr(sqlite_store, "SCHEMA", WITHOUT_STOPPED)
         patch.setattr(sqlite_store, "INDEXES", {name: what for name, what in sqlite_store.INDEXES.items() if name != "stopped"})
-        without(patch, "days", "periods")
+        without(patch, "days", "period_runs")
         filled(path)
         ledger = ReportingLedger(path)
         for i in range(30):
@@ -663,7 +663,7 @@ def test_a_ledger_from_before_is_given_room_for_promises(path: Path, monkeypatch
     with monkeypatch.context() as patch:
         patch.setattr(sqlite_store, "SCHEMA", WITHOUT_PROMISES)
         patch.setattr(SqliteStore, "make_room", lambda self: None)
-        without(patch, "promised", "periods")
+        without(patch, "promised", "period_runs")
         filled(path, reopen=False)
     older = rows(path)
     ledger = ReportingLedger(path)

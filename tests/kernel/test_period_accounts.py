@@ -33,6 +33,7 @@ from dpsql.trusted.kernel import ledger as module
 from dpsql.trusted.kernel.chain import Event, genesis
 from dpsql.trusted.kernel.event_store import COLUMNS
 from dpsql.trusted.kernel.ledger import Refused
+from dpsql.trusted.kernel.period_reads import PeriodReads
 from dpsql.trusted.kernel.run import AnsweredBefore, Kernel
 from dpsql.trusted.kernel.sums import ChainSums
 from dpsql.trusted.measurements.block_sums import Axis
@@ -60,6 +61,12 @@ Limits = Mapping[str | None, Limit]
 def stated(first: int = MARCH, last: int | None = None, steps: int | None = None, kind: str = "month") -> str:
     last = first if last is None else last
     return f"periods {kind} {first} {last} {steps or (1 if first == last else 2)}"
+
+
+def _reads(data: str) -> PeriodReads:
+    found = PeriodReads.from_text(data)
+    assert found is not None
+    return found
 
 
 def charge(ledger: ReportingLedger, data: str = stated(), cost: Charge = TENTH, account: Account = ADA, *, allows: Limits = WIDE,
@@ -255,7 +262,7 @@ def often(monkeypatch: pytest.MonkeyPatch) -> None:
 def found_in(path: Path, *, whole: bool) -> dict[tuple[str, str | None, int], Charge]:
     ledger = ReportingLedger(path, whole=whole)
     try:
-        return {(*whose, period): each for whose, periods in ledger._chain.sums.periods.items() for period, each in periods.items()}
+        return {(*whose, period): each for whose, periods in ledger._chain.sums.periods.items() for period, each in periods.by_period().items()}
     finally:
         ledger.close()
 
@@ -293,8 +300,8 @@ def before_periods(patch: pytest.MonkeyPatch) -> None:
 
     patch.setattr(rules.Chain, "_count", counted)
     patch.setattr(ChainSums, "as_values", lambda self: {
-        name: value for name, value in told(self).items() if name not in ("periods", "revised", "day")})
-    patch.setattr(ChainSums, "from_values", classmethod(lambda cls, values: made(cls, {"revised": (), "day": ""} | values | {"periods": ()})))
+        name: value for name, value in told(self).items() if name not in ("period_runs", "revised", "day")})
+    patch.setattr(ChainSums, "from_values", classmethod(lambda cls, values: made(cls, {"revised": (), "day": ""} | values | {"period_runs": ()})))
 
 
 @pytest.mark.usefixtures("often")
@@ -309,7 +316,7 @@ def test_an_earlier_version_that_writes_too_renews_no_period(path: Path, monkeyp
         ledger.close()
         del ledger  # or this process would go on with its sums
     last = [event for event in events(path) if event.kind == "checkpoint"][-1]
-    assert "periods" not in json.loads(last.body or ""), "the newest checkpoint is of the earlier version"
+    assert "period_runs" not in json.loads(last.body or ""), "the newest checkpoint is of the earlier version"
     assert exact(found_in(path, whole=False)) == exact(found_in(path, whole=True)) == exact(sums)
     ledger = ReportingLedger(path)
     charge(ledger, "v1")
@@ -334,7 +341,7 @@ def test_a_ledger_from_before_periods_opens_and_goes_on(path: Path, monkeypatch:
     ledger = ReportingLedger(path)
     charge(ledger)
     ledger.close()
-    assert events(path)[:len(older)] == older and "periods" in json.loads(
+    assert events(path)[:len(older)] == older and "period_runs" in json.loads(
         [event for event in events(path) if event.kind == "checkpoint"][-1].body or ""), "others begin there"
     assert exact(found_in(path, whole=False)) == exact({("main", None, MARCH): TENTH, ("main", "ada", MARCH): TENTH})
 
@@ -346,15 +353,38 @@ def test_events_have_the_hashes_that_they_had_before_there_were_periods() -> Non
     assert event._replace(data=stated()).link("0" * 64) != event.link("0" * 64)
 
 
+Change = Callable[[list[int]], list[int]]
+
+
+def in_runs(change: Change, of: int | None = None) -> Callable[[dict[str, Any]], Any]:
+    """A change of each run that a checkpoint states, or of those of one part: in each period, by first ones, by last ones."""
+    return lambda told: told | {"period_runs": [[budget, analyst, [[change(run) for run in part] if of in (None, i) else part for i, part in enumerate(parts)]]
+                                         for budget, analyst, parts in told["period_runs"]]}
+
+
 FORGED: dict[str, Callable[[dict[str, Any]], Any]] = {
-    "no periods": lambda told: {name: value for name, value in told.items() if name != "periods"},
-    "nothing spent in them": lambda told: told | {"periods": []},
-    "one of them forgotten": lambda told: told | {"periods": told["periods"][1:]},
-    "less epsilon": lambda told: told | {"periods": [[*row[:3], row[3] and row[3] // 2, *row[4:]] for row in told["periods"]]},
-    "less rho": lambda told: told | {"periods": [[*row[:4], row[4] // 2, *row[5:]] for row in told["periods"]]},
-    "less of an order": lambda told: told | {"periods": [[*row[:-1], [0] * len(ORDERS)] for row in told["periods"]]},
-    "another period": lambda told: told | {"periods": [[*row[:2], row[2] + 1000, *row[3:]] for row in told["periods"]]},
-    "text": lambda told: told | {"periods": "none"}, "numbers": lambda told: told | {"periods": [1, 2]}}
+    "nothing spent in them": lambda told: told | {"period_runs": []},
+    "one account forgotten": lambda told: told | {"period_runs": told["period_runs"][1:]},
+    "no starts and ends": lambda told: told | {"period_runs": [[*whose, [each, [], []]] for *whose, (each, _, _) in told["period_runs"]]},
+    "one run forgotten": lambda told: told | {"period_runs": [[*whose, [each[1:], *parts]] for *whose, (each, *parts) in told["period_runs"]]},
+    "another period": in_runs(lambda run: [run[0] + 1000, run[1] + 1000, *run[2:]]),
+    "starts and ends elsewhere": lambda told: told | {"period_runs": [[*whose, [each, ends, starts]] for *whose, (each, starts, ends) in told["period_runs"]]},
+    **{f"less {name} in part {of}": in_runs(lambda run, at=at: [*run[:at], run[at] // 2, *run[at + 1:]], of)  # type: ignore[misc]
+       for name, at in (("epsilon", 3), ("rho", 4), ("of an order", 20)) for of in range(3)},
+    "text": lambda told: told | {"period_runs": "none"}, "numbers": lambda told: told | {"period_runs": [1, 2]}}
+
+
+def due(path: Path) -> dict[str, Any]:
+    """What a checkpoint would state that is written next."""
+    ledger = ReportingLedger(path)
+    told = {"ledger": ledger._chain.genesis, **ledger._chain._waypoint().as_values(), **ledger._chain.sums.as_values()}
+    ledger.close()
+    return told
+
+
+def checkpoint(path: Path, told: Any) -> Event:
+    last = [event for event in events(path) if event.kind == "checkpoint"][-1]
+    return last._replace(seq=len(events(path)) + 1, body=json.dumps(told))
 
 
 @pytest.mark.usefixtures("often")
@@ -362,12 +392,30 @@ FORGED: dict[str, Callable[[dict[str, Any]], Any]] = {
 def test_a_forged_checkpoint_that_states_other_sums_of_periods_is_refused(name: str, path: Path) -> None:
     """Even if it is linked as it should be."""
     filled(path)
-    last = [event for event in events(path) if event.kind == "checkpoint"][-1]
-    forged = last._replace(seq=len(events(path)) + 1, body=json.dumps(FORGED[name](json.loads(last.body or ""))))
-    _append(path, forged)
+    told = due(path)
+    _append(path, checkpoint(path, FORGED[name](told)))
     with pytest.raises(LedgerError) as caught:
         ReportingLedger(path)
     assert caught.value.code == "ledger-damaged"
+
+
+def by_period(told: dict[str, Any]) -> dict[str, Any]:
+    """The same checkpoint as an earlier version wrote it, with a sum for each period."""
+    listed = [[budget, analyst, period, run[3], run[4], run[5], run[6:]] for budget, analyst, (each, _, _) in told["period_runs"]
+              for run in each for period in range(run[0], run[1] + 1)]
+    return {name: value for name, value in told.items() if name != "period_runs"} | {"periods": listed}
+
+
+@pytest.mark.usefixtures("often")
+@pytest.mark.parametrize("form", [dict, by_period])
+def test_a_checkpoint_as_this_or_an_earlier_version_writes_it_is_accepted(form: Callable[[dict[str, Any]], dict[str, Any]], path: Path) -> None:
+    sums = filled(path)
+    _append(path, checkpoint(path, form(due(path))))
+    for _ in range(2):
+        ledger = ReportingLedger(path)
+        charge(ledger, "v1")
+        ledger.close()
+        assert exact(found_in(path, whole=False)) == exact(found_in(path, whole=True)) == exact(sums)
 
 
 @pytest.mark.parametrize("data", ["periods ", "periods month 24314 24313 1", "periods month x y 1", "periods day 1 99999999999999 2", "periods month 24314 24314 7",
@@ -394,15 +442,22 @@ def _append(path: Path, event: Event) -> None:
 
 
 def test_orders_of_periods_that_another_machine_rounds_otherwise_are_the_same_sums() -> None:
-    sums, others = ChainSums(), ChainSums()
-    two = TENTH + TENTH
-    sums.periods[("main", None)] = {MARCH: two}
-    others.periods[("main", None)] = {MARCH: Charge.summed(two.epsilon, two.rho, two.delta, [each + 1 for each in two.renyi])}
-    assert sums.agree(others, 1) and not sums.agree(others, 0)
-    others.periods[("main", None)] = {MARCH: Charge.summed(two.epsilon, two.rho - 1, two.delta, two.renyi)}
-    assert not sums.agree(others, 10)
-    others.periods[("main", None)] = {MARCH: two, MARCH + 1: two}
-    assert not sums.agree(others, 10) and not others.agree(sums, 10) and not ChainSums().agree(sums, 10)
+    def summed(*charges: tuple[str, int], more: int = 0, less: int = 0) -> ChainSums:
+        made = ChainSums()
+        for data, times in charges:
+            for _ in range(times):
+                made.periods["main", None].count(_reads(data), TENTH)
+        for i, (first, last, sums) in enumerate(list(made.periods["main", None].each)):
+            change = (0, 0, -less, 0, *[more * (i + 1)] * len(ORDERS))
+            made.periods["main", None].each.add(first, last, change)
+        return made
+
+    charges = (stated(), 2), (stated(MARCH, MARCH + 2), 1), (stated(MARCH + 2, MARCH + 9), 1)
+    sums, others = summed(*charges), summed(*charges, more=1)
+    assert sums.agree(others, 4) and others.agree(sums, 4) and not sums.agree(others, 3) and not others.agree(sums, 3)
+    assert not sums.agree(summed(*charges, less=1), 10)
+    for more in (*charges, (stated(), 1)), charges[1:], ():
+        assert not sums.agree(summed(*more), 10) and not summed(*more).agree(sums, 10)
     assert ChainSums.from_values(json.loads(json.dumps(sums.as_values()))).agree(sums, 0)
 
 

@@ -39,6 +39,7 @@ from dpsql.trusted.kernel.ledger import Busy, Closed, Refused
 from dpsql.trusted.kernel.marks import MARKS
 from dpsql.trusted.kernel.model_progress import SERIES
 from dpsql.trusted.kernel.period_reads import START
+from dpsql.trusted.kernel.period_runs import ChargedRuns
 from dpsql.trusted.kernel.revisions import TimeState
 from dpsql.trusted.kernel.run import AnsweredBefore
 from dpsql.trusted.measurements.online_comparisons import ComparisonResult
@@ -259,7 +260,8 @@ TOLD_ENTRIES: VaultCall[list[Entry]] = VaultCall("told_entries", (is_number_of_t
 SPENT: VaultCall[Spent] = VaultCall("spent")
 PRICES: VaultCall[tuple[tuple[int | None, int], ...]] = VaultCall("prices")
 SPENT_BEFORE: VaultCall[Charge] = VaultCall("spent_before", (is_short,))
-SPENT_IN_PERIODS: VaultCall[tuple[tuple[int, Charge], ...]] = VaultCall("spent_in_periods", (is_flag,))
+SPENT_IN_PERIODS: VaultCall[ChargedRuns] = VaultCall("spent_in_periods", (is_flag,))
+SPENT_IN_WINDOWS: VaultCall[ChargedRuns] = VaultCall("spent_in_windows", (is_flag,))
 TIME_STATE: VaultCall[TimeState] = VaultCall("time_state")
 FAILED: VaultCall[list[int]] = VaultCall("failed")
 REFRESH: VaultCall[Spent] = VaultCall("refresh")
@@ -280,9 +282,9 @@ CLOSE_USER: VaultCall[None] = VaultCall("close_user", (is_short,), governs=True,
 REOPEN_USER: VaultCall[None] = VaultCall("reopen_user", (is_short,), governs=True, between=False)
 CALLS: Mapping[str, VaultCall[Any]] = {call.name: call for call in (
     CHECK, PUBLIC_ROWS, FANOUT, HOLD, RUN, COMPARE, STORED, ANSWERED, ANSWERS, HOLDING, PART, IS_TOLD, TELL, TELL_OF,
-    OF_OTHERS, OF_ANOTHER, TEXTS, ENTRIES, TOLD_ENTRIES, SPENT, PRICES, SPENT_BEFORE, SPENT_IN_PERIODS, TIME_STATE, FAILED,
-    REFRESH, ENTER, LEAVE, EVERYTHING, ACCOUNTS, LISTED, FAILURES, STOPS, LATE, USERS, STATE, CHECKS, ADD_USER, CLOSE_USER,
-    REOPEN_USER)}
+    OF_OTHERS, OF_ANOTHER, TEXTS, ENTRIES, TOLD_ENTRIES, SPENT, PRICES, SPENT_BEFORE, SPENT_IN_PERIODS, SPENT_IN_WINDOWS,
+    TIME_STATE, FAILED, REFRESH, ENTER, LEAVE, EVERYTHING, ACCOUNTS, LISTED, FAILURES, STOPS, LATE, USERS, STATE, CHECKS,
+    ADD_USER, CLOSE_USER, REOPEN_USER)}
 
 
 def may_call(role: str, call: VaultCall[Any]) -> bool:
@@ -371,7 +373,7 @@ def fault_for_front(fault: BaseException) -> Fault:
     name = type(fault).__name__
     match fault:
         case Refused():
-            return Fault(name, (fault.analyst, fault.spent, fault.period))
+            return Fault(name, (fault.analyst, fault.spent, fault.period, fault.periods))
         case Closed():
             return Fault(name, (fault.failed,))
         case Busy():
@@ -395,8 +397,8 @@ def fault_for_front(fault: BaseException) -> Fault:
 def raised(fault: Fault) -> BaseException:
     """The exception that the front raises for a fault."""
     match fault.kind, fault.fields:
-        case "Refused", (analyst, Charge() as spent, period):
-            return Refused(analyst, spent, period)
+        case "Refused", (analyst, Charge() as spent, period, periods):
+            return Refused(analyst, spent, period, periods)
         case "Closed", (failed,):
             return Closed(failed)
         case "Busy", (int(running),):

@@ -75,6 +75,7 @@ from dpsql.trusted.accounting.cost import NOTHING, Account, Charge, Cost
 from dpsql.trusted.declarations.tables import Column, Table
 from dpsql.trusted.kernel.chain import InParts
 from dpsql.trusted.kernel.model_progress import SERIES
+from dpsql.trusted.kernel.period_runs import ChargedRuns
 from dpsql.trusted.kernel.revisions import TimeState
 from dpsql.trusted.kernel.run import AnsweredBefore
 from dpsql.trusted.plan.node import Node
@@ -445,7 +446,7 @@ class ServedAccount:
         with self._in_turn(digest if unless_stored else None, data):
             self._session.kernel.run(self._script(step), cost=cost, account=self._session.account, limits=limits, digest=digest,
                                      sql=sql, encode=_written, views=views, leaving=self._departure, unless_stored=unless_stored,
-                                     in_periods=self._session.period_limits, data=data)
+                                     in_periods=self._session.period_limits, in_any=self._session.window_limits, data=data)
         spent = None
         with contextlib.suppress(Error):
             spent = self._spent()
@@ -565,9 +566,15 @@ class ServedAccount:
     def _spent_before(self, day: str) -> Charge:
         return self._session.ledger.spent_before(self._session.account, day)
 
-    def _spent_in_periods(self, everybody: bool) -> tuple[tuple[int, Charge], ...]:
+    def _spent_in_periods(self, everybody: bool) -> ChargedRuns:
         account = self._session.account
-        return tuple(self._session.ledger.spent_in_periods(account.budget, None if everybody else account.analyst).items())
+        return self._session.ledger.spent_in_periods(account.budget, None if everybody else account.analyst).runs
+
+    def _spent_in_windows(self, everybody: bool) -> ChargedRuns:
+        account, periods = self._session.account, self._session.budget.in_any_periods
+        if not periods:
+            return ()
+        return self._session.ledger.spent_in_windows(account.budget, None if everybody else account.analyst, periods).runs
 
     def _time_state(self) -> TimeState:
         return self._session.ledger.time_state()

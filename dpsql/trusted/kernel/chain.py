@@ -109,10 +109,10 @@ a checkpoint is exactly as hard as to forge any other event: the anchor would ha
 
 A checkpoint of an earlier version states less: no revisions, no sums of periods, no days of late events, no hashes of the
 events between checkpoints, no skips (`waypoint`), no reports (`reported`). Nobody resumes at such a checkpoint: an earlier
-version may have written it after charges in periods, which it does not count. It is accepted for what it states, and the next
-event is followed by a checkpoint that states everything. In turn, earlier versions accept our checkpoints without comparing
-those parts: no charge of theirs depends on them, and someone who has only the file could just as well add events that nobody
-can tell from genuine ones.
+version may have written it after charges in periods, which it does not count, or states them by period and not in runs. It is
+accepted for what it states besides these, and the next event is followed by a checkpoint that states everything. In turn, earlier
+versions accept our checkpoints without comparing those parts: no charge of theirs depends on them, and someone who has only the
+file could just as well add events that nobody can tell from genuine ones.
 
 *Promises.* A `promise` event states what the charges of a budget promise from there on, until the next such event of the
 budget (`catalog.promise` decides its text; here it is only kept). Its `data` names the `promise` event before it. The sums
@@ -156,7 +156,13 @@ answers to charges of the account, and to those whose answers it was told (*Told
 
 *Periods.* The `data` of a charge whose statement reads growing tables states the periods (`period_reads`), and with the charge
 what it costs a person in each of them. These costs have limits of their own, one for each period, which are decided in the same
-turn, by sums over accepted events.
+turn, by sums over accepted events. So do those in any so many consecutive periods (`period_sums`).
+
+Claim: at all times, every limit in all, in each period and in each window of periods allows the sum of the charges there, if all
+charges were made with these limits. Proof: the sums change with accepted events only, and nobody else writes during a turn. A
+charge becomes an event if every limit allows its sum with the charge, for each period that is read and each window that meets
+one; sums of other periods and windows stay as they are. If one limit does not allow it, there is no event, so nothing is added
+anywhere.
 
 *Revisions.* A `revised` event states that the owner has changed rows of some periods of a table, and why (`revisions`). Answers
 from before are then no longer those to the same statements (`engine.charging`), so new ones are charged.
@@ -190,8 +196,10 @@ from dpsql.trusted.accounting.privacy_filter import Limit
 from dpsql.trusted.declarations.account_limits import FADES
 from dpsql.trusted.declarations.names import normal
 from dpsql.trusted.kernel.period_reads import PeriodReads
+from dpsql.trusted.kernel.period_runs import ChargesByPeriod, as_charge
+from dpsql.trusted.kernel.period_sums import PeriodSums, WindowLimits, charge_in_window
 from dpsql.trusted.kernel.revisions import Revision
-from dpsql.trusted.kernel.sums import ChainSums, Late
+from dpsql.trusted.kernel.sums import NONE, ChainSums, Late
 from dpsql.trusted.kernel.waypoint import Head, Waypoint
 
 LISTED = "charge", "answer"  # kinds of events that make a list of statements
@@ -201,6 +209,7 @@ KINDS = ("charge", "answer", "incident", "reopened", "checkpoint", "late", "prom
          "clock")
 NOBODY = Account(budget="", analyst="")  # of events that concern all accounts
 NO_LIMITS: Mapping[str | None, Limit] = {}
+NO_WINDOWS = WindowLimits()
 LONG = 2**26  # characters of events after which there is a checkpoint all the same, as they would take long to verify
 
 
@@ -243,12 +252,12 @@ class Event(NamedTuple):
 
 
 class Refused(Exception):
-    """A charge would exceed the limit of `analyst` (None: the total), in all or in a `period`. `spent` is what was charged
-    before."""
+    """A charge would exceed the limit of `analyst` (None: the total), in all or in so many consecutive `periods` from `period`
+    on. `spent` is what was charged before."""
 
-    def __init__(self, analyst: str | None, spent: Charge, period: int | None = None) -> None:
+    def __init__(self, analyst: str | None, spent: Charge, period: int | None = None, periods: int = 1) -> None:
         super().__init__("limit")
-        self.analyst, self.spent, self.period = analyst, spent, period
+        self.analyst, self.spent, self.period, self.periods = analyst, spent, period, periods
 
 
 class Closed(Exception):
@@ -314,9 +323,16 @@ class Chain:
         """What was charged to a budget in total, or by one analyst."""
         return self.sums.spent.get((budget, None if analyst is None else normal(analyst)), NOTHING)
 
-    def spent_in_periods(self, budget: str, analyst: str | None = None) -> Mapping[int, Charge]:
+    def spent_in_periods(self, budget: str, analyst: str | None = None) -> ChargesByPeriod:
         """What was charged to a budget in each period of growing tables, in total or by one analyst, by the period's number."""
-        return self.sums.periods.get((budget, None if analyst is None else normal(analyst)), {})
+        return self._in_periods(budget, analyst).by_period()
+
+    def spent_in_windows(self, budget: str, analyst: str | None, periods: int) -> ChargesByPeriod:
+        """The same in any so many consecutive periods, by the number of the first of them."""
+        return self._in_periods(budget, analyst).by_window(periods)
+
+    def _in_periods(self, budget: str, analyst: str | None) -> PeriodSums:
+        return self.sums.periods.get((budget, None if analyst is None else normal(analyst)), NONE)
 
     def failed(self, account: Account) -> list[int]:
         """The charges of an account that failed and are not forgiven."""
@@ -351,11 +367,11 @@ class Chain:
 
     def charge(self, account: Account, charge: Charge, *, digest: str, data: str, sql: str, allows: Mapping[str | None, Limit],
                incidents: int | None, body: str | None, promise: int | None = None,
-               in_periods: Mapping[str | None, Limit] = NO_LIMITS) -> Event:
+               in_periods: Mapping[str | None, Limit] = NO_LIMITS, in_any: WindowLimits = NO_WINDOWS) -> Event:
         """The event of a charge, if it is allowed; `body` is the data that the kernel keeps with it, and `promise` the event of
-        the promise that the session relies on. `in_periods` are the limits in each period that `data` states. Raises Outdated if
-        there is a newer promise, Closed or Busy if too many charges of the account failed or are running, Refused if a limit
-        would be exceeded, and ValueError if periods are read without a limit."""
+        the promise that the session relies on. `in_periods` are the limits in each period that `data` states, and `in_any` those
+        in each window with one of them. Raises Outdated if there is a newer promise, Closed or Busy if too many charges of the
+        account failed or are running, Refused if a limit would be exceeded, and ValueError if periods are read without one."""
         if promise is not None and promise != self.promised[account.budget][0]:
             raise Outdated
         if incidents is not None:
@@ -366,18 +382,26 @@ class Chain:
                 raise Refused(analyst, spent)
         if (reads := PeriodReads.from_text(data)) is not None:
             self._check_periods(account.budget, reads, charge, in_periods)
+            self._check_windows(account.budget, reads, charge, in_any)
         return self._next("charge", account, digest=digest, data=data, sql=sql, charge=charge, body=body)
 
     def _check_periods(self, budget: str, reads: PeriodReads, charge: Charge, limits: Mapping[str | None, Limit]) -> None:
         if None not in limits:
             raise ValueError("periods are read without a limit")
         for analyst, limit in limits.items():
-            found = self.spent_in_periods(budget, analyst)
+            each = self._in_periods(budget, analyst).each
             for periods, cost in reads.charges(charge):
-                for period in periods:
-                    spent = found.get(period, NOTHING)
-                    if not limit.allows(spent + cost):
-                        raise Refused(analyst, spent, period)
+                for first, _, sums in each.between(periods[0], periods[-1]):
+                    if not limit.allows((spent := as_charge(sums)) + cost):
+                        raise Refused(analyst, spent, first)
+
+    def _check_windows(self, budget: str, reads: PeriodReads, charge: Charge, in_any: WindowLimits) -> None:
+        cost, length = charge_in_window(reads, charge), in_any.periods
+        for analyst, limit in in_any.limits.items():
+            refused = self._in_periods(budget, analyst).refused(limit, length, reads, cost)
+            if refused is not None:
+                window, spent = refused
+                raise Refused(analyst, spent, window, length)
 
     def following(self, charged: Event, kind: str, body: str | None) -> Event:
         """The event that a charge is answered, has failed or was stopped, or that one of these is late."""
@@ -481,8 +505,8 @@ class Chain:
             told = json.loads(checkpoint.body or "")
             if told["ledger"] == self.genesis:
                 waypoint = Waypoint.from_values(told)
-                own = {"late": sorted(self.sums.late_ones()), "days": self.sums.late_days(), "periods": self.sums.in_periods(),
-                       **self.sums.of_time()}
+                own = {"late": sorted(self.sums.late_ones()), "days": self.sums.late_days(),
+                       "period_runs": self.sums.in_periods(), **self.sums.of_time()}
                 silent = own | (self.sums.reported.as_values() if waypoint.between is None else {})
                 whole = waypoint.between is not None and own.keys() <= told.keys()
                 return waypoint, ChainSums.from_values(silent | told), whole
@@ -516,9 +540,7 @@ class Chain:
                 sums.spent[key] = sums.spent.get(key, NOTHING) + charge
             if event.kind == "charge" and (reads := PeriodReads.from_text(event.data)) is not None:
                 for key in whose:
-                    found = sums.periods.setdefault(key, {})
-                    for periods, cost in reads.charges(charge):
-                        found.update({number: found.get(number, NOTHING) + cost for number in periods})
+                    sums.periods[key].count(reads, charge)
 
     def _follow(self, event: Event, pending: set[int], failed: set[int]) -> None:
         """Update the charges of an account that have no answer yet, and those that have failed."""

@@ -56,12 +56,13 @@ from dpsql.trusted.accounting.cost import Account, Charge
 from dpsql.trusted.accounting.privacy_filter import Limit
 from dpsql.trusted.declarations.names import normal
 from dpsql.trusted.kernel.anchor import Anchor, Head, Unreadable
-from dpsql.trusted.kernel.chain import CHANGED, NO_LIMITS, Broken, Chain, Event, InParts, Outdated, genesis
+from dpsql.trusted.kernel.chain import CHANGED, NO_LIMITS, NO_WINDOWS, Broken, Chain, Event, InParts, Outdated, genesis
 from dpsql.trusted.kernel.chain import Busy as Busy
 from dpsql.trusted.kernel.chain import Closed as Closed
 from dpsql.trusted.kernel.chain import Refused as Refused
 from dpsql.trusted.kernel.event_store import LINKED, EventStore, StatementLocks, StoreFault
 from dpsql.trusted.kernel.past import Past
+from dpsql.trusted.kernel.period_sums import WindowLimits
 from dpsql.trusted.kernel.revisions import Revision, TimeState
 from dpsql.trusted.kernel.sqlite_store import SqliteStore
 from dpsql.trusted.kernel.turns import Step, Turns, Waiting
@@ -153,14 +154,14 @@ class Ledger:
 
     def charge(self, account: Account, charge: Charge, *, digest: str, data: str, sql: str,
                allows: Mapping[str | None, Limit], incidents: int | None = None, body: str | None = None,
-               in_periods: Mapping[str | None, Limit] = NO_LIMITS) -> int:
+               in_periods: Mapping[str | None, Limit] = NO_LIMITS, in_any: WindowLimits = NO_WINDOWS) -> int:
         """Record a charge durably if the limits allow it. Returns the number of the event.
 
-        `allows` maps an analyst's name, and None for the total, to the limit that applies, and `in_periods` to the one in each
-        period that `data` states; `incidents` is how many charges of the account may fail, None for any number; `body` is kept
-        with the charge, for the kernel alone. Raises, having recorded nothing, Refused where a limit would be exceeded, Closed
-        where too many failed, Busy where too many of the account run for too long, OperationalError where the promise of the
-        budget was changed since `rely_on`; and as `stopping.go_on` does.
+        `allows` maps an analyst's name, and None for the total, to the limit that applies, `in_periods` to the one in each period
+        that `data` states, and `in_any` those in any so many consecutive ones; `incidents` is how many charges of the account may
+        fail, None for any number; `body` is kept with the charge, for the kernel alone. Raises, having recorded nothing, Refused
+        where a limit would be exceeded, Closed where too many failed, Busy where too many of the account run for too long,
+        OperationalError where the promise of the budget was changed since `rely_on`; and as `stopping.go_on` does.
         """
         self._check_anchor()
         self._ready()
@@ -168,7 +169,7 @@ class Ledger:
         try:
             return self._in_turn(lambda: self._charge(lambda leader: leader._chain.charge(
                 account, charge, digest=digest, data=data, sql=sql, allows=allows, incidents=incidents, body=body,
-                promise=self._promises.get(account.budget), in_periods=in_periods),
+                promise=self._promises.get(account.budget), in_periods=in_periods, in_any=in_any),
                 self._waits_for(account, charge, digest, data)))
         except Outdated:
             raise OperationalError(f"the owner changed what the budget {account.budget} protects, so nothing is charged",

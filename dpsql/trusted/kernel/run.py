@@ -22,12 +22,13 @@ from dpsql.trusted.accounting.cost import FREE, NOTHING, Account, Cost
 from dpsql.trusted.accounting.privacy_filter import Limit
 from dpsql.trusted.declarations.account_limits import INCIDENTS, LATE
 from dpsql.trusted.extensions.ask_solvers import NO_SOLVERS, Solvers
-from dpsql.trusted.kernel.chain import NO_LIMITS, InParts
+from dpsql.trusted.kernel.chain import NO_LIMITS, NO_WINDOWS, InParts
 from dpsql.trusted.kernel.claims import Claims
 from dpsql.trusted.kernel.ledger import Ledger
 from dpsql.trusted.kernel.model_progress import SERIES, next_progress, paid_for
 from dpsql.trusted.kernel.period_costs import PeriodCosts
 from dpsql.trusted.kernel.period_reads import PeriodReads
+from dpsql.trusted.kernel.period_sums import WindowLimits
 from dpsql.trusted.kernel.publics import Publics
 from dpsql.trusted.kernel.taken import Held, Script, continue_script, copied_request
 from dpsql.trusted.measurements.all_measurements import MEASUREMENTS
@@ -125,11 +126,13 @@ class Kernel:
 
     def run(self, script: Script, *, cost: Cost, account: Account, limits: Mapping[str | None, Limit], digest: str, sql: str,
             encode: Callable[[Any], str | InParts], views: Sequence[Node] = (), leaving: Leave = AT_ONCE,
-            unless_stored: bool = False, in_periods: Mapping[str | None, Limit] = NO_LIMITS, data: str | None = None) -> Any:
+            unless_stored: bool = False, in_periods: Mapping[str | None, Limit] = NO_LIMITS, in_any: WindowLimits = NO_WINDOWS,
+            data: str | None = None) -> Any:
         """Charge, then serve the requests of a script, store its answer when it may leave, and return it.
 
         The relations queried (the script's `views`) and the first request are known, and so checked, before the charge. If they
-        read growing tables, `data` begins with the periods (`PeriodReads`), and `in_periods` are the limits in each of them.
+        read growing tables, `data` begins with the periods (`PeriodReads`), `in_periods` are the limits in each of them, and
+        `in_any` those in any so many consecutive ones.
 
         Raises, before anything is read or charged, AnsweredBefore where that is wanted and an answer is stored, or where the
         ledger shares answers and any account of the budget has one (`ledgers.shared_answers`), chain.Refused where a limit would
@@ -152,7 +155,7 @@ class Kernel:
         script = self._begun(script, cost)
         self._reads = self._reads_charged(queried, stated, cost)
         seq = self._ledger.charge(account, cost.rounded(), digest=digest, data=stated, sql=sql, allows=limits,
-                                  incidents=self.incidents, body=self._opened(), in_periods=in_periods)
+                                  incidents=self.incidents, body=self._opened(), in_periods=in_periods, in_any=in_any)
         return self._answered(seq, account, lambda: self._serve(script, cost), encode, leaving)
 
     def compare(self, asked: Comparisons, *, model: str, account: Account, sql: str,

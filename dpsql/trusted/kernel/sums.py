@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from dpsql.trusted.accounting.cost import Account, Charge
+from dpsql.trusted.kernel.period_sums import PeriodSums
 from dpsql.trusted.kernel.reported import Reported
 from dpsql.trusted.kernel.revisions import Revision
 
@@ -32,7 +33,7 @@ class ChainSums:
         self.kept: dict[str, int] = {}  # the newest charge of each name with which the kernel keeps something
         self.promised: dict[str, tuple[int, int]] = {}  # by budget: the newest change of its promise, and the newest statement
         self.late: defaultdict[Account, Counter[Late]] = defaultdict(Counter)  # how many outcomes left so late
-        self.periods: dict[tuple[str, str | None], dict[int, Charge]] = {}  # what was charged in each period of growing tables
+        self.periods: defaultdict[tuple[str, str | None], PeriodSums] = defaultdict(PeriodSums)  # of growing tables
         self.revised: list[Revision] = []
         self.day = ""  # the newest one that an event states, since the owner last corrected the clock
         self.reported = Reported()
@@ -41,8 +42,8 @@ class ChainSums:
     def size(self) -> int:
         """The number of sums and numbers in it."""
         lists = [*self.pending.values(), *self.failed.values(), self.forgiven, *self.late.values(), self.revised]
-        return (len(self.spent) + len(self.kept) + len(self.promised) + sum(map(len, (*lists, *self.periods.values())))
-                + self.reported.size)
+        return (len(self.spent) + len(self.kept) + len(self.promised) + sum(map(len, lists))
+                + sum(map(len, self.periods.values())) + self.reported.size)
 
     def as_values(self) -> dict[str, Any]:
         """The same as JSON values, in an order that does not depend on the order of the events."""
@@ -54,16 +55,15 @@ class ChainSums:
                 "forgiven": sorted(self.forgiven), "kept": dict(sorted(self.kept.items())), "late": sorted(self.late_ones()),
                 "days": self.late_days(),
                 "promised": sorted([budget, *seqs] for budget, seqs in self.promised.items()), **self.reported.as_values(),
-                "periods": self.in_periods(), **self.of_time()}
+                "period_runs": self.in_periods(), **self.of_time()}
 
     def of_time(self) -> dict[str, Any]:
         """The revisions and the newest day, as JSON values."""
         return {"revised": [one.as_values() for one in self.revised], "day": self.day}
 
     def in_periods(self) -> list[list[Any]]:
-        """By budget, analyst and period, what was charged there."""
-        return sorted(([*whose, number, *_stated(charge)] for whose, found in self.periods.items()
-                       for number, charge in found.items()), key=str)
+        """By budget and analyst, what was charged in periods."""
+        return sorted(([*whose, found.as_values()] for whose, found in self.periods.items() if len(found)), key=str)
 
     def late_ones(self) -> list[list[Any]]:
         """By budget, analyst and step, the number of outcomes that left late."""
@@ -83,8 +83,7 @@ class ChainSums:
         """The inverse of `as_values`. Raises KeyError, TypeError, ValueError or AttributeError for anything else."""
         made = cls()
         made.spent = {(budget, analyst): Charge.summed(*sums) for budget, analyst, *sums in told["spent"]}
-        for budget, analyst, number, *sums in told["periods"]:
-            made.periods.setdefault((budget, analyst), {})[number] = Charge.summed(*sums)
+        made.periods |= {(budget, analyst): PeriodSums.from_values(found) for budget, analyst, found in told["period_runs"]}
         for name, lists in (("pending", made.pending), ("failed", made.failed)):
             lists |= {Account(budget=budget, analyst=analyst): set(seqs) for budget, analyst, seqs in told[name]}
         made.forgiven, made.kept = set(told["forgiven"]), dict(told["kept"])
@@ -101,9 +100,19 @@ class ChainSums:
         """Whether these are the same sums. Those of the Renyi orders may differ by `slack`: each charge's are rounded logarithms,
         which another machine may round to the next billionth."""
         ours, theirs = self.as_values(), others.as_values()
-        pairs = [pair for name in ("spent", "periods") for pair in zip(ours.get(name, ()), theirs.get(name, ()), strict=False)]
-        orders = [(mine.pop(), other.pop()) for mine, other in pairs]
-        return ours == theirs and all(abs(a - b) <= slack for pair in orders for a, b in zip(*pair, strict=True))
+        orders = [(mine.pop(), other.pop()) for mine, other in zip(ours["spent"], theirs["spent"], strict=False)]
+        for told in (ours, theirs):
+            told.pop("period_runs", None)
+        close = all(abs(a - b) <= slack for pair in orders for a, b in zip(*pair, strict=True))
+        return close and ours == theirs and all(self._in(whose).agrees(others._in(whose), slack)
+                                                for whose in {*self.periods, *others.periods})
+
+    def _in(self, whose: tuple[str, str | None]) -> PeriodSums:
+        """What was charged in periods to an account, none included."""
+        return self.periods.get(whose, NONE)
+
+
+NONE = PeriodSums()
 
 
 def _stated(charge: Charge) -> list[Any]:

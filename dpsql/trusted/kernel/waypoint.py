@@ -14,7 +14,7 @@ from typing import Any
 from dpsql.frozen import Frozen
 
 Head = tuple[int, str]
-RESUMABLE = '"revised": '  # what the text of a checkpoint contains, outside of its strings, from which a chain can be resumed
+RESUMABLE = '"period_runs": '  # what the text of a checkpoint contains, outside of its strings, from which a chain can be resumed
 
 
 class Waypoint(Frozen):

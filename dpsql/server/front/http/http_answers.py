@@ -93,7 +93,8 @@ def budget_of_analyst(connection: Connection) -> dict[str, Any]:
     spending: Spending = connection.budget()
     entries = releases_of(connection.session)[-MOST_TOLD:]
     words = " ".join((spending.about, *(f"{told[0].upper()}{told[1:]}." for told in waits_of(connection.session))))
-    return {"budget": spending.budget, "words": words, "accounts": [_line(account) for account in spending.accounts],
+    windows = [{**_line(window.line), "whose": window.name, "limit": window.total} for window in spending.windows]
+    return {"budget": spending.budget, "words": words, "accounts": [*map(_line, spending.accounts), *windows],
             "today": None if (today := spending.today) is None else {**_line(today.line), "renews": today.renews.isoformat()},
             "history": [{"at": entry.at, "sql": entry.sql, "cost": price_of_entry(entry),
                          "outcome": entry.outcome} for entry in entries]}

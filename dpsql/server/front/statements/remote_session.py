@@ -64,6 +64,7 @@ from dpsql.server.link.vault_calls import (
     SPENT,
     SPENT_BEFORE,
     SPENT_IN_PERIODS,
+    SPENT_IN_WINDOWS,
     STATE,
     STOPS,
     STORED,
@@ -93,6 +94,8 @@ from dpsql.trusted.accounting.privacy_filter import Limit
 from dpsql.trusted.declarations.tables import Table
 from dpsql.trusted.kernel.chain import InParts
 from dpsql.trusted.kernel.period_reads import START
+from dpsql.trusted.kernel.period_runs import ChargesByPeriod
+from dpsql.trusted.kernel.period_sums import WindowLimits
 from dpsql.trusted.kernel.revisions import TimeState
 from dpsql.trusted.kernel.run import AnsweredBefore, Kernel
 from dpsql.trusted.measurements.online_comparisons import ComparisonResult, Comparisons
@@ -270,7 +273,8 @@ class RemoteKernel:
 
     def run(self, script: Generator[Any, Any, Any], *, cost: Cost, account: Account, limits: Mapping[str | None, Limit],
             digest: str, sql: str, encode: Callable[[Any], str | InParts], views: Sequence[Node] = (),
-            unless_stored: bool = False, in_periods: Mapping[str | None, Limit] | None = None, data: str | None = None) -> Any:
+            unless_stored: bool = False, in_periods: Mapping[str | None, Limit] | None = None, in_any: WindowLimits | None = None,
+            data: str | None = None) -> Any:
         """Run a script here, while the vault answers its requests. `account` and the limits are ignored, as the vault knows
         them."""
         step, made = _stepped(lambda: next(script), encode)
@@ -407,9 +411,13 @@ class RemoteLedger:
     def spent_before(self, account: Account, day: str) -> Charge:
         return self._channel.ask(SPENT_BEFORE, day)
 
-    def spent_in_periods(self, budget: str, analyst: str | None = None) -> dict[int, Charge]:
-        found = self._channel.ask(SPENT_IN_PERIODS, analyst is None)
-        return dict(found)
+    def spent_in_periods(self, budget: str, analyst: str | None = None) -> ChargesByPeriod:
+        runs = self._channel.ask(SPENT_IN_PERIODS, analyst is None)
+        return ChargesByPeriod(runs)
+
+    def spent_in_windows(self, budget: str, analyst: str | None, periods: int) -> ChargesByPeriod:
+        runs = self._channel.ask(SPENT_IN_WINDOWS, analyst is None)  # of as many periods as the policy says
+        return ChargesByPeriod(runs)
 
     def time_state(self) -> TimeState:
         return self._channel.ask(TIME_STATE)
