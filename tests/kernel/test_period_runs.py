@@ -216,7 +216,7 @@ WINDOW_FAULTS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
 
 def _counted_at_first(self: PeriodSums, reads: PeriodReads, in_all: Charge) -> None:
     first, last = reads.periods.first, reads.periods.last
-    self.each.add(first, last, as_sums(reads.charge(in_all)))
+    self.each.add(first, last, as_sums(next(charge for _, charge in reads.charges(in_all))))
     for part in (self._starts, self._ends):
         part.add(first, first, as_sums(charge_in_window(reads, in_all)))
 
