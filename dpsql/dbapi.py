@@ -335,7 +335,7 @@ class Connection:
         """
         from dpsql.engine.accounts import asked_of
         from dpsql.engine.answering import session_for
-        from dpsql.engine.validating import validate
+        from dpsql.engine.validating_by_period import validate
         from dpsql.validation.calls import statement_of
 
         texts = [queries] if isinstance(queries, str) else list(queries)
@@ -378,7 +378,8 @@ class Connection:
         tables are the `tables` of the result. Raises a located error if anything is wrong; nothing is charged then.
         """
         from dpsql.engine.answering import session_for
-        from dpsql.engine.synthesizing import statement_of, synthesis
+        from dpsql.engine.synthesizing import statement_of
+        from dpsql.engine.synthesizing_by_period import synthesis_of
         from dpsql.engine.synthesizing_linked import linked_statement_of, linked_synthesis
 
         if workload is not None:
@@ -389,7 +390,7 @@ class Connection:
         with self._used() as session:
             if not isinstance(query, Mapping):
                 statement = statement_of(_text(query), name, given)
-                return synthesis(statement, session_for(session, statement), parameters).answer()
+                return synthesis_of(statement, session_for(session, statement), parameters).answer()
             if name is not None:
                 raise errors.ProgrammingError("with several queries, the dictionary gives the names", code="synthesis",
                                               try_='synthesize({"people_syn": "SELECT ..."}, epsilon=1)')

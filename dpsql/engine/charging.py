@@ -134,12 +134,13 @@ class Charged(AbstractFrozen, Generic[Made]):
 
     @property
     def data(self) -> str:
-        """What identifies the data for which an answer is stored: the periods that are read, and the version of all data if some
-        private tables do not grow. Rows of closed periods stay as they are until the owner declares a revision: its number is
-        then a part of it, and answers from before are found no more."""
+        """What identifies the data for which an answer is stored: the periods that are read, and else the version of all data.
+        What was told of a closed period stays, also where other tables say more of its people; but not where people without a row
+        in the period count, who may be others later. Rows of closed periods stay as they are until the owner declares a revision:
+        its number is then a part of it, and answers from before are found no more."""
         reads, alone = self._growing
         version, newest = self.session.kernel.version, newest_of(self.revised)
-        data = version if reads is None else f"{reads} closed" if alone else f"{reads} {version}"
+        data = version if reads is None else f"{reads} closed" if alone or reads.steps == 1 else f"{reads} {version}"
         return f"{data} revised {newest}" if newest else data
 
     @cached_property

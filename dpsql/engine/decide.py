@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from dpsql.answers.answer import ALL_ROWS, rows_shown, without_limit
+from dpsql.answers.answer import rows_shown, without_limit
 from dpsql.answers.described_columns import OF_DROP, columns_of
 from dpsql.engine.charging import located, with_minimum_frequency
 from dpsql.engine.free_plans import DeclaredGroups, Explaining, Listings, Public
@@ -67,6 +67,11 @@ def _query(query: Query, session: Session, parameters: Parameters) -> Plan:
         problem = refused
     else:
         return _released_groups(alone, query, session, parameters) or alone
+    if session.catalog.periods:
+        from dpsql.engine.around_periods import around_periods
+
+        if (split := around_periods(query, session, parameters, lambda asked, terms: _whole(query, asked, terms, session))):
+            return split
     from dpsql.engine.around_statements import around_released
 
     try:
@@ -121,15 +126,15 @@ def _explained(statement: Explain, session: Session, parameters: Parameters) -> 
 
 
 def _validated(statement: Validate, session: Session, parameters: Parameters) -> Plan:
-    from dpsql.engine.validating import Checks, validation
+    from dpsql.engine.validating_by_period import checks_of
 
-    return Checks(plan=validation(statement, session, parameters, None), text=statement.text, session=session)
+    return checks_of(statement, session, parameters)
 
 
 def _synthesized(statement: Synthesize, session: Session, parameters: Parameters) -> Plan:
-    from dpsql.engine.synthesizing import synthesis
+    from dpsql.engine.synthesizing_by_period import synthesis_of
 
-    return synthesis(statement, session, parameters)
+    return synthesis_of(statement, session, parameters)
 
 
 def _synthesized_together(statement: SynthesizeTables, session: Session, parameters: Parameters) -> Plan:
@@ -179,18 +184,24 @@ def clearer(alone: SqlError | Unsupported, around: SqlError | Unsupported) -> Sq
 def _one_question(query: Query, session: Session, parameters: Parameters) -> Plan:
     with located(query.text):
         question, options = bound_to(query, session, parameters)
-        if session.catalog.periods and not query.goals and question.aggregates and not _needs_workload(question, options):
-            from dpsql.engine.period_by_period import period_by_period
-
-            if (split := period_by_period(
-                    question, query.text, session, lambda asked: _of_one_period(query, asked, options, session))):
-                return split
         if session.catalog.periods and question.together and not query.goals and _is_plain(options):
             from dpsql.engine.running_over_periods import running_over_periods
 
             if (totals := running_over_periods(
                     question, query.text, session, lambda asked: _of_rows(query, asked, options, session))):
                 return totals
+        if session.catalog.periods and question.aggregates:
+            from dpsql.engine.split_by_period import period_by_period
+
+            if (split := period_by_period(query, question, options, session, parameters,
+                                          lambda asked, terms: _whole(query, asked, terms, session))):
+                return split
+    return _whole(query, question, options, session)
+
+
+def _whole(query: Query, question: Question, options: Options, session: Session) -> Plan:
+    """The plan of a question as one statement."""
+    with located(query.text):
         view, known = limited_view(question, options, session.kernel, span_of(query.tree))
         if known.public and not question.scalars:
             _check_no_accuracy(query)
@@ -232,13 +243,6 @@ def _one_question(query: Query, session: Session, parameters: Parameters) -> Pla
     shown = replace(program.question, limit=question.limit, offset=question.offset)
     return DeclaredGroups(question=shown, options=options, cells=declared_cells(program), text=query.text,
                           session=session, beside=lambda: single)
-
-
-def _of_one_period(query: Query, question: Question, options: Options, session: Session) -> SingleStatement:
-    """The statement of one of several periods."""
-    view, known = limited_view(question, options, session.kernel, span_of(query.tree))
-    program = compiled(with_minimum_frequency(question, known, session), options, view, known, session)
-    return SingleStatement(program=program, shown=ALL_ROWS, text=query.text, session=session)
 
 
 def _is_plain(options: Options) -> bool:

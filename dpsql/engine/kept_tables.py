@@ -11,7 +11,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 import json
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from operator import methodcaller
 from typing import Any
 
@@ -29,6 +29,7 @@ from dpsql.trusted.accounting.cost import FREE
 from dpsql.trusted.kernel.marks import SYNTHETIC
 from dpsql.trusted.measurements.reading.request import Request
 
+WHOLE = ', "whole": '  # follows the name of a table of one period
 BEGINNING = f'{SYNTHETIC} note": '  # of notes, which hold no table
 
 
@@ -61,9 +62,27 @@ def standing(session: Session) -> dict[str, str]:
         elif each.body.startswith(BEGINNING):
             note = TableNote(**json.loads(each.body)["synthetic table note"])
             found.pop(note.name.lower(), None)
-            if note.content is not None:
-                found[note.name.lower()] = made[note.content]
+            if note.content is not None and (again := made.get(note.content)) is not None:
+                found[note.name.lower()] = again
     return found
+
+
+def parts_of_wholes(tables: Mapping[str, str]) -> dict[str, list[str]]:
+    """Of stored tables, by their names in lower case, those that are of one period each: by the name of the table of all
+    periods, in the order of these."""
+    found: dict[str, list[tuple[str, str]]] = {}
+    for name, stored in tables.items():
+        if (whole := whole_of(stored)) is not None:
+            found.setdefault(whole.lower(), []).append((name, stored))
+    return {whole: [stored for _, stored in sorted(parts)] for whole, parts in found.items()}
+
+
+def whole_of(stored: str) -> str | None:
+    """The table of all periods that a stored table is a part of; None if it is none."""
+    if not stored.startswith(MARK):
+        return None
+    _, end = json.JSONDecoder().raw_decode(stored, len(MARK))
+    return json.JSONDecoder().raw_decode(stored, end + len(WHOLE))[0] if stored.startswith(WHOLE, end) else None
 
 
 def content_of(stored: str) -> str:
@@ -80,6 +99,12 @@ def keep_again(name: str, stored: str, session: Session, text: str) -> None:
 def drop(statement: Drop, session: Session) -> Listing:
     """Record that a table is dropped. Raises SqlError, located, if the account has no synthetic table of this name."""
     names = standing(session)
+    for stored in parts_of_wholes(names).get(statement.name.lower(), ()):
+        part, _ = json.JSONDecoder().raw_decode(stored, len(MARK))
+        _record(TableNote(name=part, content=None), session, statement.text)
+        names[statement.name.lower()] = ""
+    if names.get(statement.name.lower()) == "":
+        return Listing(columns=OF_DROP, rows=((statement.name,),))
     if statement.name.lower() not in names:
         close = difflib.get_close_matches(statement.name.lower(), names, n=1)
         told = SqlError(f"there is no synthetic table {statement.name}", code="unknown-table", span=statement.span,

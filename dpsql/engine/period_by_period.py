@@ -2,24 +2,28 @@
 
 Each is charged to the account of its own period. What was told of a period stays, with its errors, and only periods that are new
 are measured: so the same statement next month costs next month. Conditions that hold in a whole period take no part in what its
-statement is, so other ends of the time asked for give the same numbers.
+statement is, so other ends of the time asked for give the same numbers. What combines numbers of several periods, such as totals
+of grouping sets without the period, is computed from them (`engine.merged_periods`).
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import functools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from fractions import Fraction
 from functools import cmp_to_key
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from dpsql.answers.answer import Answer, rows_shown, together
 from dpsql.answers.described_columns import DescribedColumn, of_question
-from dpsql.engine.charging import ChargeRequest, located
+from dpsql.catalog.price import Price
+from dpsql.engine.charging import Charged, ChargeRequest, located
 from dpsql.engine.session import Session
-from dpsql.engine.single import SingleStatement
 from dpsql.errors import Unsupported
 from dpsql.frozen import Frozen, replace
+from dpsql.planning.options import Options
+from dpsql.planning.program import priced
 from dpsql.questions.question import Key, Ordering, Question
 from dpsql.questions.rebuilding import rebuild
 from dpsql.sql.binding import typing
@@ -39,12 +43,27 @@ if TYPE_CHECKING:
 NESTED: Mapping[PeriodKind, frozenset[PeriodKind | None]] = {  # the units whose starts tell the period
     "day": frozenset({"day"}), "week": frozenset({"day", "week"}), "month": frozenset({"day", "month"}),
     "quarter": frozenset({"day", "month", "quarter"}), "year": frozenset({"day", "month", "quarter", "year"})}
+MOST_NAMES = 3  # that a note lists
+PLACE = "\0"  # of the name of a period in a note
 
 
-class PeriodByPeriod(Frozen):
-    """The statements of the periods, in order."""
+class PeriodPart(Protocol):
+    """The statement of one period."""
 
-    parts: tuple[SingleStatement, ...]
+    @property
+    def is_stored(self) -> bool: ...
+
+    def explain(self) -> Explanation: ...
+
+    def dues(self) -> Iterator[ChargeRequest]: ...
+
+    def answer(self) -> Any: ...
+
+
+class PeriodParts(Frozen):
+    """The statements of the periods, in order, and the question that they answer together."""
+
+    parts: tuple[PeriodPart, ...]
     names: tuple[str, ...]
     question: Question
     text: str
@@ -68,8 +87,24 @@ class PeriodByPeriod(Frozen):
         for part in self.parts:
             yield from part.dues()
 
+    def answers(self) -> list[Answer]:
+        """The answers of the periods, those that were stored and those that are paid for now."""
+        return [part.answer() for part in self.parts]
+
+    def notes(self, answers: Sequence[Answer]) -> tuple[str, ...]:
+        """The notes of the answers, and which periods were answered before if only some were."""
+        new = [name for name, answer in zip(self.names, answers, strict=True) if not answer.stored]
+        old = len(self.names) - len(new)
+        told = [f"measured now: {listed(new)}; answered before: {old} other period{'s' * (old > 1)}"] if new and old else []
+        return *told, *_notes_together(self.names, answers)
+
+
+class PeriodByPeriod(PeriodParts):
+    """A statement whose rows are those of the statements of its periods."""
+
     def answer(self) -> Answer:
-        return in_order(self.question, together([part.answer() for part in self.parts]))
+        found = self.answers()
+        return replace(in_order(self.question, together(found)), notes=self.notes(found))
 
 
 def in_order(question: Question, made: Answer) -> Answer:
@@ -81,51 +116,81 @@ def in_order(question: Question, made: Answer) -> Answer:
     return replace(made, data=tuple(column.at(shown) for column in made.data))
 
 
-class PeriodKey(Frozen):
-    """A key that tells the period of the rows: its place, the unit of time that it is the start of, and the only scan of a
-    growing table, with its column of time."""
+def _notes_together(names: Sequence[str], answers: Sequence[Answer]) -> tuple[str, ...]:
+    """The notes of several periods, in which those that differ in the name of the period alone are one."""
+    found: dict[str, list[str]] = {}
+    for name, answer in zip(names, answers, strict=True):
+        for note in answer.notes:
+            found.setdefault(note.replace(name, PLACE), []).append(name)
+    return tuple(_of_periods(note, own) for note, own in found.items())
 
-    key: int
-    unit: PeriodKind
+
+def _of_periods(note: str, names: Sequence[str]) -> str:
+    """A note on several periods."""
+    if len(names) == 1:
+        return note.replace(PLACE, names[0])
+    start, end = "this is what each ", f" is charged in {PLACE}, and in all"  # see `claimed_periods.charged_in`
+    if note.startswith(start) and note.endswith(end):
+        return f"each {note[len(start):-len(end)]} is charged for {listed(names)} separately, and for all of them in all"
+    return note.replace(PLACE, f"each of {listed(names)}")
+
+
+def listed(names: Sequence[str]) -> str:
+    """Some names of periods, shortened if they are many."""
+    return ", ".join(names) if len(names) <= MOST_NAMES else f"the {len(names)} periods {names[0]} to {names[-1]}"
+
+
+class KeyedPeriods(Frozen):
+    """The periods of a question, by one of its keys: the scan of the growing table, its column of time, and the position of the
+    key, which is the start of the period if it is `whole`, and else of a shorter time."""
+
     scan: Scan
     time: str
-    periods: PeriodRange
-    view: Node
+    key: int
+    whole: bool
+    each: tuple[PeriodRange, ...]
 
-    def of(self, periods: PeriodRange) -> Node:
-        """The rows of some of the periods."""
-        return _read_in(self.view, self.time, periods)
-
-
-def period_by_period(question: Question, text: str, session: Session,
-                     plan: Callable[[Question], SingleStatement]) -> PeriodByPeriod | None:
-    """The plan of a question one of whose keys tells the period of the rows; None for others. `plan` makes the plan of a period.
-    Raises Unsupported if its rows cannot be ordered."""
-    if question.together or (found := period_key(question, session)) is None:
-        return None
-    periods = found.periods
-    each = [PeriodRange(period=periods.period, first=number, last=number) for number in range(periods.first, periods.last + 1)]
-    return PeriodByPeriod(question=question, text=text, names=tuple(name_of(one.period, one.first) for one in each), parts=tuple(
-        plan(_of_period(question, found, one)) for one in each))
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(name_of(one.period, one.first) for one in self.each)
 
 
-def period_key(question: Question, session: Session) -> PeriodKey | None:
-    """The key that tells the period of the rows, if there is one and groups are made of rows of one period. Raises Unsupported if
-    rows of several periods cannot be ordered."""
+def periods_of(question: Question, session: Session) -> KeyedPeriods | None:
+    """The periods of a question, if each row belongs to one by one of its keys."""
     scans = {id(node): node for node in bottom_up(question.view) if isinstance(node, Scan) and node.periods is not None}
-    if len(scans) != 1 or question.scalars or question.distinct:
+    if len(scans) != 1:
         return None
     (scan,) = scans.values()
     periods, time = scan.periods, _time(scan)
-    units = [] if time is None else [_unit(key, question.view, time) for key in question.keys]
-    key = next((i for i, unit in enumerate(units) if periods is not None and unit in NESTED[periods.period]), None)
-    if periods is None or time is None or key is None or (unit := units[key]) is None:
+    if periods is None or time is None:
         return None
-    first = PeriodRange(period=periods.period, first=periods.first, last=periods.first)
-    if question.keys[key].nullable or not _is_made_of(first, question.view, question.keys[key], session):
+    units = [_unit(key, question.view, time) for key in question.keys]
+    told = [i for i, unit in enumerate(units) if unit in NESTED[periods.period]]
+    if not told:
+        return None
+    key = next((i for i in told if units[i] == periods.period), told[0])
+    each = [PeriodRange(period=periods.period, first=number, last=number) for number in range(periods.first, periods.last + 1)]
+    if question.keys[key].nullable or not _is_made_of(each[0], question.view, question.keys[key], session):
         return None  # rows without a time, as outer joins make them, are of no period
-    _check_order(question)
-    return PeriodKey(key=key, unit=unit, scan=scan, time=time, periods=periods, view=question.view)
+    return KeyedPeriods(scan=scan, time=time, key=key, whole=units[key] == periods.period, each=tuple(each))
+
+
+def parts_of(question: Question, found: KeyedPeriods, plan: Callable[[Question], object]) -> tuple[PeriodPart, ...] | None:
+    """The statements of the periods; None if they are not charged."""
+    return as_parts([plan(_of_period(question, found.scan, found.time, one)) for one in found.each])
+
+
+def sharing(options: Options, parts: int, session: Session) -> Options:
+    """The options of one of several statements that share a price equally. Raises OptionError if there is no price."""
+    price, part = priced(options.price, session.budget, options.span), Fraction(1, parts)
+    return replace(options, price=Price(
+        epsilon=None if price.epsilon is None else price.epsilon * part, delta=price.delta * part,
+        rho=None if price.rho is None else price.rho * part))
+
+
+def as_parts(plans: Sequence[object]) -> tuple[PeriodPart, ...] | None:
+    """Plans of single statements; None if some are not charged."""
+    return cast(tuple[PeriodPart, ...], tuple(plans)) if all(isinstance(part, Charged) for part in plans) else None
 
 
 def _is_made_of(period: PeriodRange, view: Node, key: Key, session: Session) -> bool:
@@ -164,11 +229,11 @@ def _unit(key: Key, view: Node, time: str) -> PeriodKind | None:
     return None
 
 
-def _of_period(question: Question, found: PeriodKey, period: PeriodRange) -> Question:
+def _of_period(question: Question, scan: Scan, time: str, period: PeriodRange) -> Question:
     """The question of one period, without order and limit."""
-    keys = tuple(replace(one, domain=_within(one, question.view, found.time, period)) if i == found.key else one
-                 for i, one in enumerate(question.keys))
-    return replace(question, view=found.of(period), keys=keys, ordering=(), limit=None, offset=0)
+    keys = tuple(one if (unit := _unit(one, question.view, time)) is None else replace(one, domain=_within(one, unit, period))
+                 for one in question.keys)
+    return replace(question, view=read_between(question.view, time, period), keys=keys, ordering=(), limit=None, offset=0)
 
 
 def over_period(question: Question, key: int, kind: PeriodKind, number: int) -> Question:
@@ -180,7 +245,7 @@ def over_period(question: Question, key: int, kind: PeriodKind, number: int) -> 
     return replace(question, keys=keys, aggregates=calls, ordering=(), limit=None, offset=0)
 
 
-def _read_in(view: Node, time: str, periods: PeriodRange) -> Node:
+def read_between(view: Node, time: str, periods: PeriodRange) -> Node:
     """The rows of some periods; conditions that hold in all of them are left out."""
     def changed(node: Node) -> Node:
         if isinstance(node, Scan) and node.periods is not None:
@@ -192,10 +257,10 @@ def _read_in(view: Node, time: str, periods: PeriodRange) -> Node:
     return rebuild(view, changed)
 
 
-def _within(key: Key, view: Node, time: str, period: PeriodRange) -> Domain:
-    """The values of a key in one period."""
-    unit, days = _unit(key, view, time), range(period.start.toordinal(), period.end.toordinal())
-    starts = dict.fromkeys(first_day(unit, period_of(unit, dt.date.fromordinal(day))) for day in days) if unit is not None else ()
+def _within(key: Key, unit: PeriodKind, period: PeriodRange) -> Domain:
+    """The values in one period of a key that is the start of a unit of time."""
+    days = range(period.start.toordinal(), period.end.toordinal())
+    starts = dict.fromkeys(first_day(unit, period_of(unit, dt.date.fromordinal(day))) for day in days)
     known = None if key.domain is None else key.domain.values
     values = [dt.datetime.combine(day, dt.time()) if key.type is Type.TIMESTAMP else day for day in starts]
     return Domain(tuple(value for value in values if known is None or value in known))
@@ -223,7 +288,11 @@ def _is_implied(test: Expr, time: str, period: PeriodRange) -> bool:
     return {">=": start >= end, ">": start > end, "<": last < end, "<=": last <= end}.get(test.function, False)
 
 
-def _check_order(question: Question) -> None:
+def is_order_shown(question: Question) -> bool:
+    return {term.expr for term in question.ordering} <= {output.expr for output in question.outputs}
+
+
+def check_order(question: Question) -> None:
     shown = {output.expr for output in question.outputs}
     for term in question.ordering:
         if term.expr not in shown:

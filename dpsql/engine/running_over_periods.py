@@ -5,8 +5,9 @@ when a month closes, one noisy weighted sum over the months so far is charged to
 All running totals up to then follow from what is stored. So the same statement next month shows the old ones as they were, and
 pays for one more measurement.
 
-A price in rho is what each period is charged altogether, by its own measurement and by those of later periods up to the horizon
-of the strategy. A pure epsilon is what each period is charged once, when it closes; totals then add up what was measured.
+The price is what each period is charged altogether, by its own measurement and by those of later periods up to the horizon of the
+strategy. It must be a rho: for the noise of a pure epsilon, no strategy is much better than adding up the periods
+(`engine.around_periods`).
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from dpsql.answers.described_columns import DescribedColumn, of_question
 from dpsql.catalog.price import Price
 from dpsql.engine.accounts import left_in_budget
 from dpsql.engine.charging import Charged, ChargeRequest, located
-from dpsql.engine.period_by_period import in_order, over_period, period_key
+from dpsql.engine.period_by_period import check_order, in_order, over_period, periods_of, read_between
 from dpsql.engine.session import Session
 from dpsql.estimates import Estimate
 from dpsql.frozen import Frozen, replace
@@ -33,7 +34,7 @@ from dpsql.planning.script import Released, script
 from dpsql.questions.identity import digest
 from dpsql.questions.question import AggregateCall, Key, Output, Question
 from dpsql.questions.rules.limit_in_periods import PERIOD
-from dpsql.strategies.over_time import EACH, OverTime, square_root
+from dpsql.strategies.over_time import OverTime, square_root
 from dpsql.strategies.square_root import prefix_bound
 from dpsql.trusted.accounting.cost import Cost
 from dpsql.trusted.cached import cached_property
@@ -41,7 +42,7 @@ from dpsql.trusted.declarations.growth import PeriodKind, PeriodRange, name_of
 from dpsql.trusted.measurements.noisy_sums import MeasuredSums, NoisySums
 from dpsql.trusted.measurements.reading.request import Request
 from dpsql.trusted.measurements.weighted_periods import WeightedPeriods
-from dpsql.trusted.noise.integer import DiscreteGaussian, DiscreteLaplace, Noise, spread_of
+from dpsql.trusted.noise.integer import DiscreteGaussian, spread_of
 from dpsql.trusted.plan.expr.nodes import Ref, Value
 from dpsql.trusted.plan.node import Node
 
@@ -78,7 +79,6 @@ class OfOnePeriod(Charged[Totals]):
     request  the measurement, with a certificate from which its `cost` in all follows
     sigmas   for each summand, the standard deviation of the noise, for weights as the strategy has them
     own      what the program measures by itself
-    place    of the period in its stream
     """
 
     program: Program
@@ -86,7 +86,6 @@ class OfOnePeriod(Charged[Totals]):
     cost: Cost
     sigmas: tuple[float, ...]
     own: NoisySums
-    place: int
 
     @cached_property
     def identity(self) -> str:
@@ -120,7 +119,7 @@ class OfOnePeriod(Charged[Totals]):
             steps.send(MeasuredSums(totals=tuple(parts)))
         except StopIteration as ended:
             released: Released = ended.value
-            return replace(released, aggregates={name: _with_noise(estimate, sigmas, sum_of_many=self.place > 0)
+            return replace(released, aggregates={name: _with_noise(estimate, sigmas)
                                                  for name, estimate in released.aggregates.items()})
         raise AssertionError("a running total is one measurement for each period")
 
@@ -130,14 +129,10 @@ def _steps(request: WeightedPeriods | NoisySums) -> Generator[Request, Any, Tota
     return Totals(totals=made.totals)
 
 
-def _with_noise(estimate: Estimate, times: float, *, sum_of_many: bool) -> Estimate:
+def _with_noise(estimate: Estimate, times: float) -> Estimate:
     """The same number with noise of so many times the standard deviation."""
-    def wider(term: Any) -> Any:
-        if term.kind == "laplace" and sum_of_many:
-            return replace(term, kind="laplaces", scale=math.sqrt(term.variance) * times)
-        return replace(term, scale=term.scale * times)
-
-    return replace(estimate, slopes={name: (wider(term), slope) for name, (term, slope) in estimate.slopes.items()})
+    return replace(estimate, slopes={name: (replace(term, scale=term.scale * times), slope)
+                                     for name, (term, slope) in estimate.slopes.items()})
 
 
 class RunningTotals(Frozen):
@@ -199,7 +194,7 @@ class RunningTotals(Frozen):
         for start, end in zip(self.starts, (*self.starts[1:], len(self.parts)), strict=True):
             if start <= at:
                 squares += float(self._errors[min(end - 1, at) - start]) ** 2
-        return here.sigmas[0] / _deviation(here.own.noises[0]) * math.sqrt(squares)
+        return here.sigmas[0] / spread_of(here.own.noises[0]) * math.sqrt(squares)
 
     @cached_property
     def _errors(self) -> Numbers:
@@ -218,14 +213,12 @@ class RunningTotals(Frozen):
         notes = [f"running totals of {len(self.parts)} periods, {names[0]} to {names[-1]}, follow from a measurement of each"]
         if new:
             notes.append(f"not measured before: {new}; the cost is that of {names[-1]}")
-        if self.strategy is not EACH and len(self.starts) == 1:
+        if len(self.starts) == 1:
             error = self.strategy.length * math.sqrt(float((self._errors**2).mean()))
             least = math.sqrt(prefix_bound(len(self.parts)))
             notes.append(f"their root mean square error is {error:.2f} times that of one total that is measured alone at the "
                          f"price, and {error / least:.2f} times the least of any strategy")
-        if self.strategy is not EACH:
-            notes.append(f"the price is what each period is charged altogether, with the {self.strategy.horizon - 1} after it")
-        return tuple(notes)
+        return *notes, f"the price is what each period is charged altogether, with the {self.strategy.horizon - 1} after it"
 
 
 def _joined(answers: Sequence[Answer]) -> Answer:
@@ -241,28 +234,24 @@ def _price(cost: Cost) -> Price:
 def running_over_periods(question: Question, text: str, session: Session, plan: OfPeriod) -> RunningTotals | None:
     """The plan of running totals over the periods of a growing table; None for other questions. `plan` makes the program of a
     question of one period."""
-    found = period_key(question, session)
-    if found is None or question.sets is not None or session.catalog.entity.minimum_frequency > 1:
+    found = periods_of(question, session)
+    if found is None or not found.whole or question.sets is not None or question.scalars or question.distinct:
         return None
-    kind, numbers, key = found.periods.period, range(found.periods.first, found.periods.last + 1), question.keys[found.key]
-    others = {one.column for one in question.keys} - {key.column}
-    if found.unit != kind or not question.aggregates or not all(_is_running(call, key, others) for call in question.aggregates):
+    key, others = question.keys[found.key], {one.column for i, one in enumerate(question.keys) if i != found.key}
+    if session.catalog.entity.minimum_frequency > 1 or not all(_is_running(call, key, others) for call in question.aggregates):
         return None
-    strategy: OverTime | None = None
-    parts, starts = list[OfOnePeriod](), list[int]()
+    check_order(question)
+    kind, numbers, parts = found.each[0].period, [one.first for one in found.each], list[OfOnePeriod]()
+    strategy = square_root(HORIZONS[kind])
     for place, number in enumerate(numbers):
-        program = plan(_alone(question, found.key, found.of(PeriodRange(period=kind, first=number, last=number))))
-        strategy = strategy or (EACH if program.cost.epsilon is not None else square_root(HORIZONS[kind]))
         since = place % strategy.horizon
-        starts += [place] if not since else []
-        if since and strategy is not EACH:
-            program = plan(_alone(question, found.key, found.of(PeriodRange(period=kind, first=number - since, last=number))))
-        made = _measured(program, strategy, since, number - since, text, session)
+        read = read_between(question.view, found.time, PeriodRange(period=kind, first=number - since, last=number))
+        made = _measured(plan(_alone(question, found.key, read)), strategy, since, number - since, text, session)
         if made is None:
             return None
         parts.append(made)
-    return RunningTotals(parts=tuple(parts), starts=tuple(starts), numbers=tuple(numbers), strategy=strategy or EACH,
-                         key=found.key, kind=kind, question=question, text=text, session=session)
+    return RunningTotals(parts=tuple(parts), starts=tuple(range(0, len(parts), strategy.horizon)), numbers=tuple(numbers),
+                         strategy=strategy, key=found.key, kind=kind, question=question, text=text, session=session)
 
 
 def _is_running(call: AggregateCall, key: Key, others: set[str]) -> bool:
@@ -280,17 +269,17 @@ def _alone(question: Question, key: int, view: Node) -> Question:
 
 
 def _measured(program: Program, strategy: OverTime, place: int, first: int, text: str, session: Session) -> OfOnePeriod | None:
-    """The measurement when a period at a place of its stream closes; None if the program is no single measurement of sums whose
-    noise fits."""
+    """The measurement when a period at a place of its stream closes; None if the program is no single measurement of sums with
+    Gaussian noise."""
     own = next(script(program, session.kernel, session.scratch), None)
-    if not isinstance(own, NoisySums) or not is_all(
+    if not isinstance(own, NoisySums) or not all(isinstance(noise, DiscreteGaussian) for noise in own.noises) or not is_all(
             own.cost(certificate_of(own.plan, session.kernel)), program.cost):
         return None
-    alone = NoisySums(plan=own.plan, cells=own.cells, noises=own.noises)
-    if strategy is EACH or not place:
-        sigmas = tuple(_deviation(noise) * strategy.length for noise in own.noises)
-        request: NoisySums | WeightedPeriods = alone if strategy is EACH else replace(alone, noises=tuple(
-            DiscreteGaussian(sigma=sigma / float(strategy.weights[0])) for sigma in sigmas))
+    alone, deviations = NoisySums(plan=own.plan, cells=own.cells, noises=own.noises), [spread_of(noise) for noise in own.noises]
+    request: NoisySums | WeightedPeriods
+    if not place:
+        sigmas = tuple(deviation * strategy.length for deviation in deviations)
+        request = replace(alone, noises=tuple(DiscreteGaussian(sigma=sigma / float(strategy.weights[0])) for sigma in sigmas))
     else:
         number = next((field.id for field in program.view.fields if field.id.endswith(PERIOD)), None)
         if number is None or number not in own.plan.input.env:
@@ -304,13 +293,8 @@ def _measured(program: Program, strategy: OverTime, place: int, first: int, text
         ratios = {each.l2 / every.l2 for each, every in zip(once.summands, whole, strict=True)}
         if len(ratios) > 1:
             return None
-        sigmas = tuple(_deviation(noise) * strategy.length * ratio for noise in own.noises for ratio in ratios)
+        sigmas = tuple(deviation * strategy.length * ratio for deviation in deviations for ratio in ratios)
         request = WeightedPeriods(plan=plan, cells=own.cells, weights=strategy.at(place), noises=tuple(
             DiscreteGaussian(sigma=sigma) for sigma in sigmas))
     cost = request.cost(certificate_of(request.plan, session.kernel))
-    return OfOnePeriod(program=program, request=request, cost=cost, sigmas=sigmas, own=alone, place=place, text=text,
-                       session=session)
-
-
-def _deviation(noise: Noise) -> float:
-    return math.sqrt(noise.variance) if isinstance(noise, DiscreteLaplace) else spread_of(noise)
+    return OfOnePeriod(program=program, request=request, cost=cost, sigmas=sigmas, own=alone, text=text, session=session)

@@ -20,7 +20,7 @@ from dpsql.engine.acceptance_criteria import SHARE, Criteria, MeasuredAnswers, b
 from dpsql.engine.accounts import left_in_budget
 from dpsql.engine.charging import Charged, ChargeRequest, located
 from dpsql.engine.kept_measurements import KnownMarginals, known_marginals, policy_of_records
-from dpsql.engine.kept_tables import content_of, keep_again, standing
+from dpsql.engine.kept_tables import content_of, keep_again, parts_of_wholes, standing
 from dpsql.engine.parameters import Parameters, given_values
 from dpsql.engine.public_support import public_places
 from dpsql.engine.session import Session, StandingTable
@@ -66,6 +66,7 @@ from dpsql.synthesis.synthetic_table import SyntheticTable, declared, of_json, s
 from dpsql.synthesis.table_draw import TableDraw
 from dpsql.synthesis.table_options import SynthesisTerms, read_terms
 from dpsql.synthesis.table_plan import TablePlan
+from dpsql.synthesis.tables_of_periods import whole_table
 from dpsql.synthesis.valid_combinations import following_columns
 from dpsql.trusted.accounting.cost import Cost
 from dpsql.trusted.cached import cached_property
@@ -361,6 +362,7 @@ class SynthesisStatement(Charged[SyntheticTable | RefusedTable | Undrawn]):
     allotted  what the statement costs
     criteria  when a drawn table is accepted; None: always
     charges   those of other accounts whose counts are reused
+    whole     the table of all periods, where this one is of a period of a growing table
     """
 
     plan: TablePlan
@@ -370,6 +372,7 @@ class SynthesisStatement(Charged[SyntheticTable | RefusedTable | Undrawn]):
     criteria: Criteria | None = None
     span: Span | None = None
     charges: tuple[int, ...] = ()
+    whole: str = ""
 
     @property
     def identity(self) -> str:
@@ -421,7 +424,10 @@ class SynthesisStatement(Charged[SyntheticTable | RefusedTable | Undrawn]):
         known: MeasuredAnswers = () if asked is None else (yield from asked)
         policy = policy_of_records(self.session)
         records = tuple(encoded([replace(record, policy=policy) for record in found]))
-        return Undrawn(make=lambda: replace(self._drawn(draw, known), records=records), read=self.session.part)
+        return Undrawn(make=lambda: self._kept(self._drawn(draw, known), records), read=self.session.part)
+
+    def _kept(self, made: SyntheticTable | RefusedTable, records: tuple[object, ...]) -> SyntheticTable | RefusedTable:
+        return replace(made, records=records, whole=self.whole) if isinstance(made, SyntheticTable) else made
 
     def _drawn(self, draw: TableDraw, known: MeasuredAnswers) -> SyntheticTable | RefusedTable:
         return self.plan.drawn(draw, self.identity) if self.criteria is None else self._first_accepted(self.criteria, draw, known)
@@ -472,7 +478,10 @@ def with_synthetic_tables(session: Session) -> Session:
     """The session, extended by the synthetic tables of its account as public tables. If the policy or the database has a table
     with the same name, that table takes precedence."""
     known = _names(session.catalog)
-    made = [_held(name, body, session) for name, body in standing(session).items() if name not in known]
+    stored = {name: body for name, body in standing(session).items() if name not in known}
+    made = [_held(name, body, session) for name, body in stored.items()]
+    if session.catalog.periods:
+        made += [_held_whole(name, parts, session) for name, parts in parts_of_wholes(stored).items() if name not in known]
     return replace(session, catalog=replace(session.catalog, tables={
         **session.catalog.tables, **{table.name: table for table in made}})) if made else session
 
@@ -489,9 +498,24 @@ def _held(name: str, stored: str, session: Session) -> Table:
     return held.table
 
 
+def _held_whole(name: str, parts: Sequence[str], session: Session) -> Table:
+    """The declaration of a table of all periods whose tables are stored. Its rows are put together once."""
+    content = content_of("".join(map(content_of, parts)))
+    held = session.released.get(name)
+    if held is None or held.content != content:
+        table = whole_table([of_json(part, session.part) for part in parts])
+        session.kernel.hold(table.name, content, {column.name: (column.kind, column.values) for column in table.columns})
+        held = StandingTable(content=content, table=declared(table, content), kept=table)
+        session.released[name] = held
+    return held.table
+
+
 def made_before(name: str, session: Session) -> SyntheticTable:
     """A synthetic table of the account, by its name. Raises ProgrammingError if there is none."""
-    stored = standing(session).get(name.lower())
+    known = standing(session)
+    stored = known.get(name.lower())
+    if stored is None and (parts := parts_of_wholes(known).get(name.lower())):
+        return whole_table([of_json(part, session.part) for part in parts])
     if stored is None:
         raise ProgrammingError(f"there is no synthetic table {name}", code="unknown-table", subject=name,
                                try_="SHOW TABLES, which lists them")

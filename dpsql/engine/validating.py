@@ -8,12 +8,13 @@ from typing import Any
 from dpsql.answers.described_columns import OF_CHECKS, DescribedColumn, columns_of
 from dpsql.engine.accounts import left_in_budget
 from dpsql.engine.charging import Charged, ChargeRequest, located
-from dpsql.engine.guard import guarded
 from dpsql.engine.parameters import Parameters, shared_out
 from dpsql.engine.session import Session
 from dpsql.planning.explain import Explanation
 from dpsql.questions.identity import digest
 from dpsql.sql.text.statement import Query, Validate
+from dpsql.trusted.accounting.cost import Cost
+from dpsql.trusted.plan.node import Node
 from dpsql.validation.check_plan import CheckPlan as ValidationPlan
 from dpsql.validation.check_plan import planned
 from dpsql.validation.deciders.all_deciders import NAMES as DECIDERS
@@ -23,16 +24,6 @@ from dpsql.validation.prepare import Side, prepared
 from dpsql.validation.suites import SUITES
 from dpsql.validation.synthetic import Substitution, brought, declared
 from dpsql.validation.terms import read_terms
-
-
-@guarded
-def validate(statement: Validate, session: Session, parameters: Parameters = (),
-             synthetic: Mapping[str | None, Any] | None = None) -> Validation:
-    """Decide whether synthetic tables answer queries like the private ones. `synthetic` maps the names of private tables
-    (None: the only one) to the files or frames that replace them; without it, the statement names public tables. Raises a
-    located error.
-    """
-    return Checks(plan=validation(statement, session, parameters, synthetic), text=statement.text, session=session).answer()
 
 
 class Checks(Charged[Validation]):
@@ -57,6 +48,9 @@ class Checks(Charged[Validation]):
 
     def read(self, stored: str) -> Validation:
         return of_json(stored).named([check.finding.query for check in self.plan.checks])
+
+    def queried(self) -> tuple[Sequence[Node], Cost]:
+        return [check.case.asked.view for check in self.plan.checks], self.plan.allotted
 
     def bill(self) -> ChargeRequest:
         return ChargeRequest(steps=self.plan.steps(), cost=self.plan.allotted, options=self.plan.terms.options,

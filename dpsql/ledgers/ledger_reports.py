@@ -19,6 +19,8 @@ from dpsql.trusted.accounting.cost import NOTHING, Account, Charge
 from dpsql.trusted.kernel.chain import Chain, Event, part_digest
 from dpsql.trusted.kernel.event_store import LISTS, EventStore, StoreFault
 from dpsql.trusted.kernel.ledger import Ledger, Promised
+from dpsql.trusted.kernel.marks import SYNTHETIC
+from dpsql.trusted.kernel.period_reads import START
 from dpsql.trusted.kernel.period_runs import ChargesByPeriod
 
 
@@ -309,9 +311,11 @@ class ReportingLedger(Ledger):
         return [event.sql for event in found]
 
     def holding(self, account: Account, data: str, mark: str) -> list[KeptAnswer]:
-        """The stored answers that an account was told, on the same data, whose text contains `mark`, in the order in which it was
-        told them."""
-        own = f"kind = 'answer' AND {self._store.whose('$1', '$2')} AND data = $3"
+        """The stored answers that an account was told, on the same data, whose text contains `mark`, in the order in which it
+        was told them. Synthetic tables of closed periods stay, whatever the data are now, and so do notes about them."""
+        kept = f"(data = $3 OR data LIKE '{START}% closed' OR data LIKE '{START}% ' || $3 OR body LIKE '{SYNTHETIC} note%')"
+        same = kept if mark == SYNTHETIC else "data = $3"
+        own = f"kind = 'answer' AND {self._store.whose('$1', '$2')} AND {same}"
         whose = account.budget, account.named.analyst, data
         found = {event.seq: KeptAnswer(body=event.body or "", shared=False)
                  for event in self._events(f"{own} AND {self._marked(mark)}", *whose)}

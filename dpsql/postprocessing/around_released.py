@@ -20,6 +20,7 @@ from dpsql.postprocessing.around_binder import MANY, AroundBinder, AroundRows, o
 from dpsql.postprocessing.released_parts import NotAround, ReleasedPart, cut
 from dpsql.questions.question import Question, Scalar
 from dpsql.questions.rebuilding import rebuild
+from dpsql.sql.binding.bind import read_in_periods
 from dpsql.sql.binding.binding_context import BindingContext, GuardedPublicTables, Names, PublicTables, distinct_names
 from dpsql.sql.binding.domains import Scratch
 from dpsql.sql.binding.outermost import Outermost
@@ -139,11 +140,13 @@ def _with_parts(tree: exp.Expr, parts: Sequence[ReleasedPart], context: BindingC
         refuse_windows(part.select)
         below = Outermost(part.select, context, part.names, bind_from(part.select, context, part.names))
         question, _ = below.bind()
+        question = read_in_periods(question, context)
         # the dependence between the numbers of a workload is unknown, and declared groups alone tell nothing about the rows
         if question.together or not (question.aggregates or any(key.domain is None for key in question.keys)):
             raise NotAround
         tables[part.table] = _table(part.table, question, below.known)
-        first |= {scalar.awaited.id: scalar for scalar in context.scalars.needed(question)}
+        first |= {scalar.awaited.id: replace(scalar, question=read_in_periods(scalar.question, context))
+                  for scalar in context.scalars.needed(question)}
         span = span_of(part.select)
         own.append(Scalar(awaited=Placeholder(id=part.table, type=Type.BIGINT, physical=SAFE_INTEGERS, declared=ANY_NUMBER,
                                               text=context.written(span), span=span),

@@ -88,10 +88,6 @@ class OverTime(Frozen):
         return starts, np.diff([0, *(weight for _, weight in self.stretches)])
 
 
-EACH = OverTime(stretches=((1, 1), (2**20, 0)))
-"""Each period by itself."""
-
-
 @lru_cache(maxsize=8)
 def square_root(horizon: int) -> OverTime:
     """The square root of summation, up to a horizon."""

@@ -114,6 +114,7 @@ class KeptTable(Frozen):
     acceptance  how it was compared with criteria; None if there were none
     records    the measurements as JSON values, which later statements may reuse; see `batch.records`
     stored     that it was made before, so that it costs nothing now
+    whole      the table of all periods, where this one is that of a period of a growing table
     """
 
     name: str
@@ -131,6 +132,7 @@ class KeptTable(Frozen):
     acceptance: Acceptance | None = None
     records: tuple[object, ...] = field(default=(), repr=False, compare=False)
     stored: bool = field(default=False, compare=False)
+    whole: str = ""
 
     @property
     def cost(self) -> str:

@@ -106,8 +106,9 @@ class SyntheticTable(KeptTable):
         return self._text(map(packed, self.columns), [_without_drawn(asdict(each)) for each in self.marginals])
 
     def _text(self, columns: Iterable[dict[str, Any]], marginals: list[dict[str, Any]]) -> str:
-        told = {"synthetic table": self.name, "method": self.method, "price": self.price, "total": self.total,
-                "notes": self.notes, "statement": self.statement, "marginals": marginals}
+        told = {"synthetic table": self.name, **({"whole": self.whole} if self.whole else {}), "method": self.method,
+                "price": self.price, "total": self.total, "notes": self.notes, "statement": self.statement,
+                "marginals": marginals}
         told |= {"key": self.key, "parent": None if self.parent is None else asdict(self.parent)}
         told["coarser"] = [asdict(one) for one in self.coarser]
         if self.acceptance is not None:
@@ -177,6 +178,7 @@ def of_json(stored: str, read: ReadPart = no_part) -> SyntheticTable:
         name=told["synthetic table"], method=told["method"], price=told["price"], total=told["total"],
         columns=tuple(unpacked(column, read) for column in told["columns"]), notes=tuple(told["notes"]),
         statement=told["statement"], known=told["known"], records=tuple(told["measured"]), stored=True,
+        whole=told.get("whole", ""),
         acceptance=acceptance_of(told.get("acceptance")),
         marginals=tuple(ReleasedMarginal(**{**each, "columns": tuple(each["columns"]), "shape": tuple(each["shape"])})
                         for each in told["marginals"]),

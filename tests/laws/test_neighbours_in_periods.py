@@ -14,8 +14,9 @@ from support.laws.law import evaluate, violations
 from dpsql.frozen import replace
 from dpsql.trusted.kernel import period_reads
 from dpsql.trusted.kernel.claims import Derived
-from dpsql.trusted.plan.node import Node
+from dpsql.trusted.plan.node import Node, Summary
 from dpsql.trusted.plan.operators.join import Join
+from dpsql.trusted.plan.operators.project import Project
 from dpsql.trusted.plan.operators.scan import Scan
 from dpsql.trusted.plan.operators.union import UnionAll
 
@@ -53,6 +54,23 @@ def test_no_plan_moves_further_than_a_period_is_charged(families: list[GrowingFa
     for reason, share in (("only growing tables", 0.2), ("carried by growth", 0.2), ("not carried", 0.3), ("several periods", 0.1)):
         assert reasons[reason] > share * PLANS * effort, reasons
         assert moves[reason] > 0.15 * PLANS * effort, moves
+
+
+@pytest.mark.slow
+def test_columns_that_name_no_owner_move_no_further(families: list[GrowingFamily], effort: float) -> None:
+    """Of each relation one column, which is often not the owner: what was carried by growth still is."""
+    reasons, moves = Counter[str](), Counter[str]()
+    for seed in range(int(PLANS * effort)):
+        family, entity, plans = drawn(seed, families)
+        relations = {id(plan.input): plan.input for plan in plans if isinstance(plan, Summary)}
+        for relation in relations.values():
+            field = relation.fields[seed % len(relation.fields)]
+            one = Project(input=relation, columns=(("kept", field.name, field.ref),))
+            broken = violations_in_periods((one,), entity, family, None, moves)
+            assert not broken, f"seed {seed}, {family.name}, {entity}: {broken[0]}"
+            reasons[why(one, family.reads(one))] += 1
+    for reason in ("carried by growth", "not carried"):
+        assert reasons[reason] > 0.05 * PLANS * effort and moves[reason] > 0.03 * PLANS * effort, (reasons, moves)
 
 
 # -- the law can fail

@@ -64,13 +64,13 @@ def _bound(tree: exp.Expr, context: BindingContext) -> Question:
         question = bind_over_released(tree, inner, aliases, context, seen)
     else:
         question, _ = Outermost(tree, context, names, bind_from(tree, context, names)).bind()
-    scalars = tuple(replace(scalar, question=_in_periods(scalar.question, context))
+    scalars = tuple(replace(scalar, question=read_in_periods(scalar.question, context))
                     for scalar in context.scalars.needed(question))
-    question = _in_periods(question, context)
+    question = read_in_periods(question, context)
     return replace(question, scalars=scalars) if scalars else question
 
 
-def _in_periods(question: Question, context: BindingContext) -> Question:
+def read_in_periods(question: Question, context: BindingContext) -> Question:
     """The question over the periods of growing tables that its conditions leave."""
     if not context.catalog.periods:
         return question

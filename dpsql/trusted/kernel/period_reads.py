@@ -34,7 +34,8 @@ What a request costs. Let c be its cost for an entity, which its certificate det
      u. D and E are neighbours in all, and so are E and D'. Pure costs add up along this way; for zCDP, two steps of rho cost 4
      rho (Bun and Steinke 2016, Proposition 1.9). Requests with a delta are refused here: no such proposition holds for them.
 
-`_only_with_growth`, by induction over the relations, each of one owner: a scan of a growing table has this property. A pair of
+`_only_with_growth`, by induction over the relations, each of one owner: a scan of a growing table has this property. So has what
+is computed of a relation that has it row by row, even without a column that names owners: it takes the same two values. A pair of
 an inner join has a row of both sides, of the same entity where both are private, so one side suffices; a side that is kept has
 rows without a partner, so that side has to have it. What selects, changes or groups rows of one entity has no row without one
 below.
@@ -55,6 +56,7 @@ from dpsql.trusted.plan.node import Node, Summary, bottom_up
 from dpsql.trusted.plan.operators.join import Join
 from dpsql.trusted.plan.operators.join_sum import JoinSum
 from dpsql.trusted.plan.operators.lookup import Lookup
+from dpsql.trusted.plan.operators.project import Project
 from dpsql.trusted.plan.operators.scan import Scan
 from dpsql.trusted.plan.operators.set_operation import SetOperation
 
@@ -182,7 +184,7 @@ def _is_carried(plan: Node, known: KnownOwners) -> bool:
 
 def _only_with_growth(node: Node, known: KnownOwners) -> bool:
     """Whether a relation has rows only of entities that have rows in the periods that are read."""
-    if not known.one_owner(node):
+    if not known.one_owner(node) and not isinstance(node, Project):
         return False
     if isinstance(node, Scan):
         return node.periods is not None
