@@ -796,11 +796,11 @@ def _sources(synthetic: Any) -> str:
 def _explained(sql: str) -> tuple[Explained, bool]:
     """The query to explain, and whether the text would run it (false if it begins with EXPLAIN)."""
     from dpsql.sql.text.parse import parse
-    from dpsql.sql.text.statement import Explain, OpenModel, Query, Synthesize, SynthesizeTables, Validate
+    from dpsql.sql.text.statement import CreateStandingQuery, Explain, OpenModel, Query, Synthesize, SynthesizeTables, Validate
 
     statement = parse(_text(sql))
     query = statement.query if isinstance(statement, Explain) else statement
-    if not isinstance(query, Query | Validate | Synthesize | SynthesizeTables | OpenModel):
+    if not isinstance(query, Query | Validate | Synthesize | SynthesizeTables | OpenModel | CreateStandingQuery):
         raise errors.ProgrammingError("only queries can be explained", code="explain", try_="SELECT ...")
     return query, query is statement
 

@@ -17,6 +17,7 @@ EXPLAIN PRIVACY WITH t AS (SELECT * FROM visits) SELECT COUNT(*) FROM t;
 SHOW BUDGET;
 SHOW PERIODS;
 SHOW RELEASES;
+SHOW STANDING QUERIES;
 show tables;
 DESCRIBE people;
 DESCRIBE "clinics";
@@ -80,6 +81,16 @@ EXPLAIN PRIVACY CREATE SYNTHETIC TABLES next_people AS SELECT person_id, sex FRO
 
 DROP SYNTHETIC TABLE made;
 drop synthetic table "made of sums";
+
+-- # create_standing
+
+CREATE STANDING QUERY visits_by_year AS SELECT date_trunc('year', seen) AS year, COUNT(*), AVG(cost) FROM visits GROUP BY year OPTIONS (epsilon = 0.1);
+create standing query costs as select year, clinic, sum(cost) from visits group by year, clinic options (rho = 0.01, confidence = 0.9, errors = true);
+EXPLAIN PRIVACY CREATE STANDING QUERY costs AS SELECT year, SUM(cost) FROM visits GROUP BY year;
+
+-- # drop_standing
+
+DROP STANDING QUERY visits_by_year;
 
 -- # open_model
 

@@ -80,10 +80,10 @@ EXPLAIN PRIVACY
 -- Unsupported not-a-query: only queries are answered
 EXPLAIN PRIVACY DELETE FROM people
 
--- SqlError syntax: SHOW takes BUDGET, PERIODS, RELEASES or TABLES
+-- SqlError syntax: SHOW takes BUDGET, PERIODS, RELEASES, STANDING QUERIES or TABLES
 SHOW COLUMNS
 
--- SqlError syntax: SHOW takes BUDGET, PERIODS, RELEASES or TABLES
+-- SqlError syntax: SHOW takes BUDGET, PERIODS, RELEASES, STANDING QUERIES or TABLES
 SHOW
 
 -- SqlError syntax: DESCRIBE takes the name of one table
@@ -1394,6 +1394,39 @@ CREATE SYNTHETIC TABLES AS SELECT sex FROM people
 
 -- SqlError synthesis: AS is expected here
 CREATE SYNTHETIC TABLES made SELECT sex FROM people
+
+-- SqlError standing: QUERY is expected here
+CREATE STANDING QUERRY visits_by_year AS SELECT year, COUNT(*) FROM visits GROUP BY year
+
+-- SqlError standing: the name of the new standing query is expected here
+CREATE STANDING QUERY AS SELECT year, COUNT(*) FROM visits GROUP BY year
+
+-- SqlError standing: AS is expected here
+CREATE STANDING QUERY visits_by_year SELECT year, COUNT(*) FROM visits GROUP BY year
+
+-- SqlError standing: WHERE is not expected here
+CREATE STANDING QUERY visits_by_year AS SELECT year, COUNT(*) FROM visits GROUP BY year OPTIONS (rho = 1) WHERE year > 2019
+
+-- SqlError options: the options of this statement must be at its end
+CREATE STANDING QUERY v AS SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) year, COUNT(*) FROM visits GROUP BY year
+
+-- SqlError accuracy: this statement cannot have an accuracy
+CREATE STANDING QUERY visits_by_year AS SELECT year, COUNT(*) FROM visits GROUP BY year ERROR WITHIN 3
+
+-- SqlError standing: QUERY is expected here
+DROP STANDING visits_by_year
+
+-- SqlError standing: the name of one standing query is expected here
+DROP STANDING QUERY visits_by_year, costs
+
+-- SqlError syntax: SHOW takes BUDGET, PERIODS, RELEASES, STANDING QUERIES or TABLES
+SHOW STANDING
+
+-- SqlError syntax: SHOW takes BUDGET, PERIODS, RELEASES, STANDING QUERIES or TABLES
+SHOW STANDING QUERYS
+
+-- Unsupported not-a-query: only queries are answered
+CREATE STANDNG QUERY v AS SELECT year, COUNT(*) FROM visits GROUP BY year
 
 -- SqlError synthesis: MODEL is expected here
 CREATE ONLINE TABLE modelled AS SELECT sex FROM people

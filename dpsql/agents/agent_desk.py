@@ -23,7 +23,7 @@ from dpsql.engine.answering import PlannedStatement, quoted
 from dpsql.engine.synthesizing import with_synthetic_tables
 from dpsql.errors import BudgetExhausted, Error, OptionError, ProgrammingError
 from dpsql.sql.text.parse import parse, parse_check
-from dpsql.sql.text.statement import Drop
+from dpsql.sql.text.statement import CreateStandingQuery, Drop, DropStandingQuery
 
 if TYPE_CHECKING:
     from dpsql.catalog.price import Price
@@ -123,8 +123,11 @@ class AgentDesk:
         """The answer to a statement. Nothing is charged if it costs more than `most`, or lacks the consent that it needs."""
         session = self.connection.session
         text, limit = with_purpose(sql, purpose), most_in(session.budget, most)
-        if isinstance(parse(sql), Drop):
+        statement = parse(sql)
+        if isinstance(statement, Drop):
             raise ProgrammingError("an agent does not drop tables", code="agent", try_="the owner, or another name")
+        if isinstance(statement, CreateStandingQuery | DropStandingQuery):  # its periods are charged later, when nobody is asked
+            raise ProgrammingError("an agent has no standing queries", code="agent", try_="the query itself, or the owner")
         planned, quote = self._priced(sql)
         if exceeds(quote, limit, session.budget):
             raise BudgetExhausted(f"the statement costs {quote}, more than the {limit} that you allow; nothing was charged",

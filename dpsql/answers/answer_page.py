@@ -22,8 +22,8 @@ def answer_page(answer: Answer, asked: Asked) -> str:
     """The page of one answer, as text."""
     title = title_of(answer)
     head = asked.head(charged(answer).removeprefix("cost "))
-    parts = [heading(1, title), *map(code, asked.statements), head, *_told(answer),
-             *meanings([answer], asked.spending.entity), *_notes(answer.notes), asked.foot()]
+    parts = [heading(1, title), *map(code, asked.statements), head, *rows_and_charts(answer),
+             *meanings([answer], asked.spending.entity), *notes_below(answer.notes), asked.foot()]
     return document(title, parts, "charts")
 
 
@@ -34,7 +34,7 @@ def workload_page(answers: Sequence[Answer], asked: Asked, *, cost: str, notes: 
         "One set of noisy numbers was measured for all of them, so the answers agree with each other: groups add up to totals."),
         "<h2>How accurate they are</h2>", _accuracies(answers, asked), *meanings(answers, asked.spending.entity)]
     for i, (answer, statement) in enumerate(zip(answers, asked.statements, strict=True), start=1):
-        parts += [heading(2, f"{i}. {title_of(answer)}"), code(statement), *_told(answer), *_notes(answer.notes)]
+        parts += [heading(2, f"{i}. {title_of(answer)}"), code(statement), *rows_and_charts(answer), *notes_below(answer.notes)]
     return document(title, [*parts, asked.foot(notes)], "charts")
 
 
@@ -60,13 +60,13 @@ def meanings(answers: Sequence[Answer], entity: str) -> list[str]:
                                 if rough else [])
 
 
-def _notes(notes: Sequence[str]) -> Iterator[str]:
+def notes_below(notes: Sequence[str]) -> Iterator[str]:
     """The notes of an answer."""
     if notes:
         yield heading(3, "To keep in mind") + f"<ul>{''.join(f'<li>{note_html(note)}</li>' for note in notes)}</ul>"
 
 
-def _told(answer: Answer) -> Iterator[str]:
+def rows_and_charts(answer: Answer) -> Iterator[str]:
     """The rows of an answer, and its charts where it can be drawn."""
     heads: list[str] = []
     for column in answer.columns:

@@ -33,6 +33,9 @@ OF_SYNTHETIC_TABLE = (("marginal", Type.VARCHAR), ("cells", Type.BIGINT), ("erro
 OF_SYNTHETIC_TABLES = (("table", Type.VARCHAR), ("rows", Type.BIGINT), ("key", Type.VARCHAR), ("hangs on", Type.VARCHAR))
 OF_ONLINE_MODEL = (("column", Type.VARCHAR), ("values", Type.BIGINT))
 OF_DROP = (("dropped", Type.VARCHAR),)
+OF_STANDING_QUERIES = tuple((title, Type.VARCHAR) for title in (
+    "name", "made by", "last period", "next period", "closes", "price of a period", "year ahead, one period",
+    "year ahead, in all", "has room", "statement"))
 
 
 class DescribedColumn(Frozen):

@@ -20,7 +20,8 @@ from dpsql.cli.faults import said
 
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "demo_commands": ("demo", "help"), "draft_commands": ("init",), "data_commands": ("check", "prepare", "refresh"),
-    "query_commands": ("query", "explain", "workload"), "validate_command": ("validate",), "synthesize_command": ("synthesize",),
+    "query_commands": ("query", "explain", "workload"), "publish_command": ("publish",),
+    "validate_command": ("validate",), "synthesize_command": ("synthesize",),
     "shell_command": ("shell",), "server_commands": ("serve", "user"), "agent_commands": ("mcp", "purposes"),
     "ledger_commands": ("budget", "releases", "revise", "ledger")}
 """The commands of each file, in the order in which help lists them. A file is imported when one of its commands is asked for."""

@@ -17,7 +17,7 @@ def said(step: Callable[[], int | None], *, as_json: bool = False) -> int:
     try:
         return step() or 0
     except Error as fault:
-        _say(fault, as_json=as_json)
+        say(fault, as_json=as_json)
         return exit_code(fault)
     except KeyboardInterrupt:
         print("interrupted; what was charged stays charged", file=sys.stderr)
@@ -26,7 +26,7 @@ def said(step: Callable[[], int | None], *, as_json: bool = False) -> int:
         sys.stderr.close()
         return 0
     except Exception:  # whatever it was, its text may depend on the data
-        _say(InternalError("a fault of dpsql itself; what was charged stays charged, and its answer is kept", code="fault"),
+        say(InternalError("a fault of dpsql itself; what was charged stays charged, and its answer is kept", code="fault"),
              as_json=as_json)
         return EXIT["failed"]
 
@@ -43,7 +43,8 @@ def exit_code(fault: Error) -> int:
             return EXIT["wrong"]
 
 
-def _say(fault: Error, *, as_json: bool) -> None:
+def say(fault: Error, *, as_json: bool = False) -> None:
+    """Report an error: as JSON on standard output, otherwise on standard error."""
     if as_json:
         print(json.dumps(fault.as_dict()))
         return

@@ -64,7 +64,7 @@ def _told_in(text: str, at: int, file: str | None) -> Iterator[None]:
 def check_statement(text: str, connection: Connection, parameters: Any) -> None:
     """Raise the error of a wrong statement, as far as it can be detected before it runs."""
     from dpsql.sql.text.parse import parse
-    from dpsql.sql.text.statement import OpenModel, Query, Synthesize, SynthesizeTables, Validate
+    from dpsql.sql.text.statement import CreateStandingQuery, OpenModel, Query, Synthesize, SynthesizeTables, Validate
 
-    if isinstance(parse(text), Query | Validate | Synthesize | SynthesizeTables | OpenModel):
+    if isinstance(parse(text), Query | Validate | Synthesize | SynthesizeTables | OpenModel | CreateStandingQuery):
         connection.explain(text, parameters)

@@ -24,8 +24,10 @@ from dpsql.errors import ProgrammingError
 from dpsql.frozen import Frozen, replace
 from dpsql.sql.text.parse import parse
 from dpsql.sql.text.statement import (
+    CreateStandingQuery,
     Describe,
     Drop,
+    DropStandingQuery,
     Explain,
     Explained,
     OpenModel,
@@ -107,7 +109,7 @@ def answer_planned(made: PlannedStatement, session: Session) -> Result:
 def _planned(statement: Statement, text: str, session: Session, parameters: Parameters) -> PlannedStatement:
     if not isinstance(parameters, tuple) or parameters:
         check_parameters(parameters)
-    if parameters and isinstance(statement, Drop | Show | Describe):
+    if parameters and isinstance(statement, Drop | CreateStandingQuery | DropStandingQuery | Show | Describe):
         raise ProgrammingError("this statement has no parameters", code="parameters", try_="no values")
     plan = decide(statement, session_for(session, statement), parameters)
     return PlannedStatement(text=text, parameters=parameters, statement=statement, plan=plan)
@@ -159,7 +161,7 @@ def _now(session: Session) -> Session:
 def tables_named(statement: Statement) -> list[str]:
     """The tables that a statement names, without those that it defines in WITH."""
     match statement:
-        case Explain(query=query) | Synthesize(query=query) | OpenModel(query=query):
+        case Explain(query=query) | Synthesize(query=query) | OpenModel(query=query) | CreateStandingQuery(query=query):
             return tables_named(query)
         case SynthesizeTables(tables=tables):
             return [name for table in tables for name in tables_named(table)]

@@ -7,7 +7,7 @@ asked for. Parts without such a key are statements of their own. All parts have 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from dpsql.answers.answer import Answer, together, told_withheld
 from dpsql.answers.described_columns import DescribedColumn
@@ -71,7 +71,7 @@ class PartOfPeriods(Frozen):
     name: str
     table: ReleasedTable
     base: Question
-    parts: tuple[PeriodPart, ...]
+    parts: Sequence[PeriodPart]
     names: tuple[str, ...]
 
     def told(self) -> PeriodParts:

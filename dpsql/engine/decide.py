@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from dpsql.answers.answer import rows_shown, without_limit
-from dpsql.answers.described_columns import OF_DROP, columns_of
+from dpsql.answers.described_columns import OF_DROP, OF_STANDING_QUERIES, columns_of
 from dpsql.engine.charging import located, with_minimum_frequency
 from dpsql.engine.free_plans import DeclaredGroups, Explaining, Listings, Public
 from dpsql.engine.parameters import Parameters
@@ -28,8 +28,10 @@ from dpsql.questions.all_aggregates import Kind
 from dpsql.questions.question import Question
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.statement import (
+    CreateStandingQuery,
     Describe,
     Drop,
+    DropStandingQuery,
     Explain,
     OpenModel,
     Query,
@@ -155,7 +157,23 @@ def _dropped(statement: Drop, session: Session, parameters: Parameters) -> Plan:
     return Listings(listed=lambda: drop(statement, session), titles=columns_of(OF_DROP))
 
 
+def _created(statement: CreateStandingQuery, session: Session, parameters: Parameters) -> Plan:
+    from dpsql.engine.creating_standing import creating
+
+    return creating(statement, session, decide)
+
+
+def _not_standing(statement: DropStandingQuery, session: Session, parameters: Parameters) -> Plan:
+    from dpsql.engine.standing_queries import drop
+
+    return Listings(listed=lambda: drop(statement, session), titles=columns_of(OF_DROP))
+
+
 def _shown(statement: Show, session: Session, parameters: Parameters) -> Plan:
+    if statement.what == "standing queries":
+        from dpsql.engine.standing_prices import listed
+
+        return Listings(listed=lambda: listed(session, decide), titles=columns_of(OF_STANDING_QUERIES))
     from dpsql.engine.shown_lists import LISTS
 
     return Listings(listed=lambda: LISTS[statement.what](session))
@@ -169,7 +187,8 @@ def _described(statement: Describe, session: Session, parameters: Parameters) ->
 
 _KINDS: Mapping[type[Any], Callable[[Any, Session, Parameters], Plan]] = {
     Query: _query, Explain: _explained, Validate: _validated, Synthesize: _synthesized, SynthesizeTables: _synthesized_together,
-    OpenModel: _opened, Drop: _dropped, Show: _shown, Describe: _described}
+    OpenModel: _opened, CreateStandingQuery: _created, Drop: _dropped, DropStandingQuery: _not_standing, Show: _shown,
+    Describe: _described}
 
 
 FORMS = ("outer-union", "window-here", "inner-limit", "scalar-subquery", "no-aggregate")

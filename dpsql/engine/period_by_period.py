@@ -13,7 +13,7 @@ import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import cmp_to_key
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast, overload
 
 from dpsql.answers.answer import Answer, rows_shown, together
 from dpsql.answers.described_columns import DescribedColumn, of_question
@@ -30,6 +30,7 @@ from dpsql.sql.binding import typing
 from dpsql.sql.binding.periods_read import in_periods, read_in
 from dpsql.trusted.declarations.growth import KINDS, PeriodKind, PeriodRange, first_day, name_of, period_of
 from dpsql.trusted.declarations.tables import Domain
+from dpsql.trusted.kernel.period_reads import PeriodReads
 from dpsql.trusted.plan.expr.nodes import Call, Expr, Literal, Ref, conjuncts
 from dpsql.trusted.plan.node import Node, bottom_up
 from dpsql.trusted.plan.operators.filter import Filter
@@ -53,6 +54,11 @@ class PeriodPart(Protocol):
     @property
     def is_stored(self) -> bool: ...
 
+    @property
+    def reads(self) -> PeriodReads | None: ...
+
+    def bill(self) -> Any: ...
+
     def explain(self) -> Explanation: ...
 
     def dues(self) -> Iterator[ChargeRequest]: ...
@@ -63,7 +69,7 @@ class PeriodPart(Protocol):
 class PeriodParts(Frozen):
     """The statements of the periods, in order, and the question that they answer together."""
 
-    parts: tuple[PeriodPart, ...]
+    parts: Sequence[PeriodPart]
     names: tuple[str, ...]
     question: Question
     text: str
@@ -102,17 +108,53 @@ class PeriodParts(Frozen):
 class PeriodByPeriod(PeriodParts):
     """A statement whose rows are those of the statements of its periods."""
 
+    periods: tuple[PeriodRange, ...]
+
+    def part(self, period: PeriodRange) -> PeriodPart:
+        """The statement of one period."""
+        return self.parts[self.periods.index(period)]
+
     def answer(self) -> Answer:
         found = self.answers()
         return replace(in_order(self.question, together(found)), notes=self.notes(found))
 
 
-def in_order(question: Question, made: Answer) -> Answer:
-    """The rows of all periods in the order that is asked for, as many as are asked for."""
+class PlannedParts(Sequence[PeriodPart]):
+    """The statements of some periods, each planned when it is first needed: most were answered long ago, and are not."""
+
+    def __init__(self, periods: Sequence[PeriodRange], plan: Callable[[PeriodRange], PeriodPart]) -> None:
+        self._periods, self._plan = periods, plan
+        self._made: dict[int, PeriodPart] = {}
+
+    def __len__(self) -> int:
+        return len(self._periods)
+
+    @overload
+    def __getitem__(self, at: int) -> PeriodPart: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> list[PeriodPart]: ...
+
+    def __getitem__(self, at: int | slice) -> PeriodPart | list[PeriodPart]:
+        places = range(len(self))[at]
+        if isinstance(places, range):
+            return [self[place] for place in places]
+        if places not in self._made:
+            self._made[places] = self._plan(self._periods[places])
+        return self._made[places]
+
+
+def places_in_order(question: Question, made: Answer) -> list[int]:
+    """The places of the rows of some periods, in the order that is asked for."""
     rows = [*range(made.size)]
     if question.ordering:
         rows.sort(key=cmp_to_key(_order(question, made)))
-    shown = rows[rows_shown(question.limit, question.offset)]
+    return rows
+
+
+def in_order(question: Question, made: Answer) -> Answer:
+    """The rows of all periods in the order that is asked for, as many as are asked for."""
+    shown = places_in_order(question, made)[rows_shown(question.limit, question.offset)]
     return replace(made, data=tuple(column.at(shown) for column in made.data))
 
 
@@ -175,9 +217,11 @@ def periods_of(question: Question, session: Session) -> KeyedPeriods | None:
     return KeyedPeriods(scan=scan, time=time, key=key, whole=units[key] == periods.period, each=tuple(each))
 
 
-def parts_of(question: Question, found: KeyedPeriods, plan: Callable[[Question], object]) -> tuple[PeriodPart, ...] | None:
-    """The statements of the periods; None if they are not charged."""
-    return as_parts([plan(_of_period(question, found.scan, found.time, one)) for one in found.each])
+def parts_of(question: Question, found: KeyedPeriods, plan: Callable[[Question], object]) -> Sequence[PeriodPart] | None:
+    """The statements of the periods; None if they are not charged. They all have one form, so if the last one can be planned, the
+    others can."""
+    made = PlannedParts(found.each, lambda one: cast(PeriodPart, plan(_of_period(question, found.scan, found.time, one))))
+    return made if isinstance(made[-1], Charged) else None
 
 
 def sharing(options: Options, parts: int, session: Session) -> Options:

@@ -13,6 +13,7 @@ from dpsql.errors import OptionError
 from dpsql.frozen import replace
 from dpsql.sql.text.parse import parse
 from dpsql.sql.text.statement import (
+    CreateStandingQuery,
     Explain,
     Explained,
     OpenModel,
@@ -44,7 +45,7 @@ def at_price(text: str, session: Session, terms: ConnectionTerms) -> Statement:
     try:
         if isinstance(statement, Explain):
             return replace(statement, query=_with_options(statement.query, given, found.delta))
-        if isinstance(statement, Query | Validate | Synthesize | SynthesizeTables | OpenModel):
+        if isinstance(statement, Query | Validate | Synthesize | SynthesizeTables | OpenModel | CreateStandingQuery):
             return _with_options(statement, given, found.delta)
     except OptionError as fault:
         raise fault.located(text) from None

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from dpsql.errors import OptionError
 
-TOPICS = ("start", "owner", "sql", "bounds", "workloads", "accuracy", "synthetic", "validate", "server", "clients", "agents",
-          "promise", "architecture", "glossary")
+TOPICS = ("start", "owner", "sql", "bounds", "workloads", "accuracy", "synthetic", "validate", "time", "server", "clients",
+          "agents", "promise", "architecture", "glossary")
 HERE = Path(__file__).parent
 
 

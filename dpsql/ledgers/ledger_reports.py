@@ -12,16 +12,17 @@ import hashlib
 import math
 import operator
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from dpsql.frozen import Frozen, replace
 from dpsql.trusted.accounting.cost import NOTHING, Account, Charge
 from dpsql.trusted.kernel.chain import Chain, Event, part_digest
 from dpsql.trusted.kernel.event_store import LISTS, EventStore, StoreFault
-from dpsql.trusted.kernel.ledger import Ledger, Promised
+from dpsql.trusted.kernel.ledger import Ledger, Promised, Underway
 from dpsql.trusted.kernel.marks import SYNTHETIC
 from dpsql.trusted.kernel.period_reads import START
 from dpsql.trusted.kernel.period_runs import ChargesByPeriod
+from dpsql.trusted.kernel.run import AnsweredBefore
 
 
 class Entry(Frozen):
@@ -79,6 +80,25 @@ class KeptAnswer(Frozen):
 
     body: str
     shared: bool
+
+
+class RecordedNote(Frozen):
+    """A public text that an account had recorded at no cost, with the statement and the time, and the `data` of all answers that
+    this account was told to a statement with the same text."""
+
+    at: str
+    analyst: str
+    sql: str
+    body: str
+    data: tuple[str, ...]
+
+
+class PaidAnswer(Frozen):
+    """A stored answer, the data it is for, and what was charged for it."""
+
+    data: str
+    body: str
+    charge: Charge
 
 
 class SharedAnswer(Frozen):
@@ -146,6 +166,8 @@ class LedgerState(Frozen):
 
 
 ENDED = "process ended"
+STANDING = hashlib.sha256(b"standing queries").hexdigest()
+"""The digest of notes about standing queries, in all budgets: it depends neither on the data nor on the policy."""
 
 
 class ReportingLedger(Ledger):
@@ -370,6 +392,40 @@ class ReportingLedger(Ledger):
         return self._bodies("seq IN (SELECT seq FROM events WHERE kind = 'answer' AND digest = $1) AND digest = $1 AND "
                             "body IS NOT NULL ORDER BY seq", digest)
 
+    def standing_notes(self, budget: str) -> list[RecordedNote]:
+        """The notes of all accounts of a budget about standing queries, oldest first."""
+        found = self._events("kind = 'answer' AND digest = $1 AND budget = $2 AND body IS NOT NULL ORDER BY seq", STANDING,
+                             budget)
+        return [RecordedNote(at=event.at, analyst=event.account.named.analyst, sql=event.sql, body=event.body or "", data=tuple(
+            dict.fromkeys(answer.data for answer in self._answers_to(event.account, event.sql)))) for event in found]
+
+    def _waits_for(self, account: Account, charge: Charge, digest: str, data: str) -> Callable[[Ledger], None]:
+        """What is told of closed periods stays, so it is charged once to an account, also if a timer and a person ask at once:
+        the later one waits for the answer of the first. This is decided in the turn that would write the charge."""
+        def check(leader: Ledger) -> None:
+            found = leader._verified("seq = (SELECT MAX(seq) FROM events WHERE kind = 'answer' AND digest = $3 AND data = $4 AND "
+                                     f"body IS NOT NULL AND {leader._store.whose('$1', '$2', found=True)})", account.budget,
+                                     account.named.analyst, digest, data)
+            if found:
+                raise AnsweredBefore(found[0].body or "", data)
+            if _is_running(leader, account, digest, data):
+                raise Underway
+
+        return check if charge != NOTHING and data.startswith(START) else lambda leader: None
+
+    def answers_to(self, account: Account, sql: str) -> list[PaidAnswer]:
+        """The answers that an account was told to a statement with this text, on all data and under all policies, oldest first.
+        The answer to a charge of another account says what that account was charged."""
+        found = self._answers_to(account, sql)
+        seqs = ", ".join(str(answer.answers) for answer in found) or "0"
+        charges = {event.seq: event.cost for event in self._events(f"seq IN ({seqs}) AND kind = 'charge'")}
+        return [PaidAnswer(data=answer.data, body=self._told(answer).body or "", charge=charges[answer.answers or 0])
+                for answer in found]
+
+    def _answers_to(self, account: Account, sql: str) -> list[Event]:
+        return self._events(f"kind = 'answer' AND {self._store.whose('$1', '$2')} AND sql = $3 ORDER BY seq", account.budget,
+                            account.named.analyst, sql)
+
     def promised_before(self, promise: Promised) -> Promised | None:
         """The earlier promise of a budget, if any."""
         return self._promise(self._events, promise.before) if promise.before else None
@@ -415,6 +471,14 @@ def _all_failed(chain: Chain, budget: str) -> set[int]:
     """The charges of a budget that failed and are not forgiven."""
     accounts = {*chain.sums.pending, *chain.sums.failed}
     return {seq for account in accounts if account.budget == budget for seq in chain.failed(account)}
+
+
+def _is_running(ledger: Ledger, account: Account, digest: str, data: str) -> bool:
+    """Whether a statement of an account is running."""
+    open_ = ledger._chain.sums.pending.get(account.named, frozenset[int]()) - {*ledger._chain.failed(account)}
+    seqs = ", ".join(map(str, sorted(open_)))
+    return bool(seqs) and any((event.digest, event.data) == (digest, data)
+                              for event in ledger._verified(f"seq IN ({seqs}) AND kind = 'charge'"))
 
 
 def _pending(chain: Chain, budget: str) -> set[int]:

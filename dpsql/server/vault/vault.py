@@ -28,7 +28,7 @@ from typing import Any, Protocol, TypeAlias
 from dpsql.engine.session import Session
 from dpsql.errors import Error, OperationalError, Unsupported
 from dpsql.frozen import Frozen, replace
-from dpsql.ledgers.ledger_reports import Entry, Failure, KeptAnswer, SharedAnswer
+from dpsql.ledgers.ledger_reports import Entry, Failure, KeptAnswer, RecordedNote, SharedAnswer
 from dpsql.server.link.plain_values import MOST_BYTES, MessageReader, decoded, encoded
 from dpsql.server.link.told_to_overseers import (
     AddedUser,
@@ -578,6 +578,10 @@ class ServedAccount:
 
     def _time_state(self) -> TimeState:
         return self._session.ledger.time_state()
+
+    def _standing_notes(self) -> list[RecordedNote]:
+        """Those of all accounts of the budget: what is to be published is no secret."""
+        return self._session.ledger.standing_notes(self._session.budget.name)
 
     def _failed(self) -> list[int]:
         return self._session.ledger.failed(self._session.account)

@@ -37,7 +37,8 @@ _FOLLOWS = {"WHERE": "a condition, such as age > 18", "HAVING": "a condition, su
 _QUERIES = {TokenType.SELECT, TokenType.WITH, TokenType.FROM, TokenType.L_PAREN, TokenType.VALUES}
 _OF_PARAMETERS = {TokenType.PLACEHOLDER, TokenType.PARAMETER, TokenType.COLON}
 _FIRST_WORDS = ("SELECT", "WITH", "FROM", "EXPLAIN", "SHOW", "DESCRIBE", "VALIDATE", "CREATE SYNTHETIC TABLE",
-                "CREATE SYNTHETIC TABLES", "CREATE ONLINE MODEL", "DROP SYNTHETIC TABLE")
+                "CREATE SYNTHETIC TABLES", "CREATE ONLINE MODEL", "CREATE STANDING QUERY", "DROP SYNTHETIC TABLE",
+                "DROP STANDING QUERY")
 _EXAMPLE = "SELECT COUNT(*) FROM ..."
 _CLAUSES = ("FROM", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "JOIN", "BY", "ON", "AS", "AND", "OR", "UNION", "OFFSET",
             "USING")
@@ -95,6 +96,10 @@ def _parse(text: str) -> Statement:
         return _show(tokens)
     if words == ["DROP", "SYNTHETIC"]:
         return read_drop(text, tokens)
+    if words == ["DROP", "STANDING"]:
+        from dpsql.sql.text.standing_clause import read_standing_drop  # loaded only where tables grow
+
+        return read_standing_drop(text, tokens)
     if words[0] in ("DESCRIBE", "DESC"):
         if len(tokens) != 2 or (tokens[1].token_type is not TokenType.IDENTIFIER and not tokens[1].text.isidentifier()):
             raise SqlError("DESCRIBE takes the name of one table", code="syntax", span=place_of(tokens[-1]),
@@ -104,7 +109,11 @@ def _parse(text: str) -> Statement:
 
 
 def _asked(text: str, tokens: Sequence[Token], before: Token) -> Explained:
-    """A query, VALIDATE, CREATE SYNTHETIC TABLE or CREATE ONLINE MODEL: the statements that can be explained."""
+    """A query, VALIDATE, or CREATE: the statements that can be explained."""
+    if [token.text.upper() for token in tokens[:2]] == ["CREATE", "STANDING"]:
+        from dpsql.sql.text.standing_clause import read_standing
+
+        return read_standing(text, tokens, lambda part, last: _query(text, part, last))
     if [token.text.upper() for token in tokens[:2]] in (["CREATE", "SYNTHETIC"], ["CREATE", "ONLINE"]):
         return read_synthesis(text, tokens, lambda part, last: _query(text, part, last))
     if tokens and tokens[0].text.upper() == "VALIDATE":
@@ -113,19 +122,22 @@ def _asked(text: str, tokens: Sequence[Token], before: Token) -> Explained:
 
 
 def _show(tokens: Sequence[Token]) -> Show:
-    known = {"BUDGET": "budget", "PERIODS": "periods", "RELEASES": "releases", "TABLES": "tables"}
-    word = tokens[1].text.upper() if len(tokens) == 2 else ""
-    if word not in known:
-        raise SqlError("SHOW takes BUDGET, PERIODS, RELEASES or TABLES", code="syntax", span=place_of(tokens[-1]),
-                       try_="SHOW BUDGET; DESCRIBE and a table for its columns")
-    return Show(what=known[word])
+    known = {"BUDGET": "budget", "PERIODS": "periods", "RELEASES": "releases", "STANDING QUERIES": "standing queries",
+             "TABLES": "tables"}
+    words = " ".join(token.text.upper() for token in tokens[1:3]) if len(tokens) <= 3 else ""
+    if words not in known:
+        close = difflib.get_close_matches(words, known, n=1, cutoff=0.7)
+        raise SqlError("SHOW takes BUDGET, PERIODS, RELEASES, STANDING QUERIES or TABLES", code="syntax",
+                       span=place_of(tokens[-1]), try_=f"SHOW {close[0] if close else 'BUDGET'}; DESCRIBE and a table for its "
+                                                      "columns")
+    return Show(what=known[words])
 
 
 def _query(text: str, tokens: Sequence[Token], before: Token) -> Query:
     if not tokens:
         raise SqlError("a query is missing here", code="syntax", span=place_of(before), try_="SELECT ...")
     if tokens[0].token_type not in _QUERIES:
-        raise _not_a_query(tokens[0])
+        raise _not_a_query(tokens)
     rest, given = take_options(list(tokens))
     options, errors = take_errors(given)
     rest, goals = (rest, ()) if OF_ACCURACY.isdisjoint(token.text.upper() for token in rest) else take_goals(rest)
@@ -134,11 +146,13 @@ def _query(text: str, tokens: Sequence[Token], before: Token) -> Query:
     return Query(tree=tree, text=text, options=options, parameters=parameters, goals=goals, errors=errors)
 
 
-def _not_a_query(first: Token) -> Unsupported:
-    close = difflib.get_close_matches(first.text.upper(), _FIRST_WORDS, n=1, cutoff=0.7)
-    return Unsupported("only queries are answered", code="not-a-query", span=place_of(first),
-                       try_=close[0] if close else "a SELECT; also EXPLAIN PRIVACY, VALIDATE, CREATE SYNTHETIC TABLE, SHOW and "
-                       "DESCRIBE")
+def _not_a_query(tokens: Sequence[Token]) -> Unsupported:
+    first = [token.text.upper() for token in tokens[:3]]
+    close = difflib.get_close_matches(" ".join(first), _FIRST_WORDS, n=1, cutoff=0.85) or difflib.get_close_matches(
+        first[0], _FIRST_WORDS, n=1, cutoff=0.7)
+    return Unsupported("only queries are answered", code="not-a-query", span=place_of(tokens[0]),
+                       try_=close[0] if close else "a SELECT; also EXPLAIN PRIVACY, VALIDATE, CREATE SYNTHETIC TABLE, CREATE "
+                       "STANDING QUERY, SHOW and DESCRIBE")
 
 
 def _tree(text: str, tokens: list[Token]) -> exp.Query:
@@ -157,7 +171,7 @@ def _tree(text: str, tokens: list[Token]) -> exp.Query:
     if problem is not None:
         raise problem
     if len(trees) != 1 or not isinstance(trees[0], exp.Query):
-        raise _not_a_query(tokens[0])
+        raise _not_a_query(tokens)
     nodes = nodes_of(trees[0])
     place(nodes, tokens)
     if not WRITTEN_WITH.isdisjoint(map(type, nodes)):

@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 
 from sqlglot import exp
 
-from dpsql.frozen import Frozen, field
+from dpsql.frozen import Frozen, field, replace
 from dpsql.sql.text.places import nodes_of
 from dpsql.trusted.cached import cached_property
 from dpsql.trusted.plan.expr.nodes import Value
@@ -157,8 +157,31 @@ class Drop(Frozen):
     span: Span
 
 
+class CreateStandingQuery(Frozen):
+    """CREATE STANDING QUERY: a query that `dpsql publish` answers for each period of a growing table after it closes."""
+
+    name: str
+    query: Query
+    options: tuple[Option, ...]
+    text: str
+    span: Span
+
+    @property
+    def priced_query(self) -> Query:
+        """The query with the options of the statement."""
+        return replace(self.query, options=self.options)
+
+
+class DropStandingQuery(Frozen):
+    """DROP STANDING QUERY <name>: the query is not published any more, and its name is free."""
+
+    name: str
+    text: str
+    span: Span
+
+
 class Show(Frozen):
-    """SHOW BUDGET | PERIODS | RELEASES | TABLES."""
+    """SHOW BUDGET | PERIODS | RELEASES | STANDING QUERIES | TABLES."""
 
     what: str
 
@@ -171,8 +194,8 @@ class Describe(Frozen):
     text: str
 
 
-Explained: TypeAlias = Query | Validate | Synthesize | SynthesizeTables | OpenModel
-Statement: TypeAlias = Explained | Explain | Drop | Show | Describe
+Explained: TypeAlias = Query | Validate | Synthesize | SynthesizeTables | OpenModel | CreateStandingQuery
+Statement: TypeAlias = Explained | Explain | Drop | DropStandingQuery | Show | Describe
 PARAMETER = "\x01"
 """First letter of the identifiers that stand for parameters; no text can contain it."""
 LISTED = "listed"

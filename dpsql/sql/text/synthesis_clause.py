@@ -30,7 +30,7 @@ def read_synthesis(text: str, tokens: Sequence[Token], query: ReadQuery) -> Synt
     form, what = (ONLINE_FORM, "model") if online else (TABLES_FORM, "tables") if several else (FORM, "table")
     if [token.text.upper() for token in tokens[2:3]] != [what.upper()]:
         raise SqlError(f"{what.upper()} is expected here", code="synthesis", span=_place(tokens, 2), try_=form)
-    end = _options_at(tokens)
+    end = options_at(tokens)
     options: tuple[Option, ...] = ()
     if end < len(tokens):
         after, found = read_clause(tokens, end + 1)
@@ -40,21 +40,22 @@ def read_synthesis(text: str, tokens: Sequence[Token], query: ReadQuery) -> Synt
                            try_=form)
     if several:
         starts = _names_at(tokens, end)
-        parts = [_named_query(tokens, start, stop, query, form, "table")
+        parts = [named_query(tokens, start, stop, query, form, "table")
                  for start, stop in zip(starts, [*(start - 1 for start in starts[1:]), end], strict=True)]
         return SynthesizeTables(options=options, text=text, span=place_of(tokens[2]), tables=tuple(
             Synthesize(name=named.text, query=asked, text=text, span=place_of(named)) for named, asked in parts))
-    named, asked = _named_query(tokens, 3, end, query, form, what)
+    named, asked = named_query(tokens, 3, end, query, form, what)
     made = OpenModel if online else Synthesize
     return made(name=named.text, query=asked, options=options, text=text, span=place_of(named))
 
 
-def _named_query(tokens: Sequence[Token], at: int, end: int, query: ReadQuery, form: str, what: str) -> tuple[Token, Query]:
+def named_query(tokens: Sequence[Token], at: int, end: int, query: ReadQuery, form: str, what: str,
+                code: str = "synthesis") -> tuple[Token, Query]:
     """<name> AS <query>, which ends before `end`."""
     if at >= len(tokens) - 1 or tokens[at].token_type not in (TokenType.VAR, TokenType.IDENTIFIER):
-        raise SqlError(f"the name of the new {what} is expected here", code="synthesis", span=_place(tokens, at), try_=form)
+        raise SqlError(f"the name of the new {what} is expected here", code=code, span=_place(tokens, at), try_=form)
     if tokens[at + 1].text.upper() != "AS":
-        raise SqlError("AS is expected here", code="synthesis", span=_place(tokens, at + 1), try_=form)
+        raise SqlError("AS is expected here", code=code, span=_place(tokens, at + 1), try_=form)
     asked = query(list(tokens[at + 2:end]), tokens[at + 1])
     if asked.all_options:
         raise SqlError("the options of this statement must be at its end", code="options",
@@ -86,7 +87,7 @@ def read_drop(text: str, tokens: Sequence[Token]) -> Drop:
     return Drop(name=tokens[3].text, text=text, span=place_of(tokens[3]))
 
 
-def _options_at(tokens: Sequence[Token]) -> int:
+def options_at(tokens: Sequence[Token]) -> int:
     """Where OPTIONS ( stands outside brackets, other than in the query; the end of the statement if it has none."""
     depth = 0
     for i, token in enumerate(tokens[:-1]):

@@ -121,6 +121,10 @@ class PeriodReads(Frozen):
             yield range(first, first + many), charge
             first += many
 
+    def first_charge(self, in_all: Charge) -> Charge:
+        """What a person is charged in the first of the periods, given the charge in all."""
+        return next(charge for _, charge in self.charges(in_all))
+
     def can_cost(self, cost: Cost) -> bool:
         """Whether a cost can be bounded in each period: one with a delta only where it takes one step, or is stated."""
         return self.steps == 1 or cost.delta == 0 or bool(self.stated)

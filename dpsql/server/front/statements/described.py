@@ -24,7 +24,16 @@ from dpsql.frozen import Frozen
 from dpsql.server.front.terms.answers_on_wire import ColumnOnWire, Described
 from dpsql.sql.text.border import parameter_of
 from dpsql.sql.text.durations import Duration
-from dpsql.sql.text.statement import Explain, OpenModel, Query, Statement, Synthesize, SynthesizeTables, Validate
+from dpsql.sql.text.statement import (
+    CreateStandingQuery,
+    Explain,
+    OpenModel,
+    Query,
+    Statement,
+    Synthesize,
+    SynthesizeTables,
+    Validate,
+)
 from dpsql.sql.text.syntax import TYPES, carrier_of
 
 NUMERIC = "NUMERIC"  # of a parameter that is a whole number or a double, whichever its value is
@@ -169,7 +178,7 @@ def queries_of(statement: Statement) -> Iterator[Query]:
     match statement:
         case Query():
             yield statement
-        case Explain(query=inner) | Synthesize(query=inner) | OpenModel(query=inner):
+        case Explain(query=inner) | Synthesize(query=inner) | OpenModel(query=inner) | CreateStandingQuery(query=inner):
             yield from queries_of(inner)
         case SynthesizeTables(tables=tables):
             for table in tables:

@@ -18,7 +18,7 @@ from dpsql.backends.scratch import DuckScratch
 from dpsql.catalog.schema import carried_as
 from dpsql.engine.session import Session
 from dpsql.errors import Error
-from dpsql.ledgers.ledger_reports import Entry, Failure, KeptAnswer, ReportingLedger, SharedAnswer
+from dpsql.ledgers.ledger_reports import Entry, Failure, KeptAnswer, RecordedNote, ReportingLedger, SharedAnswer
 from dpsql.server.link.plain_values import MessageWriter, encoded
 from dpsql.server.link.told_to_overseers import (
     AddedUser,
@@ -65,6 +65,7 @@ from dpsql.server.link.vault_calls import (
     SPENT_BEFORE,
     SPENT_IN_PERIODS,
     SPENT_IN_WINDOWS,
+    STANDING_NOTES,
     STATE,
     STOPS,
     STORED,
@@ -421,6 +422,9 @@ class RemoteLedger:
 
     def time_state(self) -> TimeState:
         return self._channel.ask(TIME_STATE)
+
+    def standing_notes(self, budget: str) -> list[RecordedNote]:
+        return self._channel.ask(STANDING_NOTES)
 
     @property
     def waits(self) -> float:

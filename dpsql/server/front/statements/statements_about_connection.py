@@ -26,7 +26,7 @@ OWN = (*TERMS, "pace")
 MOST_SET = 200  # settings that a connection keeps
 SETTING_WORDS = ("SET", "RESET", "SHOW", "DISCARD", "UNLISTEN", "LISTEN", "NOTIFY", "LOCK", "PREPARE", "EXECUTE")
 UNLOCKING = "SELECT pg_advisory_unlock_all()"  # drivers send it when a connection returns to a pool; nothing is locked here
-LISTINGS = ("BUDGET", "PERIODS", "RELEASES", "TABLES")  # what SHOW means in dpsql
+LISTINGS = ("BUDGET", "PERIODS", "RELEASES", "STANDING QUERIES", "TABLES")  # what SHOW means in dpsql
 REPORTED = ("application_name", "client_encoding", "DateStyle", "default_transaction_read_only", "in_hot_standby",
             "integer_datetimes", "IntervalStyle", "is_superuser", "server_encoding", "server_version", "session_authorization",
             "standard_conforming_strings", "TimeZone")  # as PostgreSQL 15 does

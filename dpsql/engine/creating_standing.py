@@ -1,0 +1,90 @@
+"""CREATE STANDING QUERY: checked as it will be planned when the next period is closed, and then recorded."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import TYPE_CHECKING
+
+from dpsql.answers.described_columns import OF_STANDING_QUERIES, DescribedColumn, columns_of
+from dpsql.answers.listing import Listing
+from dpsql.catalog import growing
+from dpsql.engine.charging import located
+from dpsql.engine.period_by_period import PeriodByPeriod
+from dpsql.engine.session import Session
+from dpsql.engine.standing_prices import listed_one
+from dpsql.engine.standing_queries import PlanOf, StandingQuery, due_of, growth_of, named, next_closing, plan_on, record
+from dpsql.errors import OptionError, SqlError, Unsupported
+from dpsql.frozen import Frozen, replace
+from dpsql.sql.text.places import span_of
+from dpsql.sql.text.statement import CreateStandingQuery
+from dpsql.trusted.declarations.growth import name_of
+
+if TYPE_CHECKING:
+    from dpsql.planning.explain import Explanation
+
+
+def creating(statement: CreateStandingQuery, session: Session, plan_of: PlanOf) -> CreatingStatement:
+    """The plan of a statement that creates a standing query. Raises a located error if it is wrong."""
+    with located(statement.text):
+        query = statement.priced_query
+        today = growing.today()
+        growth = growth_of(query, session.catalog)
+        number, day = next_closing(growth, today) if growth is not None else (0, today)
+        plan = _priced_plan(statement, session, day, plan_of)
+        if growth is None or plan.periods[-1].first < number:
+            last = name_of(plan.periods[-1].period, plan.periods[-1].first)
+            raise Unsupported(f"a standing query goes on with each period that closes, and this one ends with {last}",
+                              code="standing", span=span_of(query.tree), try_="the statement without an end of its time")
+        options = due_of(plan).options
+        assert options.price is not None
+        return CreatingStatement(plan=plan, text=statement.text, session=session, made=StandingQuery(
+            name=statement.name, text=statement.text, analyst=session.account.named.analyst, price=options.price,
+            confidence=options.confidence), statement=statement, plan_of=plan_of)
+
+
+def _priced_plan(statement: CreateStandingQuery, session: Session, day: dt.date, plan_of: PlanOf) -> PeriodByPeriod:
+    try:
+        return plan_on(statement.priced_query, session, day, plan_of)
+    except OptionError as fault:
+        if fault.code != "no-price":
+            raise
+        raise OptionError(fault.reason, code=fault.code, span=statement.span, try_="OPTIONS (epsilon = 0.1) at its end") from None
+
+
+class CreatingStatement(Frozen):
+    """CREATE STANDING QUERY. `plan` is that of the query when its next period is closed."""
+
+    plan: PeriodByPeriod
+    text: str
+    session: Session
+    made: StandingQuery
+    statement: CreateStandingQuery
+    plan_of: PlanOf
+
+    @property
+    def columns(self) -> tuple[DescribedColumn, ...]:
+        return columns_of(OF_STANDING_QUERIES)
+
+    def explain(self) -> Explanation:
+        """What each period will cost; the statement itself costs nothing."""
+        return self.plan.explain()
+
+    def answer(self) -> Listing:
+        """Record the query; the answer is its row of SHOW STANDING QUERIES. Raises SqlError, located, if there is one with this
+        name."""
+        with located(self.text):
+            self._check_free(named(self.made.name, self.session))
+            record(self.made.as_json(), self.text, self.session)
+            there = named(self.made.name, self.session)
+            self._check_free(None if there is not None and self._is_this(there) else there)  # another one may have been first
+            return listed_one(self.made.name, self.session, self.plan_of)
+
+    def _is_this(self, other: StandingQuery) -> bool:
+        return replace(other, measured=()) == self.made
+
+    def _check_free(self, there: StandingQuery | None) -> None:
+        if there is not None:
+            free = there.analyst == self.made.analyst
+            raise SqlError(f"there is a standing query {there.name} already" + ("" if free else f", made by {there.analyst}"),
+                           code="standing", span=self.statement.span, subject=there.name,
+                           try_=f"{there.name}_2" + (f", or DROP STANDING QUERY {there.name}" if free else ""))

@@ -1,0 +1,126 @@
+"""Publishing a standing query: what has closed since is measured, and all of its periods are told.
+
+A period that was measured is stored, and costs nothing more. It is found by the text of the query (`standing_queries`), so its
+numbers stay when the policy or other tables change. A period that cannot be measured, as a budget is used up or a statement
+fails, is told with the reason, and the others go on; the next run tries it again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import hashlib
+
+from dpsql.answers.answer import Answer, of_json, together
+from dpsql.answers.listings import price_in_words
+from dpsql.answers.published_series import PublishedPeriod, PublishedSeries
+from dpsql.catalog import growing
+from dpsql.engine.decide import decide
+from dpsql.engine.guard import guarded
+from dpsql.engine.period_by_period import PeriodByPeriod, PeriodPart, places_in_order
+from dpsql.engine.session import Session
+from dpsql.engine.standing_queries import StandingQuery, growth_of, next_closing, plan_on, session_of
+from dpsql.errors import Error, LedgerError, Unsupported
+from dpsql.frozen import Frozen
+from dpsql.trusted.accounting.cost import Charge
+from dpsql.trusted.declarations.growth import PeriodKind, PeriodRange, name_of
+from dpsql.trusted.kernel.period_reads import PeriodReads
+
+
+class UnmeasuredPeriod(Frozen):
+    """A period that could not be measured, and why."""
+
+    period: str
+    fault: Error
+
+
+class Publication(Frozen):
+    """What a run made of a standing query: `new` are the periods that it measured, and `failed` those that it could not. There is
+    no series while no period is measured."""
+
+    query: StandingQuery
+    series: PublishedSeries | None
+    new: tuple[str, ...]
+    failed: tuple[UnmeasuredPeriod, ...]
+
+
+def publishing(session: Session) -> contextlib.AbstractContextManager[None]:
+    """A context that only one publisher of a budget can be in at a time; others wait."""
+    return session.ledger.alone(f"publish-{hashlib.sha256(session.budget.name.encode()).hexdigest()}")
+
+
+@guarded
+def publish(query: StandingQuery, session: Session) -> Publication:
+    """Measure the periods of a standing query that are closed and were not measured before. Raises LedgerError, and a located
+    error if the policy no longer allows the query."""
+    mine = session_of(query, session)
+    plan = _plan(query, mine)
+    kind = None if plan is None else plan.periods[0].period
+    found = _stored(query, mine, kind)
+    new, failed = [], []
+    for period in () if plan is None else plan.periods:
+        if plan is None or period.first in found:
+            continue
+        try:
+            part = plan.part(period)
+            answer = part.answer()
+        except LedgerError:
+            raise
+        except Error as fault:
+            failed.append(UnmeasuredPeriod(period=name_of(period.period, period.first), fault=fault))
+            found[period.first] = _period(period)
+            continue
+        found[period.first] = _answered(period, answer, part)
+        new += [] if answer.stored else [name_of(period.period, period.first)]
+    if new:  # as every later run will read them
+        found |= _stored(query, mine, kind)
+    periods = tuple(found[number] for number in sorted(found))
+    return Publication(query=query, new=tuple(new), failed=tuple(failed), series=_series(query, mine, periods, plan))
+
+
+def _plan(query: StandingQuery, session: Session) -> PeriodByPeriod | None:
+    """The plan for the periods that are closed today; None if none is."""
+    asked, today = query.query, growing.today()
+    try:
+        return plan_on(asked, session, today, decide)
+    except Unsupported as fault:
+        growth = growth_of(asked, session.catalog)
+        if fault.code != "periods" or growth is None:
+            raise
+        plan_on(asked, session, next_closing(growth, today)[1], decide)  # raises what is wrong but for that
+        return None
+
+
+def _stored(query: StandingQuery, session: Session, kind: PeriodKind | None) -> dict[int, PublishedPeriod]:
+    """The periods that were measured for a query, by their numbers. The first answer of each stays."""
+    found: dict[int, PublishedPeriod] = {}
+    for paid in session.ledger.answers_to(session.account, query.text) if kind is not None else ():
+        reads = PeriodReads.from_text(paid.data)
+        if reads is None or len(reads.periods) != 1 or reads.periods.period != kind:
+            continue
+        found.setdefault(reads.periods.first, _period(
+            reads.periods, of_json(paid.body), in_period=reads.first_charge(paid.charge), in_all=paid.charge))
+    return found
+
+
+def _answered(period: PeriodRange, answer: Answer, part: PeriodPart) -> PublishedPeriod:
+    in_all = part.bill().cost.rounded()
+    return _period(period, answer, in_period=in_all if part.reads is None else part.reads.first_charge(in_all), in_all=in_all)
+
+
+def _period(period: PeriodRange, answer: Answer | None = None, *, in_period: Charge | None = None,
+            in_all: Charge | None = None) -> PublishedPeriod:
+    return PublishedPeriod(name=name_of(period.period, period.first), first=period.start, answer=answer,
+                           last=period.end - dt.timedelta(days=1),
+                           price_in_period="" if in_period is None else price_in_words(in_period),
+                           price_in_all="" if in_all is None else price_in_words(in_all))
+
+
+def _series(query: StandingQuery, session: Session, periods: tuple[PublishedPeriod, ...],
+            plan: PeriodByPeriod | None) -> PublishedSeries | None:
+    answers = [period.answer for period in periods if period.answer is not None]
+    if plan is None or not answers:
+        return None
+    return PublishedSeries(name=query.name, statement=query.text, analyst=query.analyst, budget=session.budget.name,
+                           entity=session.catalog.entity.name, confidence=float(query.confidence), periods=periods,
+                           order=tuple(places_in_order(plan.question, together(answers))))

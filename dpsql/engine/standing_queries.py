@@ -1,0 +1,226 @@
+"""Standing queries: queries that group by the period of a growing table, kept by name, and answered when periods have closed.
+
+CREATE STANDING QUERY measures nothing and is charged nothing. The ledger keeps its text as a note, as it keeps notes about
+synthetic tables (`kept_tables`): the answer to a charge of nothing, for which no row is read. Notes of a budget have one digest,
+which depends neither on the data nor on the policy, so they stay when both change. What is published is no secret, so all
+accounts of a budget see its standing queries, and a name is that of one of them. Each is charged to the account that made it,
+which alone may drop it. If two accounts create the same name at once, the ledger's order decides.
+
+The price and the confidence are kept, too: whoever publishes does so on the terms of whoever created the query.
+
+What was measured for a standing query is found by its text (`measured`), and not by what identifies a statement: that changes
+with each edit of the policy, and with the rows of tables that do not grow. So numbers of the past stay, as they were told, and
+are not charged again.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import difflib
+import json
+from collections.abc import Callable, Generator, Mapping
+from fractions import Fraction
+from types import MappingProxyType
+from typing import Any, TypeAlias
+
+from dpsql.answers.described_columns import OF_DROP
+from dpsql.answers.listing import Listing
+from dpsql.catalog import growing
+from dpsql.catalog.model import Catalog
+from dpsql.catalog.price import Price
+from dpsql.engine.charging import ChargeRequest, located, open_account
+from dpsql.engine.period_by_period import PeriodByPeriod
+from dpsql.engine.plan import Plan
+from dpsql.engine.session import Session
+from dpsql.errors import SqlError, Unsupported
+from dpsql.frozen import Frozen, replace
+from dpsql.ledgers.ledger_reports import STANDING, RecordedNote
+from dpsql.sql.text.parse import parse
+from dpsql.sql.text.places import span_of
+from dpsql.sql.text.standing_clause import is_name
+from dpsql.sql.text.statement import CreateStandingQuery, DropStandingQuery, Query
+from dpsql.trusted.accounting.cost import FREE
+from dpsql.trusted.declarations.growth import Growth, first_day
+from dpsql.trusted.kernel.period_reads import PeriodReads
+from dpsql.trusted.measurements.reading.request import Request
+
+PlanOf: TypeAlias = Callable[[Query, Session], Plan]
+"""How queries are planned, which is `decide`."""
+
+
+class StandingQuery(Frozen):
+    """A query that is kept. `measured` is what was read for its answers so far: each a period, in the order of time."""
+
+    name: str
+    text: str
+    analyst: str
+    price: Price
+    confidence: Fraction
+    measured: tuple[PeriodReads, ...] = ()
+
+    @property
+    def query(self) -> Query:
+        """Its query, with its options. Raises a located error if this version cannot read the text any more."""
+        statement = parse(self.text)
+        assert isinstance(statement, CreateStandingQuery)
+        return statement.priced_query
+
+    @property
+    def numbers(self) -> frozenset[int]:
+        """The numbers of the periods that are measured."""
+        return frozenset(reads.periods.first for reads in self.measured)
+
+    def as_json(self) -> str:
+        """The note that it is kept."""
+        parts = {"epsilon": self.price.epsilon, "delta": self.price.delta, "rho": self.price.rho}
+        price = {name: str(part) for name, part in parts.items() if part is not None}
+        return json.dumps({"standing query": self.name, "price": price, "confidence": str(self.confidence)})
+
+
+class Removal(Frozen):
+    """That a standing query is kept no longer."""
+
+    name: str
+
+    def as_json(self) -> str:
+        """The note."""
+        return json.dumps({"standing query": self.name, "dropped": True})
+
+
+def kept(session: Session) -> dict[str, StandingQuery]:
+    """The standing queries of the session's budget, by their names in lower case, oldest first. Of two with one name, the first
+    one is kept, and only the account that made one removes it."""
+    found: dict[str, StandingQuery] = {}
+    for note in session.ledger.standing_notes(session.budget.name):
+        told = json.loads(note.body)
+        name = told["standing query"]
+        there = found.get(name.lower())
+        if told.get("dropped"):
+            if there is not None and there.analyst == note.analyst:
+                del found[name.lower()]
+        elif there is None and is_name(name):  # it will be the name of files, whoever wrote the note
+            found[name.lower()] = _read(note, told)
+    return found
+
+
+def _read(note: RecordedNote, told: Mapping[str, Any]) -> StandingQuery:
+    price = {name: Fraction(part) for name, part in told["price"].items()}
+    reads = [PeriodReads.from_text(data) for data in note.data]
+    return StandingQuery(name=told["standing query"], text=note.sql, analyst=note.analyst, price=Price(**price),
+                         confidence=Fraction(told["confidence"]), measured=tuple(sorted(
+                             (each for each in reads if each is not None), key=lambda each: each.periods.first)))
+
+
+def named(name: str, session: Session) -> StandingQuery | None:
+    """The standing query with this name, regardless of case."""
+    return kept(session).get(name.lower())
+
+
+def unknown(name: str, session: Session) -> SqlError:
+    """The error for a standing query that there is not, with the nearest name."""
+    names = {lower: query.name for lower, query in kept(session).items()}
+    close = difflib.get_close_matches(name.lower(), names, n=1)
+    return SqlError(f"there is no standing query {name}", code="unknown-standing-query", subject=name,
+                    try_=names[close[0]] if close else "SHOW STANDING QUERIES, which lists them")
+
+
+def session_of(query: StandingQuery, session: Session) -> Session:
+    """The session in which a standing query is answered: on the terms on which it was created, by whoever created it."""
+    return replace(session, analyst=query.analyst, price=query.price, confidence=query.confidence)
+
+
+# -- plans
+
+
+def plan_on(query: Query, session: Session, day: dt.date, plan_of: PlanOf) -> PeriodByPeriod:
+    """The plan of the query, made by `plan_of`, with the periods that are closed on a day: one in the future, to know prices.
+    Raises a located error if the query is wrong, or is not one statement for each period of a growing table."""
+    growth = growth_of(query, session.catalog)
+    place = span_of(query.tree)
+    if growth is None:
+        raise Unsupported("a standing query must read a table that grows by period", code="standing", span=place,
+                          try_=_example(session.catalog))
+    if query.tree.args.get("limit") is not None or query.tree.args.get("offset") is not None:
+        raise Unsupported("a standing query shows all of its periods", code="standing", span=place,
+                          try_="the statement without LIMIT and OFFSET")
+    if query.parameters:
+        raise Unsupported("a standing query cannot have parameters, as it is answered later", code="parameters", span=place,
+                          try_="the values themselves")
+    try:
+        plan = plan_of(query, replace(session, catalog=growing.on_day(session.catalog, day)))
+    except Unsupported as fault:
+        if fault.code != "open-period":
+            raise
+        raise Unsupported("a standing query goes on with each period that closes", code="standing", span=fault.span,
+                          text=fault.text, try_="the statement without an end of its time") from None
+    if not isinstance(plan, PeriodByPeriod):
+        raise Unsupported(f"a standing query must group by the {growth.period} of {growth.column}, so that each {growth.period} "
+                          "is a statement of its own", code="standing", span=place, try_=_grouped(growth.column, growth.period))
+    return plan
+
+
+def due_of(plan: PeriodByPeriod) -> ChargeRequest:
+    """The bill for the last period; they are alike."""
+    due = plan.parts[-1].bill()
+    assert isinstance(due, ChargeRequest)  # as a statement by period reads private rows
+    return due
+
+
+def growth_of(query: Query, catalog: Catalog) -> Growth | None:
+    """How the growing table that a query names grows; None if it names none."""
+    tables = (catalog.table(name) for name in query.tables)
+    return next((table.growth for table in tables if table is not None and table.growth is not None), None)
+
+
+def next_closing(growth: Growth, today: dt.date) -> tuple[int, dt.date]:
+    """The next period of a table to be closed, and the day on which it is."""
+    number = max(growth.last_closed(today) + 1, growth.since)
+    return number, closing(growth, number)
+
+
+def closing(growth: Growth, number: int) -> dt.date:
+    """The first day on which a period is closed."""
+    return first_day(growth.period, number + 1) + dt.timedelta(days=growth.closes)
+
+
+def _example(catalog: Catalog) -> str:
+    grown = next((table for table in catalog.tables.values() if table.growth is not None), None)
+    if grown is None or grown.growth is None:
+        return "a query that is asked when it is needed; no table of this policy grows (dpsql help owner)"
+    return f"FROM {grown.name} ... {_grouped(grown.growth.column, grown.growth.period)}"
+
+
+def _grouped(column: str, period: str) -> str:
+    return f"SELECT date_trunc('{period}', {column}) AS {period}, ... GROUP BY {period}"
+
+
+# -- notes
+
+
+def drop(statement: DropStandingQuery, session: Session) -> Listing:
+    """Record that a standing query is dropped; what was measured for it stays, as it was told. Raises SqlError, located, if there
+    is none, or if another account made it."""
+    with located(statement.text):
+        there = named(statement.name, session)
+        if there is None:
+            fault = unknown(statement.name, session)
+            fault.span = statement.span
+            raise fault
+        if there.analyst != session.account.named.analyst:
+            raise SqlError(f"{there.analyst} made the standing query {there.name}, and nobody else drops it", code="standing",
+                           span=statement.span, subject=there.name, try_=f"asking {there.analyst}")
+        record(Removal(name=there.name).as_json(), statement.text, session)
+        return Listing(columns=OF_DROP, rows=((there.name,),))
+
+
+def record(note: str, text: str, session: Session) -> None:
+    """Record a note of the session's account, which asked `text`."""
+    with open_account(text, session):
+        session.kernel.run(_noted(note), cost=FREE, account=session.account, sql=text, limits=MappingProxyType({}),
+                           digest=STANDING, encode=str)
+
+
+def _noted(note: str) -> Generator[Request, Any, str]:
+    """A script that asks for nothing."""
+    yield from ()
+    return note
