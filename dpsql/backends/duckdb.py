@@ -197,7 +197,7 @@ class DuckReader:
         rows before and after, and what was found to hold of these files still does (`measurements.reading.content`). Raises as
         `attach` does; the reader is as it was then."""
         attach(self._connection, store)
-        self._store, self._told_by = store, [*self._told_by, *store.buckets]
+        self._store, self._told_by = store, [*self._told_by, *store.files.values()]
 
     def _stand(self) -> bool:
         """Whether all files are the ones that were opened."""

@@ -63,7 +63,7 @@ from dpsql.catalog.reading_words import differences
 from dpsql.errors import IntegrityError, InternalError, OperationalError
 from dpsql.frozen import Frozen, field, field_names
 from dpsql.trusted.plan.expr.printing import quote, text_literal
-from dpsql.trusted.plan.stored import bucket_name, place_in_bucket
+from dpsql.trusted.plan.stored import place_in_bucket
 
 PLACE = "file of the row"  # the name that the engine gives to the column with the path of a row's file
 BESIDE = "database beside files"
@@ -160,7 +160,7 @@ def open_files(tables: Sequence[FileTable], *, database: Path | None = None, fac
     keys = {name: view.key for name, view in views.items()}
     told = [table.source.told_by for table in shown if table.source.told_by is not None]
     told += [file for table in shown if table.public for file in table.source.files]
-    told += [] if store is None else store.buckets
+    told += [] if store is None else store.files.values()
     reader = DuckReader(connection, f"{fingerprint(sources)}{rest}", files=files, told_by=told, keys=keys,
                         beside=None if database is None else BESIDE, store=store, origin=origin)
     if sealed:
@@ -177,17 +177,21 @@ def attach_store(connection: duckdb.DuckDBPyConnection, store: Store) -> None:
     bucket differs from the manifest, or has a log of changes beside it, which the engine would apply, or if buckets of another
     store are attached."""
     try:
-        for number, bucket in enumerate(store.buckets):
-            connection.execute(f"ATTACH IF NOT EXISTS {text_literal(bucket.path)} AS {bucket_name(number)} (READ_ONLY)")
+        for name, file in store.files.items():
+            connection.execute(f"ATTACH IF NOT EXISTS {text_literal(file.path)} AS {name} (READ_ONLY)")
         attached = connection.execute("SELECT '\"' || database_name || '\"', path FROM duckdb_databases()").fetchall()
-        whole = all((bucket_name(number), str(bucket.path)) in attached for number, bucket in enumerate(store.buckets))
+        whole = all((name, str(file.path)) in attached for name, file in store.files.items())
         for name, table in store.tables.items():
-            counts = " + ".join(f"(SELECT COUNT(*) FROM {place_in_bucket(name, number)})"
-                                for number in range(len(store.buckets)))
-            whole = whole and connection.execute(f"SELECT {counts}").fetchall() == [(table.rows,)]
+            for part in table.parts or [None]:
+                buckets = store.buckets if part is None else store.parts[part.number].buckets
+                rows = table.rows if part is None else part.rows
+                counts = " + ".join(f"(SELECT COUNT(*) FROM {place_in_bucket(name, number, part)})"
+                                    for number in range(len(buckets)))
+                whole = whole and len(buckets) == table.buckets
+                whole = whole and connection.execute(f"SELECT {counts}").fetchall() == [(rows,)]
     except duckdb.Error:
         whole = False
-    if not whole or not all(is_whole(bucket) for bucket in store.buckets):
+    if not whole or not all(map(is_whole, store.files.values())):
         raise OperationalError("the prepared store is damaged, or was just replaced", code="store",
                                try_="dpsql prepare, which makes a new one")
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 from collections.abc import Sequence
 from typing import Any
 
 from dpsql.backends.row_orders import row_order
-from dpsql.frozen import Frozen
+from dpsql.frozen import Frozen, replace
+from dpsql.trusted.declarations.growth import EARLIEST, LATEST, PeriodRange
 from dpsql.trusted.declarations.tables import Table
 from dpsql.trusted.plan.expr.printing import quote
 from dpsql.trusted.plan.node import Printing
@@ -16,6 +18,8 @@ from dpsql.trusted.plan.operators.scan import Scan
 from dpsql.trusted.plan.stored import OWNER, PLACE, StoredTable, place_in_bucket
 from dpsql.trusted.reader import ReaderFault
 from dpsql.types import Type
+
+UNIX = dt.date(1970, 1, 1).toordinal()
 
 
 class OwnedRows(Frozen):
@@ -42,10 +46,20 @@ class OwnedRows(Frozen):
 
     @property
     def order(self) -> tuple[str, ...]:
-        """The columns of the key by which an owner's rows are ordered; none if there is no key, or each owner has only one
-        row."""
-        names = dict(self.scan.columns)
-        return tuple(names[column] for column in self._ranking.order) if self._ranking.distinct and not self.scan.one_row else ()
+        """The columns of the key by which an owner's rows are ordered; none if there is no key, each owner has only one row, or
+        the table grows: limits apply to the rows of some periods, and places among all rows say nothing about those."""
+        names, grows = dict(self.scan.columns), self.scan.table.growth is not None
+        if grows or self.scan.one_row or not self._ranking.distinct:
+            return ()
+        return tuple(names[column] for column in self._ranking.order)
+
+    @property
+    def _day(self) -> list[str]:
+        """The day of a row, by which rows of a table that grows are sorted first: the engine then finds those of some periods
+        without reading the others."""
+        growth = self.scan.table.growth
+        column = next((column for column, name in self.scan.columns if growth is not None and name == growth.column), None)
+        return [] if column is None else [f"CAST(t0.{quote(column)} AS DATE)"]
 
     @property
     def _ranking(self) -> Ranking:
@@ -61,14 +75,15 @@ class OwnedRows(Frozen):
         return self.scan.rows_where(None, printing, beside={column: f"t0.{quote(name)}" for column, name in self.raw.items()})
 
     def sql(self, printing: Printing) -> str:
-        """The statement that selects what is stored of a scan's rows, sorted by owner and, for each owner, by place.
+        """The statement that selects what is stored of a scan's rows, sorted by owner and, for each owner, by place; of a
+        table that grows, by day and owner.
 
         Where rows have places, they are sorted once, by owner and in the keyed order, and a place is the number of a row in this
         line less that of the first one of its owner. That the engine keeps the line as it was sorted is nothing to rely on: see
         `told_sql`.
         """
         owner = f"t0.{quote(self.owner)}"
-        order = [owner, *(self._ranking.keyed(printing) if self.order else [])]
+        order = [*self._day, owner, *(self._ranking.keyed(printing) if self.order else [])]
         kept = ", ".join([*(f"t0.{quote(column)}" for column in self.raw), f"{owner} AS \"@\""])
         line = f"SELECT {kept} FROM ({self.rows(printing)}) AS t0 ORDER BY {', '.join(order)}"
         shown = ", ".join(f"t1.{quote(column)} AS {quote(name)}" for column, name in {**self.raw, "@": OWNER}.items())
@@ -93,6 +108,21 @@ class OwnedRows(Frozen):
         known += [f"(SELECT CAST({end}(t0.{quote(name)}) AS {kind}) FROM {stored})"
                   for name, kind in self._numeric.items() for end in ("MIN", "MAX")]
         return f"SELECT {', '.join(known)} FROM {source}"
+
+    def days_sql(self, bucket: int) -> str:
+        """The statement that summarises, of a table that grows, the rows of a finished bucket that are in any period: the most
+        rows of one owner in one period, and the first and the last day, as `date.toordinal` numbers them."""
+        growth, day = self.scan.table.growth, self._day[0]
+        if growth is None:
+            raise ReaderFault
+        printing = Printing(stored={self.scan.table.name: StoredTable(shape="")}, bucket=bucket)
+        always = PeriodRange(period="year", first=EARLIEST.year, last=LATEST.year)
+        table = replace(self.scan.table, growth=replace(growth, period="year"))
+        rows = replace(self.scan, table=table, periods=always).render((), printing)
+        grouped = f"t0.{quote(self.owner)}, date_trunc('{growth.period}', {day})"
+        counted = f"SELECT COUNT(*) AS \"n\", MIN({day}) AS \"d\", MAX({day}) AS \"e\" FROM ({rows}) AS t0 GROUP BY {grouped}"
+        first, last = (f"(DATE '1970-01-01' - {end}) * -1 + {UNIX}" for end in ("MIN(t1.\"d\")", "MAX(t1.\"e\")"))
+        return f"SELECT COALESCE(MAX(t1.\"n\"), 0), {first}, {last} FROM ({counted}) AS t1"
 
     def _misplaced(self, bucket: int, salt: int) -> str:
         """The statement of the number of rows that are not in their places.

@@ -33,7 +33,8 @@ WRITTEN = "FORMAT PARQUET, PARQUET_VERSION V2, COMPRESSION uncompressed, DICTION
 
 
 class Bucketing(Frozen):
-    """How entities are put into buckets: by ranges of `width` whole numbers from `low` on, or by a hash where `width` is 0."""
+    """How entities are put into buckets: by ranges of `width` whole numbers from `low` on, or by a hash where `width` is 0. What
+    is below the first range, or beyond the last one, is in that: new entities of a table that grows."""
 
     buckets: int
     low: int = 0
@@ -41,7 +42,11 @@ class Bucketing(Frozen):
 
     def number(self, owner: str, kind: Type) -> str:
         """The SQL for the number of an owner's bucket."""
-        return f"(({owner} - {self.low}) // {self.width})" if self.width else f"(hash({settled(owner, kind)}) % {self.buckets})"
+        if not self.width:
+            return f"(hash({settled(owner, kind)}) % {self.buckets})"
+        beyond = self.low + self.width * self.buckets
+        return (f"(CASE WHEN {owner} < {self.low} THEN 0 WHEN {owner} >= {beyond} THEN {self.buckets - 1} "
+                f"ELSE ({owner} - {self.low}) // {self.width} END)")
 
 
 class PartedRows(Frozen):

@@ -23,7 +23,7 @@ import duckdb
 from dpsql.backends.source_files import DataOrigin, FileState, SourceFiles
 from dpsql.frozen import Frozen, asdict
 from dpsql.trusted.cached import cached_property
-from dpsql.trusted.plan.stored import StoredTable
+from dpsql.trusted.plan.stored import StoredPart, StoredTable, bucket_name
 
 
 class RememberedFacts(Protocol):
@@ -44,14 +44,43 @@ class NothingKnown:
         pass
 
 
+class PartFiles(Frozen):
+    """The files of one part of a growing table, a file for each bucket. `made_of` says how its rows were read, and `read` are
+    the files that they were read from; see `store_parts`."""
+
+    table: str
+    made_of: str
+    read: tuple[FileState, ...]
+    buckets: tuple[FileState, ...]
+
+    def as_plain(self) -> dict[str, Any]:
+        return {"table": self.table, "made_of": self.made_of, "read": [file.as_plain() for file in self.read],
+                "buckets": [file.as_plain() for file in self.buckets]}
+
+
 class Store(Frozen):
     """A store of one kind of entity: the files of its buckets, in order, and its tables by name. `made_of` says which files it
-    was made from, as which tables, and how these were read (`source_files.DataOrigin`)."""
+    was made from, as which tables, and how these were read (`source_files.DataOrigin`).
+
+    Growing tables may be in `parts` instead of the buckets. `cut` and `buckets_of` then say how entities were put into buckets,
+    and what the buckets were made from, as it is said of parts.
+    """
 
     entity: str
     made_of: str
     buckets: tuple[FileState, ...]
     tables: Mapping[str, StoredTable]
+    parts: tuple[PartFiles, ...] = ()
+    cut: Mapping[str, int] | None = None
+    buckets_of: str = ""
+
+    @property
+    def files(self) -> dict[str, FileState]:
+        """All files, by the SQL name of the database that each of them is attached as."""
+        whole = {bucket_name(number): file for number, file in enumerate(self.buckets)}
+        parts = [part for table in self.tables.values() for part in table.parts]
+        return whole | {bucket_name(number, part): file for part in parts
+                        for number, file in enumerate(self.parts[part.number].buckets)}
 
     @cached_property
     def identity(self) -> str:
@@ -59,26 +88,40 @@ class Store(Frozen):
         return hashlib.sha256(self.as_json().encode()).hexdigest()
 
     def as_json(self) -> str:
+        in_parts = {} if self.cut is None else {
+            "parts": [part.as_plain() for part in self.parts], "cut": self.cut, "buckets_of": self.buckets_of}
         return json.dumps({"entity": self.entity, "made_of": self.made_of, "buckets": [file.as_plain() for file in self.buckets],
-                           "tables": tables_as_json(self.tables)}, indent=1)
+                           "tables": tables_as_json(self.tables), **in_parts}, indent=1)
 
     @classmethod
     def from_json(cls, text: str) -> Store:
         """Read a store from JSON. Raises ValueError, KeyError or TypeError for anything that `as_json` did not write."""
         found = json.loads(text)
-        buckets = tuple(FileState(**{**file, "path": Path(file["path"])}) for file in found["buckets"])
-        return cls(entity=found["entity"], made_of=found["made_of"], buckets=buckets, tables=tables_of(found["tables"]))
+        parts = tuple(PartFiles(table=part["table"], made_of=part["made_of"], read=states_of(part["read"]),
+                                buckets=states_of(part["buckets"])) for part in found.get("parts", ()))
+        return cls(entity=found["entity"], made_of=found["made_of"], buckets=states_of(found["buckets"]),
+                   tables=tables_of(found["tables"]), parts=parts, cut=found.get("cut"), buckets_of=found.get("buckets_of", ""))
+
+
+def states_of(found: Sequence[Mapping[str, Any]]) -> tuple[FileState, ...]:
+    """Read the states of files from their plain form."""
+    return tuple(FileState(**{**file, "path": Path(file["path"])}) for file in found)
 
 
 def tables_as_json(tables: Mapping[str, StoredTable]) -> dict[str, Any]:
-    return {name: asdict(table) for name, table in tables.items()}
+    """The tables of a store. What only growing tables have is left out of others, as in manifests of earlier versions."""
+    return {name: {key: value for key, value in asdict(table).items() if table.parts or key not in ("parts", "grows_by")}
+            for name, table in tables.items()}
 
 
 def tables_of(found: Mapping[str, Mapping[str, Any]]) -> dict[str, StoredTable]:
     """Read the tables of a store from the result of `tables_as_json`."""
-    return {name: StoredTable(**{**table, "order": tuple(table["order"]), "ends": {
-        column: None if ends is None else tuple(ends) for column, ends in table["ends"].items()}})
-        for name, table in found.items()}
+    def ends_of(told: Mapping[str, Any]) -> dict[str, Any]:
+        return {column: None if ends is None else tuple(ends) for column, ends in told["ends"].items()}
+
+    return {name: StoredTable(**{**table, "order": tuple(table["order"]), "ends": ends_of(table), "parts": tuple(
+        StoredPart(**{**part, "ends": ends_of(part)}) for part in table.get("parts", ())),
+        "grows_by": None if table.get("grows_by") is None else tuple(table["grows_by"])}) for name, table in found.items()}
 
 
 def origin_text(databases: Sequence[SourceFiles], tables: Sequence[Mapping[str, Any]], others: str = "") -> str:
@@ -104,11 +147,17 @@ def manifest_of(folder: Path, entity: str, kind: str = "manifest") -> Path:
 
 def find_store(folder: Path, entity: str, origin: DataOrigin, facts: RememberedFacts) -> Store | None:
     """The store of a kind of entity that was made from exactly these files, read as the same tables; None if there is none."""
-    text = remembered(manifest_of(folder, entity), facts)
-    if text is None:
+    store = last_store(folder, entity, facts)
+    if store is None or store.made_of != origin.read_as:
         return None
-    store = Store.from_json(text)
-    return store if (store.entity, store.made_of) == (entity, origin.read_as) and all(map(is_whole, store.buckets)) else None
+    return store if all(map(is_whole, store.files.values())) else None
+
+
+def last_store(folder: Path, entity: str, facts: RememberedFacts) -> Store | None:
+    """The store of a kind of entity that was made last, of whatever files; None if there is none."""
+    text = remembered(manifest_of(folder, entity), facts)
+    store = None if text is None else Store.from_json(text)
+    return store if store is not None and store.entity == entity else None
 
 
 def remembered(manifest: Path, facts: RememberedFacts) -> str | None:

@@ -64,17 +64,25 @@ def fresh_buckets(reader: DuckReader, catalog: Catalog, folder: Path, *, salt: i
     """A context with a new store in a folder, which is not in force yet. It is removed if the block fails; see `prepare`."""
     tables = storable(catalog)
     made = folder / secrets.token_hex(8)
+    with not_written(folder):
+        try:
+            made.mkdir(mode=0o700, parents=True)
+            folder.chmod(0o700)
+            files, stored = write_buckets(reader, tables, made, chosen_cut(reader, tables, buckets), salt=salt, tell=tell)
+            yield Store(entity=catalog.entity.name, made_of=reader.origin.read_as, tables=stored, buckets=files)
+        except BaseException:
+            remove(made)
+            raise
+
+
+@contextlib.contextmanager
+def not_written(folder: Path) -> Iterator[None]:
+    """A context in which a store is written to a folder: what fails there is told as such."""
     try:
-        made.mkdir(mode=0o700, parents=True)
-        folder.chmod(0o700)
-        yield _made(reader, catalog.entity.name, tables, made, salt=salt, buckets=buckets, tell=tell)
+        yield
     except (ReaderFault, OSError):
-        remove(made)
         raise OperationalError(f"the store could not be written to {folder}{_free(folder)}; the previous store, if any, "
                                "is still used", code="store", try_='folder = "..." in [store], on a larger disk') from None
-    except BaseException:
-        remove(made)
-        raise
 
 
 def storable(catalog: Catalog) -> list[Table]:
@@ -91,9 +99,11 @@ def storable(catalog: Catalog) -> list[Table]:
     return tables
 
 
-def _made(reader: DuckReader, entity: str, tables: Sequence[Table], folder: Path, *, salt: int, buckets: int | None,
-          tell: Callable[[str], None]) -> Store:
-    cut, counted = _cut(reader, tables, buckets)
+def write_buckets(reader: DuckReader, tables: Sequence[Table], folder: Path, cut: Bucketing, *, salt: int,
+                  tell: Callable[[str], None]) -> tuple[tuple[FileState, ...], dict[str, StoredTable]]:
+    """Write all rows of some tables into a file for each bucket, and return the files, and the facts about the tables. Raises
+    ReaderFault, OSError."""
+    counted = {table.name: _counted(reader, OwnedRows.of(table))[0] for table in tables}
     stored = {table.name: prepared_as(table, cut.buckets) for table in tables}
     parts = PartedRows(folder=folder / PARTS, tables=tables, cut=cut)
     making = BucketsToMake(reader=reader, tables=tables, folder=folder, salt=salt, parts=parts if cut.buckets > 1 else None)
@@ -109,8 +119,7 @@ def _made(reader: DuckReader, entity: str, tables: Sequence[Table], folder: Path
         raise ReaderFault
     if making.parts is not None:
         remove_parts(parts.folder)
-    return Store(entity=entity, made_of=reader.origin.read_as, tables=stored,
-                 buckets=tuple(FileState.of(making.path(number)) for number in range(cut.buckets)))
+    return tuple(FileState.of(making.path(number)) for number in range(cut.buckets)), stored
 
 
 @contextlib.contextmanager
@@ -157,23 +166,25 @@ def prepared_as(table: Table, buckets: int) -> StoredTable:
     return StoredTable(shape=shape_of(table), order=OwnedRows.of(table).order, buckets=buckets)
 
 
-def _cut(reader: DuckReader, tables: Sequence[Table], buckets: int | None) -> tuple[Bucketing, dict[str, int]]:
-    """How entities are put into buckets, and how many rows each table has that have an owner."""
-    counted, most = dict[str, int](), 0
-    spans: list[tuple[int, int]] = []
-    for table in tables:
-        owned = OwnedRows.of(table)
-        owner = f"t0.{quote(owned.owner)}"
-        ends = f"MIN({owner}), MAX({owner})" if owned.kind is Type.BIGINT else "NULL, NULL"
-        (count, low, high), = reader.rows(f"SELECT COUNT(*), {ends} FROM ({owned.scan.render((), Printing())}) AS t0")
-        counted[table.name], most = count, most if low is None else max(most, count)
-        spans += [] if low is None else [(low, high)]
-    number = min(MOST_BUCKETS, max(1, -(-max(counted.values()) // ROWS_OF_BUCKET))) if buckets is None else buckets
+def chosen_cut(reader: DuckReader, tables: Sequence[Table], buckets: int | None) -> Bucketing:
+    """How entities are put into buckets."""
+    found = [_counted(reader, OwnedRows.of(table)) for table in tables]
+    spans = [(low, high) for _, low, high in found if low is not None and high is not None]
+    most = max((count for count, low, _ in found if low is not None), default=0)
+    number = min(MOST_BUCKETS, max(1, -(-max(count for count, *_ in found) // ROWS_OF_BUCKET))) if buckets is None else buckets
     if not spans or len({OwnedRows.of(table).kind for table in tables}) > 1:
-        return Bucketing(buckets=number), counted
+        return Bucketing(buckets=number)
     low, high = min(low for low, _ in spans), max(high for _, high in spans)
     width = -(-(high - low + 1) // number) if high - low < DENSE * most else 0
-    return Bucketing(buckets=number, low=low, width=width), counted
+    return Bucketing(buckets=number, low=low, width=width)
+
+
+def _counted(reader: DuckReader, owned: OwnedRows) -> tuple[int, int | None, int | None]:
+    """The number of rows with an owner, and the least and the greatest owner, if they are whole numbers."""
+    owner = f"t0.{quote(owned.owner)}"
+    ends = f"MIN({owner}), MAX({owner})" if owned.kind is Type.BIGINT else "NULL, NULL"
+    (count, low, high), = reader.rows(f"SELECT COUNT(*), {ends} FROM ({owned.scan.render((), Printing())}) AS t0")
+    return count, low, high
 
 
 def with_bucket(known: StoredTable, bucket: StoredTable) -> StoredTable:

@@ -105,11 +105,7 @@ def growing_of(policy: Policy, entity: Entity) -> dict[str, GrowthPolicy]:
 
 
 def check_growing(policy: Policy, fail: Fail) -> None:
-    """Check that growing tables can be read by periods, and that budgets limit each period exactly where there are some."""
-    for table in policy.tables.values():
-        if table.growth is not None and policy.spark is not None:
-            fail(("tables", table.name, "grows_by"), "a Spark cluster cannot read tables by periods yet",
-                 "leaving out grows_by, or [spark] and tables whose source is in Spark")
+    """Check that budgets limit each period exactly where there are some."""
     for budget in policy.budgets.values():
         _check_budget(budget, growing_of(policy, policy.entities[budget.entity]), fail)
 

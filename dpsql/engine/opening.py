@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeAlias
 
 import duckdb
@@ -25,7 +26,6 @@ from dpsql.backends.upload_folders import Uploads
 from dpsql.catalog.database_uris import fault_of_ledger, place_of, scheme_of
 from dpsql.catalog.file_names import is_copied, is_of_rows, usual_format
 from dpsql.catalog.foreign_keys import tying_columns
-from dpsql.catalog.growing_tables import growing_of
 from dpsql.catalog.model import Budget, Catalog, Policy, TablePolicy
 from dpsql.catalog.name_faults import LONGEST, fault_of
 from dpsql.catalog.policy import read_policy
@@ -169,7 +169,7 @@ def open_session(database: str | Path | None, policy: str | Path | None, ledger:
             check_in_spark(declared, catalog, reader.stored)
     awaited = None
     if (await_store is not None and declared.prepare and isinstance(reader, DuckReader) and not reader.stored
-            and not growing_of(declared, declared.entities[budget.entity]) and _adopts(reader, store_folder(declared, book))):
+            and _adopts(reader, store_folder(declared, book))):
         awaited = await_store(declared, database, budget, book, reader)
     there = reader.origin.paths if database is None and isinstance(reader, DuckReader) else _files_there(declared)
     notes, fresh = noticed(declared, database, book, budget.name, there, places=places)
@@ -190,7 +190,6 @@ def open_data(policy: Policy, database: str | Path | None, budget: Budget, ledge
     `adopting`, a reader of large data can change to a store while it is open, unless the policy forbids to make one. See
     `open_session` for the errors."""
     facts, folder = FactsBesideLedger(ledger), store_folder(policy, ledger)
-    grows = bool(growing_of(policy, policy.entities[budget.entity]))  # a store cannot be read by periods
     later = (folder, LARGE) if adopting and policy.prepare and policy.spark is None else None
 
     def store(origin: DataOrigin) -> Store | None:
@@ -204,7 +203,7 @@ def open_data(policy: Policy, database: str | Path | None, budget: Budget, ledge
             alone = alone_in_spark(policy, folder, budget.entity, facts)
 
     def opened(tries: int = 3) -> Reader:
-        there = alone is None and not grows and (
+        there = alone is None and (
             manifest_of(folder, budget.entity).is_file() or manifest_of(folder, budget.entity, "spark").is_file())
         try:
             return open_reader(policy, database, facts, store if there else NO_STORE, later=later)
@@ -504,8 +503,10 @@ def source_of(policy: Policy, table: TablePolicy) -> str:
 
 
 def open_reader(policy: Policy, database: str | Path | None, facts: RememberedFacts = NothingKnown(),
-                store: FindStore = NO_STORE, *, sealed: bool = True, later: tuple[Path, int] | None = None) -> Reader:
-    """A reader of the database: usually a DuckDB file, another back end, or CSV and Parquet files.
+                store: FindStore = NO_STORE, *, sealed: bool = True, later: tuple[Path, int] | None = None,
+                only: Mapping[str, frozenset[Path]] = MappingProxyType({})) -> Reader:
+    """A reader of the database: usually a DuckDB file, another back end, or CSV and Parquet files. Of the tables in `only`, it
+    reads no other files than these.
 
     `facts` are what is remembered of files, `store` finds the store that was made from some, which may also come `later`; see
     `open_files`. Raises OperationalError or IntegrityError, located in the policy if it names the file.
@@ -519,6 +520,8 @@ def open_reader(policy: Policy, database: str | Path | None, facts: RememberedFa
                                code="no-database", try_=f'source = "{Path(database).name}" in the policy, and no database')
     alone = database is not None and policy.database is None and not is_of_rows(str(database))
     sources = {} if alone else sources_of(policy)  # a database that a person names has all tables
+    for name, paths in only.items():
+        sources[name] = replace(sources[name], files=tuple(file for file in sources[name].files if file.path in paths))
     if alone and _cleans(policy):
         sources, database = _cleaned_from(policy, str(database)), None
     if database is None and policy.database is not None:

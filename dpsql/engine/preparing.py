@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from dpsql.backends.duckdb import DuckReader
 from dpsql.backends.source_files import DataOrigin, FileState
-from dpsql.backends.store import RememberedFacts, find_store
-from dpsql.catalog.growing_tables import growing_of
+from dpsql.backends.store import RememberedFacts, Store, find_store
 from dpsql.catalog.model import Budget, Catalog, Policy
 from dpsql.catalog.policy import read_policy
 from dpsql.engine.opening import choose_budget, find_ledger, find_policy, fitted, open_reader, store_folder, told_by
@@ -19,6 +18,7 @@ from dpsql.frozen import Frozen
 from dpsql.ledgers.ledger_reports import ReportingLedger
 from dpsql.ledgers.proven_facts import FactsBesideLedger
 from dpsql.progress import tell
+from dpsql.trusted.reader import ReaderFault
 
 MARGIN = 4  # of free disk to the size of what is stored, where nobody asked for a store
 
@@ -72,10 +72,6 @@ def has_room(folder: Path, sources: Sequence[FileState]) -> bool:
 
 def _prepared(policy: Policy, database: str | Path | None, budget: Budget, ledger: ReportingLedger, buckets: int | None,
               tell: Callable[[str], None] = tell) -> Prepared:
-    if growing := growing_of(policy, policy.entities[budget.entity]):
-        raise OperationalError(f"{' and '.join(growing)} grow{'s' * (len(growing) == 1)}, and a prepared store cannot be read by "
-                               "periods yet", code="store", subject=next(iter(growing)),
-                               try_="no dpsql prepare: statements read the data")
     facts, folder = FactsBesideLedger(ledger), store_folder(policy, ledger)
     reader = open_reader(policy, database, facts, sealed=False)
     with contextlib.closing(reader):
@@ -84,10 +80,30 @@ def _prepared(policy: Policy, database: str | Path | None, budget: Budget, ledge
         catalog = fitted(policy, budget.name, reader)
         if policy.spark is not None:
             return _in_spark(policy, reader, catalog, folder, salt=ledger.salt, facts=facts, buckets=buckets)
-        from dpsql.backends.store_writer import prepare as prepare_store
+        store = _here(policy, database, budget, reader, catalog, ledger, buckets, tell)
+    return Prepared(entity=budget.entity, place=str(folder), buckets=max(table.buckets for table in store.tables.values()),
+                    tables=tuple(store.tables))
 
-        store = prepare_store(reader, catalog, folder, salt=ledger.salt, facts=facts, buckets=buckets, tell=tell)
-    return Prepared(entity=budget.entity, place=str(folder), buckets=len(store.buckets), tables=tuple(store.tables))
+
+def _here(policy: Policy, database: str | Path | None, budget: Budget, reader: DuckReader, catalog: Catalog,
+          ledger: ReportingLedger, buckets: int | None, tell: Callable[[str], None]) -> Store:
+    """A store on this machine; if tables grow, what it had before stays where that is possible."""
+    from dpsql.backends.store_parts import prepare_by_parts
+    from dpsql.backends.store_writer import prepare as prepare_store
+    from dpsql.backends.store_writer import storable
+
+    @contextlib.contextmanager
+    def narrowed(only: Mapping[str, frozenset[Path]]) -> Iterator[tuple[DuckReader, Catalog]]:
+        some = open_reader(policy, database, facts, sealed=False, only=only)
+        with contextlib.closing(some):
+            if not isinstance(some, DuckReader):
+                raise ReaderFault
+            yield some, fitted(policy, budget.name, some)
+
+    facts, folder = FactsBesideLedger(ledger), store_folder(policy, ledger)
+    if all(table.growth is None for table in storable(catalog)):
+        return prepare_store(reader, catalog, folder, salt=ledger.salt, facts=facts, buckets=buckets, tell=tell)
+    return prepare_by_parts(reader, catalog, folder, salt=ledger.salt, facts=facts, buckets=buckets, tell=tell, narrowed=narrowed)
 
 
 def _in_spark(policy: Policy, reader: DuckReader, catalog: Catalog, folder: Path, *, salt: int, facts: RememberedFacts,

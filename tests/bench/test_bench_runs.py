@@ -122,6 +122,14 @@ def test_scale(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.long
+def test_growing_stores(tmp_path: Path) -> None:
+    lines = printed("growing_stores.py", "--rows", 20_000, "--data", tmp_path)
+    found = {line[0]: float(line[3]) for line in lines[3:]}
+    assert len(found) == 22 and found["store: people of one day"] < found["files: people of one day"]
+
+
+@pytest.mark.slow
+@pytest.mark.long
 def test_timing() -> None:
     for module in ("pygwire", "scramp", "psycopg"):
         pytest.importorskip(module, reason=f"{module} is not installed")

@@ -171,7 +171,6 @@ def test_what_holds_of_the_limit_in_each_period_can_be_said() -> None:
 VISITS, FK = "[tables.visits]", 'foreign_keys = [{ columns = "person_id", references = "people(person_id)" }]'
 PER_PERIOD, PER_ANALYST = "per_period = { epsilon = 1, delta = 1e-7 }\n", "per_analyst_and_period = { epsilon = 0.5, delta = 1e-8 }\n"
 IN_ANY = "in_any = { periods = 12, epsilon = 5, delta = 1e-7 }\n"
-SPARK = ("version = 1\n", 'version = 1\n[spark]\nmaster = "local[2]"\nstore = "file:///shared"\n')
 MISTAKES = [  # the edits; how the line of the error begins; the reason; what to write
     # the parts that belong together
     ([('grows_by = "visited_on"\n', "")], "period", "there is no grows_by", "grows_by ="),
@@ -208,7 +207,6 @@ MISTAKES = [  # the edits; how the line of the error begins; the reason; what to
     ([("rows_per_entity_and_period = 10", "rows_per_entity = 10")], "rows_per_entity", "limited in each period", "rows_per_entity_and_period"),
     ([("closes =", "rows_per_entity = 3\ncloses =")], "rows_per_entity", "limited in each period", "rows_per_entity_and_period"),
     ([("public = true", 'public = true\ngrows_by = "founded"\nperiod = "month"\nsince = 2020-01-01')], "grows_by", "it has no periods", "leaving it out"),
-    ([SPARK], "grows_by", "Spark cluster cannot read tables by periods", "[spark]"),
     # budgets
     ([(PER_PERIOD + PER_ANALYST, "")], "[budgets.study]", "per_period is missing, the limit on what is spent on one person in one month of visits and tests",
      "per_period = { epsilon = 1, delta = 1e-07 }"),

@@ -23,7 +23,7 @@ def name_of(path: Path) -> str:
 
 
 MODULES = {name_of(path): path for path in sorted((ROOT / "dpsql").rglob("*.py"))}
-DOORS = ("dpsql.backends.duckdb", "dpsql.backends.file_tables", "dpsql.backends.snapshots", "dpsql.backends.store_writer",
+DOORS = ("dpsql.backends.duckdb", "dpsql.backends.file_tables", "dpsql.backends.snapshots", "dpsql.backends.store_parts", "dpsql.backends.store_writer",
          "dpsql.backends.spark_shuffle", "dpsql.ledgers.proven_facts", "dpsql.ledgers.postgres_store",
          "dpsql.catalog.policy", "dpsql.catalog.promise", "dpsql.catalog.schema", "dpsql.budgets.convert")
 """What the kernel is handed and cannot check: the reader of the rows, what was found of files, a store of the ledger in another
@@ -181,9 +181,9 @@ ROOMS = {
     "extensions": (below("dpsql.trusted.extensions"), 1055),
     "operators": (sorted(module for module in KERNEL if module.startswith("dpsql.trusted.plan.operators.")), 2325),  # with late rows that are dropped
     "expressions": (below("dpsql.trusted.plan.expr"), 755),
-    "all that the kernel can run": (sorted(KERNEL), 11939),  # with late rows, revisions and a clock that does not go back, interruptions that the engine tells from other faults, and periods of growing tables with what they are charged
+    "all that the kernel can run": (sorted(KERNEL), 11970),  # with late rows, revisions and a clock that does not go back, interruptions that the engine tells from other faults, and periods of growing tables with what they are charged, and the parts of stores that they are read from
     "what charges promise": (["dpsql.catalog.promise"], 227),
-    "what it is handed": (sorted(HANDED - {*SNAPSHOTS, *FOREIGN, *SPARK, "dpsql.catalog.promise", "dpsql.ledgers.postgres_store"}), 3748),  # with what policies say of growing tables and their late rows, released rows by column, the terms of agents, engines without threads, and interruptions that do not hide a fault
+    "what it is handed": (sorted(HANDED - {*SNAPSHOTS, *FOREIGN, *SPARK, "dpsql.catalog.promise", "dpsql.ledgers.postgres_store"}), 3950),  # with what policies say of growing tables and their late rows, and how their stores are added to, released rows by column, the terms of agents, engines without threads, and interruptions that do not hide a fault
     "stores that Spark reads": (SPARK, 890),
     "snapshots of other databases": (SNAPSHOTS, 925),
     "files of other programs": (FOREIGN, 430),

@@ -319,12 +319,17 @@ def session(tmp_path: Path) -> Iterator[Session]:
 
 
 class Readers:
-    """A world as a database file, in an engine that keeps rows, and in a store of buckets; and what plans give in each."""
+    """A world as a database file, in an engine that keeps rows, and in stores of buckets, of which one has the growing tables in parts; and what
+    plans give in each."""
 
     def __init__(self, world: GrowingWorld, folder: Path, name: str, native: bool) -> None:
         ledger, path = open_ledger(folder), world.save(folder / f"{name}.duckdb")
-        readers = [open_files([], database=path, sealed=False), stored(path, ledger, policy=POLICY)]
+        in_parts = stored(path, ledger, policy=POLICY, growing=lambda catalog: growing_tables(catalog, world.growing))
+        assert {name for name, table in in_parts.stored.items() if table.parts} == world.growing.tables
+        readers = [open_files([], database=path, sealed=False), stored(path, ledger, policy=POLICY), in_parts]
         self.sessions = [session_of(folder, reader=reader, ledger=ledger, policy=POLICY) for reader in readers]
+        grown_catalog = growing_tables(self.sessions[2].catalog, world.growing)
+        assert all(in_parts.stored[name].holds(grown_catalog.tables[name]) for name in world.growing.tables)
         assert {session.kernel._reader.keeps for session in self.sessions[:1]} == {native}
 
     def rows(self, plan: Node) -> list[Rows]:

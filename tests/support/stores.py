@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,9 @@ from support.sessions import catalog_of
 from dpsql.backends.duckdb import DuckReader
 from dpsql.backends.file_tables import open_files
 from dpsql.backends.store import find_store
+from dpsql.backends.store_parts import prepare_by_parts
 from dpsql.backends.store_writer import prepare
+from dpsql.catalog.model import Catalog
 from dpsql.catalog.policy import parse_policy
 from dpsql.ledgers.ledger_reports import ReportingLedger
 from dpsql.ledgers.proven_facts import FactsBesideLedger
@@ -37,13 +40,21 @@ class BucketReader(DuckReader):
         return super()._cursor(sql, parts)
 
 
+def only_whole(only: object) -> AbstractContextManager[tuple[DuckReader, Catalog]]:
+    raise AssertionError("a database file is read as a whole")
+
+
 def stored(database: Path, ledger: ReportingLedger, *, budget: str = "person", buckets: int = 3, policy: str = worlds.POLICY,
-           folder: Path | None = None) -> BucketReader:
-    """A reader of a DuckDB file and of a store that is made of it."""
+           folder: Path | None = None, growing: Callable[[Catalog], Catalog] | None = None) -> BucketReader:
+    """A reader of a DuckDB file and of a store that is made of it: in parts, if it has tables that are made `growing`."""
     folder, facts = folder or database.with_name(f"store-{secrets.token_hex(4)}"), FactsBesideLedger(ledger)
     declared = parse_policy(policy)
     reader = open_files([], database=database, sealed=False)
-    prepare(reader, catalog_of(reader, declared, budget), folder, salt=ledger.salt, facts=facts, buckets=buckets, tell=lambda line: None)
+    catalog = catalog_of(reader, declared, budget)
+    if growing is None:
+        prepare(reader, catalog, folder, salt=ledger.salt, facts=facts, buckets=buckets, tell=lambda line: None)
+    else:
+        prepare_by_parts(reader, growing(catalog), folder, salt=ledger.salt, facts=facts, buckets=buckets, tell=lambda line: None, narrowed=only_whole)
     reader.close()
     return reopened(database, ledger, folder, budget=budget, policy=policy)
 

@@ -21,7 +21,8 @@ texts is executed.
 (4) *In a store* are the rows of a table that have an owner, with the owners and places that the plan would work out
 (`plan.stored`, `backends.store_writer`), and each bucket has those of a set of entities. So the text gives over all buckets
 what the plan gives, and over each of them what the plan gives over its entities; which is merged where the kernel has found
-that the plan is split by entity (`certificate.splits`, `Summary.merge_sql`).
+that the plan is split by entity (`certificate.splits`, `Summary.merge_sql`). Of a table that grows the store may have several
+parts, of which those without a row in the periods that are read are left out (`plan.stored.StoredTable`).
 (5) *A part of a plan* that the kernel has found to be split by entity, while the plan is not, gives over all entities the rows
 that it gives in each bucket, put together (4). So the text in which a table of these rows stands in the part's place gives the
 same: what stands above is printed from the plan, which still contains the part, and depends on no order of rows. Tables that are
@@ -46,6 +47,7 @@ from types import MappingProxyType
 from typing import Any, Protocol, TypeAlias
 
 from dpsql.frozen import Frozen, replace
+from dpsql.trusted.declarations.growth import PeriodRange
 from dpsql.trusted.declarations.tables import OwnerPath, Table
 from dpsql.trusted.plan.expr.facts import Facts, NotTotal, facts
 from dpsql.trusted.plan.expr.nodes import Expr, columns
@@ -65,11 +67,11 @@ from dpsql.trusted.plan.operators.truncate import Truncate, rows_of_each
 from dpsql.trusted.plan.operators.truncate_keys import TruncateKeys
 from dpsql.trusted.plan.operators.two_parts import clipped, in_two_parts
 from dpsql.trusted.plan.operators.two_steps import in_two_steps
-from dpsql.trusted.plan.stored import StoredTable, shape_of
+from dpsql.trusted.plan.stored import StoredTable
 from dpsql.trusted.reader import PARTS, Parts, Query, Reader, kept_name, parts_name
 from dpsql.types import ANY_NUMBER, Interval
 
-Owned: TypeAlias = tuple[str, OwnerPath | None]
+Owned: TypeAlias = tuple[str, OwnerPath | None, PeriodRange | None]
 FEWER_ROWS = Contributions, Distinct, GroupBy, Norms, SetOperation, Truncate, TruncateKeys
 
 
@@ -85,7 +87,7 @@ class Learned(Frozen):
         """Whether a node is a truncation that keeps every row."""
         if not isinstance(node, Truncate) or (scan := _limited(node)) is None:
             return False
-        return self.most.get((scan.table.name, scan.table.owner), math.inf) <= node.rows
+        return self.most.get(_owned(scan), math.inf) <= node.rows
 
     def reach(self, node: Node, wanted: Collection[str]) -> dict[str, Interval]:
         """Ranges of the given columns over the actual rows, if the columns come from one table."""
@@ -155,7 +157,7 @@ class Content:
         scans = [scan for node in bottom_up(plan) if isinstance(node, Truncate) and (scan := _limited(node)) is not None]
         ranged = [place for node in bottom_up(plan) if isinstance(node, GroupedSums | Contributions) and not _in_steps(node)
                   for place in _sources(node.input, _clamped(node))]
-        return Learned(most={(scan.table.name, scan.table.owner): self.most_rows(scan) for scan in scans},
+        return Learned(most={_owned(scan): self.most_rows(scan) for scan in scans},
                        ends={(table.name, column): self.ends(table, column) for table, column in ranged},
                        short=not self._reader.keeps and not self._all_stored(plan))
 
@@ -189,15 +191,16 @@ class Content:
     def _stored(self, table: Table) -> StoredTable | None:
         """A table in the store, if the store was prepared for exactly this table."""
         found = self._reader.stored.get(table.name)
-        return found if found is not None and found.shape == shape_of(table) else None
+        return found if found is not None and found.holds(table) else None
 
     def most_rows(self, scan: Scan) -> int:
-        """The largest number of rows of one entity."""
+        """The largest number of rows of one entity among those that are read, or a larger one: rows of other periods count where
+        the table itself is read, or where nothing more is known of a store's parts."""
         table, owner = scan.table, scan.table.owner
         if owner is not None and not owner.steps and any(key == {owner.column} for key in table.unique):
             return 1
         if (stored := self._stored(table)) is not None:
-            return stored.most
+            return stored.most_in(scan.periods)
         kept, owned = KeptStatements(), Scan(table=table, columns=(), owners=("owner",))
         printing = Printing(native=self._reader.keeps, keep=kept.keep if self._reader.keeps else Printing().keep)
         counted = rows_of_each(owned, owned.render((), Printing()), "owner", printing)
@@ -267,6 +270,11 @@ def _limited(node: Truncate) -> Scan | None:
     while isinstance(scan, Truncate) and scan.owner == node.owner:
         scan = scan.input
     return scan if isinstance(scan, Scan) and scan.table.owner is not None and scan.owners == (node.owner,) else None
+
+
+def _owned(scan: Scan) -> Owned:
+    """The rows of a scan that are counted by their owner: those of a table, or of some of its periods."""
+    return scan.table.name, scan.table.owner, scan.periods
 
 
 def _whole(sql: str, parts: Sequence[Parts]) -> str:

@@ -170,11 +170,12 @@ class Scan(Node):
     def _stored(self, carried: dict[str, str], printing: Printing) -> tuple[str, list[str]]:
         """The source of rows in a store, where all rows have an owner; the printed owners are added to `carried`."""
         carried.update({owner: _widened(f"t0.{quote(OWNER)}", way.type) for owner, way in self._unseen})
-        name, number = self.table.name, printing.bucket
-        if number is not None:
-            return f"{place_in_bucket(name, number)} AS t0", []
-        parts = (f"SELECT * FROM {place_in_bucket(name, each)}" for each in range(printing.stored[name].buckets))
-        return f"({' UNION ALL '.join(parts)}) AS t0", []
+        name, stored = self.table.name, printing.stored[self.table.name]
+        buckets = range(stored.buckets) if printing.bucket is None else [printing.bucket]
+        places = [place_in_bucket(name, number, part) for number in buckets for part in stored.read_in(self.periods) or [None]]
+        if len(places) == 1 and printing.bucket is not None:
+            return f"{places[0]} AS t0", []
+        return f"({' UNION ALL '.join(f'SELECT * FROM {place}' for place in places)}) AS t0", []
 
     def _found(self, carried: dict[str, str]) -> tuple[str, list[str]]:
         """The source of rows, joined with the tables that name their owners, and the tests that they have owners; the printed
