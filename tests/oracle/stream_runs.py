@@ -1,0 +1,293 @@
+"""A stream in the whole engine: files, connections, statements, kernel and ledger, with the noise replaced, and everything written
+down that analysts see, what was charged, and what was asked of the rows.
+
+A second run over other rows is given the releases of the first one. So its analysts see the same answers and ask the same, as long
+as each request is the same; where one differs, the run says so in place of the answer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import random
+import shutil
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+from oracle.replay import Loud
+from oracle.stream_events import Ask, Changed, Day, Stream
+from oracle.stream_statements import ANSWER
+from oracle.stream_worlds import State, StreamWorld
+
+import dpsql
+from dpsql.catalog import growing
+from dpsql.dbapi import Connection
+from dpsql.errors import Error
+from dpsql.frozen import Frozen, replace
+from dpsql.ledgers.ledger_reports import ReportingLedger
+from dpsql.trusted.accounting.cost import NOTHING, Charge
+from dpsql.trusted.kernel.period_reads import PeriodReads
+from dpsql.trusted.plan.certificate import Certificate
+
+BUDGET = "study"
+PLACE = Path("/dev/shm")
+
+
+class Looked(Frozen, kw_only=False):
+    """A request as the kernel served it, and what it released."""
+
+    request: Any
+    certificates: tuple[Certificate, ...]
+    release: Any
+
+
+class Paid:
+    """A charge: what the ledger's accounts grew by, in all and in each period; which rows there were; and the requests that were
+    served for it."""
+
+    def __init__(self, ask: int, state: int, stated: str, in_all: Charge, in_periods: Mapping[int, Charge]) -> None:
+        self.ask, self.state, self.stated, self.in_all, self.in_periods = ask, state, stated, in_all, in_periods
+        self.looked: list[Looked] = []
+
+    @property
+    def reads(self) -> PeriodReads | None:
+        """The periods that the statement states."""
+        return PeriodReads.from_text(self.stated)
+
+    def told(self, among: Sequence[str]) -> str:
+        """The charge in words; the version of the data is told by its place among all versions."""
+        stated = self.stated
+        for at, version in enumerate(among):
+            stated = stated.replace(version, f"version {at}")
+        return f"{stated}: {self.in_all}, {dict(self.in_periods)}"
+
+
+class Seen(Frozen, kw_only=False):
+    """What an analyst saw of a statement: an answer or an error, in words; and whether the answer was stored before."""
+
+    ask: Ask
+    day: dt.date
+    state: int
+    text: str
+    told: str
+    is_answered: bool
+    is_stored: bool
+    code: str
+
+
+class Run:
+    """What happened in a stream, over the rows of `only` states, and with the releases of an `earlier` run if that is given."""
+
+    def __init__(self, stream: Stream, states: Sequence[State], salted: Path, earlier: Run | None = None) -> None:
+        self.stream, self.states, self.earlier = stream, states, earlier
+        self.seen: list[Seen] = []
+        self.paid: list[Paid] = []
+        self.planned: dict[tuple[int, str, str], None] = {}  # what was read of which rows where no statement was served
+        self.released: list[Looked] = []
+        self.versions: list[str] = []
+        self.faults: list[BaseException] = []
+        self.spent, self.spent_in_periods = NOTHING, dict[int, Charge]()
+        self._asks, self._state, self._serving, self._last = 0, -1, False, 3
+        self._open: dict[str, Connection] = {}
+        self._day = dt.date(2024, 1, 1)
+        self._folder = Path(tempfile.mkdtemp(dir=PLACE if PLACE.is_dir() else None))
+        self._patch = pytest.MonkeyPatch()
+        try:
+            shutil.copytree(salted, self._folder, dirs_exist_ok=True)
+            (self._folder / "dpsql.toml").write_text(stream.world.policy)
+            self._patch.setattr(growing, "today", lambda: self._day)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                self._all()
+        finally:
+            self._disconnect()
+            self._patch.undo()
+            shutil.rmtree(self._folder)
+
+    def _all(self) -> None:
+        for event in self.stream.events:
+            match event:
+                case Day():
+                    self._day = event.day
+                case Changed():
+                    self._disconnect()
+                    self._state += 1
+                    self._write(self.states[self._state])
+                case Ask():
+                    self._ask(event)
+                    self._asks += 1
+        with contextlib.closing(ReportingLedger(self._folder / "dpsql.ledger")) as ledger:
+            self.spent, self.spent_in_periods = ledger.spent(BUDGET), ledger.spent_in_periods(BUDGET)
+
+    def _write(self, state: State) -> None:
+        """The file is another one whatever has changed: that the owner has changed something is public."""
+        with duckdb.connect(self._folder / "data.duckdb") as connection:
+            connection.execute("BEGIN")
+            for statement in inserted(self.stream.world, state):
+                connection.execute(statement)
+            connection.execute("COMMIT")
+
+    # -- asking
+
+    def _ask(self, ask: Ask) -> None:
+        text = ask.asked.text.replace(ANSWER, str(self._last))
+        is_answered = is_stored = False
+        code = ""
+        try:
+            cursor = self._connection(ask.analyst).execute(text)
+            told, is_answered = _told(cursor), True
+            is_stored = cursor.answer is not None and cursor.answer.stored
+            self._last = next((int(abs(value)) % 10 for row in (cursor.answer.rows if cursor.answer else ()) for value in row
+                               if isinstance(value, int | float) and abs(value) < 1e15), self._last)
+        except Error as fault:
+            code, told = str(fault.code), f"{type(fault).__name__} {fault.code} {fault.span}: {fault}"
+        except Exception as fault:
+            code, told = "crash", f"!{type(fault).__name__}: {fault}"
+        self.seen.append(Seen(ask, self._day, self._state, text, told, is_answered, is_stored, code))
+
+    def _connection(self, analyst: str) -> Connection:
+        if analyst not in self._open:
+            made = dpsql.connect(policy=self._folder / "dpsql.toml", budget=BUDGET, analyst=analyst, **self.stream.world.price)
+            self._open[analyst] = made
+            self.versions += [made.session.kernel.version] * (made.session.kernel.version not in self.versions)
+            self._listen(made)
+        return self._open[analyst]
+
+    def _disconnect(self) -> None:
+        for connection in self._open.values():
+            connection.close()
+        self._open.clear()
+
+    # -- listening
+
+    def _listen(self, connection: Connection) -> None:
+        kernel: Any = connection.session.kernel
+        look, answered, charge = kernel._look, kernel._answered, kernel._ledger.charge
+        ledger = connection.session.ledger
+
+        def heard(request: Any, certificates: Any, context: Any) -> Any:
+            return self._heard(look, request, certificates, context)
+
+        def served(seq: int, account: Any, serve: Callable[[], Any], *rest: Any) -> Any:
+            def noting() -> Any:
+                try:
+                    return serve()
+                except BaseException as fault:
+                    self.faults.append(fault)
+                    raise
+
+            self._serving = True
+            try:
+                return answered(seq, account, noting, *rest)
+            finally:
+                self._serving = False
+
+        def charged(account: Any, cost: Charge, **terms: Any) -> int:
+            before = ledger.spent(BUDGET), ledger.spent_in_periods(BUDGET)
+            seq: int = charge(account, cost, **terms)
+            after = ledger.spent(BUDGET), ledger.spent_in_periods(BUDGET)
+            grown = {number: more for number, spent in after[1].items()
+                     if (more := _less(spent, before[1].get(number, NOTHING))) is not None}
+            self.paid.append(Paid(self._asks, self._state, terms["data"], _less(after[0], before[0]) or NOTHING, grown))
+            return seq
+
+        kernel._look, kernel._answered, kernel._ledger.charge = heard, served, charged
+        for how in ("rows", "arrays", "columns"):
+            self._note(kernel._reader, how)
+
+    def _note(self, reader: Any, how: str) -> None:
+        """Write down what is read while no statement is served."""
+        read = getattr(reader, how)
+
+        def noted(sql: str, parts: Any = ()) -> Any:
+            if not self._serving:
+                self.planned[self._state, how, sql] = None
+            return read(sql, parts)
+
+        setattr(reader, how, noted)
+
+    def _heard(self, look: Callable[..., Any], request: Any, certificates: Any, context: Any) -> Any:
+        """Serve a request; with an earlier run, as it was released there."""
+        at = len(self.released)
+        noise = Loud(random.Random(f"{self.stream.seed} {at}").randrange(2**60))
+        release = look(request, certificates, replace(context, noise=noise))
+        if self.earlier is not None:
+            there = self.earlier.released[at] if at < len(self.earlier.released) else None
+            if there is None or there.request != request:
+                raise ValueError("another request than on the other rows")
+            release = there.release
+        self.released.append(Looked(request, certificates, release))
+        self.paid[-1].looked.append(self.released[-1])
+        return release
+
+
+@contextlib.contextmanager
+def salted() -> Iterator[Path]:
+    """A folder with a new ledger, whose secret all runs of a stream share: it decides which rows are kept."""
+    with tempfile.TemporaryDirectory(dir=PLACE if PLACE.is_dir() else None) as folder:
+        ReportingLedger.create(Path(folder) / "dpsql.ledger").close()
+        yield Path(folder)
+
+
+def inserted(world: StreamWorld, state: State) -> Iterator[str]:
+    """The statements that make the tables."""
+    for name, table in world.tables.items():
+        yield table.created()
+        if state[name]:
+            values = ", ".join(f"({', '.join(map(_constant, row))})" for row in state[name])
+            yield f"INSERT INTO {name} VALUES {values}"
+
+
+def salt_of(folder: Path) -> int:
+    with contextlib.closing(ReportingLedger(folder / "dpsql.ledger")) as ledger:
+        return ledger.salt
+
+
+def differences(here: Run, there: Run) -> Iterator[str]:
+    """How two runs of a stream can be told apart by those who see all but the rows."""
+    for one, other in zip(here.seen, there.seen, strict=True):
+        if one.text != other.text or one.told != other.told:
+            told = "\n  on one side, and on the other\n    ".join(_start(seen.told) for seen in (one, other))
+            yield f"{one.ask.analyst} asked {one.text} and saw\n    {told}"
+    ours, theirs = ([paid.told(run.versions) for paid in run.paid] for run in (here, there))
+    if ours != theirs:
+        first = next((pair for pair in zip(ours, theirs, strict=False) if pair[0] != pair[1]), (str(len(ours)), str(len(theirs))))
+        yield f"charged {first[0]}\n  on one side, and on the other {first[1]}"
+    if (here.spent, here.spent_in_periods) != (there.spent, there.spent_in_periods):
+        yield "the accounts differ"
+
+
+def _start(text: str) -> str:
+    return text if len(text) < 700 else f"{text[:700]}..."
+
+
+def _told(cursor: Any) -> str:
+    """Everything that an answer shows."""
+    answer = cursor.answer
+    if answer is None:
+        return f"{cursor.description} {cursor.fetchall()} {getattr(cursor, 'explanation', None)}"
+    return " ".join(map(str, (answer.columns, answer.rows, answer.errors, answer.intervals, answer.notes, answer.cost, answer.stored,
+                              answer.shared)))
+
+
+def _less(after: Charge, before: Charge) -> Charge | None:
+    """By how much an account has grown; None if it has not. An epsilon that is no more (None) has come with a rho."""
+    if after == before:
+        return None
+    epsilon = None if after.epsilon is None or before.epsilon is None else after.epsilon - before.epsilon
+    return Charge(epsilon=epsilon, rho=after.rho - before.rho, delta=after.delta - before.delta)
+
+
+def _constant(value: Any) -> str:
+    if value is None:
+        return "NULL"
+    if isinstance(value, dt.datetime):
+        return f"TIMESTAMP '{value}'"
+    if isinstance(value, dt.date):
+        return f"DATE '{value}'"
+    return f"'{value}'" if isinstance(value, str) else str(value)
