@@ -8,7 +8,6 @@ from dpsql.mechanisms.named_bounds import BOUNDS, BY_NAME
 from dpsql.planning.frequency_limits import mixed, with_limits
 from dpsql.planning.options import Options
 from dpsql.questions.question import Question
-from dpsql.questions.rules.limit_in_periods import with_periods
 from dpsql.questions.rules.limit_rows import keep_rows, limit_rows
 from dpsql.questions.rules.prune_columns import prune_columns
 from dpsql.questions.rules.recognise_degrees import NearlyDegrees, degrees_of
@@ -34,6 +33,10 @@ def limited_view(question: Question, options: Options, public: PublicFacts, span
     option asks for a limit that cannot be enforced.
     """
     view, here = _limited_view(question, options, public, span)
+    if all(scan.periods is None for scan in bottom_up(view) if isinstance(scan, Scan)):
+        return view, here
+    from dpsql.questions.rules.limit_in_periods import with_periods  # loaded only where tables grow
+
     shown = with_periods(view)
     return (view, here) if shown is view else (shown, stability(shown, public))
 

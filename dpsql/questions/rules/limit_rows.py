@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dpsql.backends.row_orders import row_order
 from dpsql.frozen import replace
 from dpsql.questions.rebuilding import rebuild
-from dpsql.questions.rules.limit_in_periods import limited_in_periods
 from dpsql.questions.rules.rule import rule
 from dpsql.trusted.plan.expr.nodes import Ref, columns, conjuncts
 from dpsql.trusted.plan.node import Node, bottom_up
@@ -35,13 +34,22 @@ def _limited(node: Node, most: Callable[[Scan], int | None]) -> Node | None:
     """What replaces the scan of a table with a limit; None for other nodes."""
     if not isinstance(node, Scan) or node.owner is None:
         return None
-    by_period, further = limited_in_periods(node, node.owner), most(node)
+    by_period, further = _in_periods(node, node.owner), most(node)
     if node.one_row:
         return by_period
     limits = [limit for limit in (None if by_period is not None else node.table.rows, further) if limit is not None]
     if not limits:
         return by_period
     return Truncate(input=by_period or node, rows=min(limits), owner=node.owner, order=row_order(node, node.owner))
+
+
+def _in_periods(scan: Scan, owner: str) -> Node | None:
+    """A growing table with a limit on the rows in each period; None for other tables."""
+    if scan.periods is None:
+        return None
+    from dpsql.questions.rules.limit_in_periods import limited_in_periods  # loaded only where tables grow
+
+    return limited_in_periods(scan, owner)
 
 
 def below_projections(view: Node, owner: str) -> tuple[Node, str]:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dpsql.errors import Error, InternalError
 from dpsql.frozen import field_names
 from dpsql.trusted.kernel.checker import Checked, Known, check, known
-from dpsql.trusted.kernel.period_certificate import certificate_in_period, is_fixed
+from dpsql.trusted.kernel.period_certificate import certificate_in_period
 from dpsql.trusted.kernel.period_reads import PeriodReads, reads_of
 from dpsql.trusted.kernel.plan_size import RelationSize, check_size, expressions
 from dpsql.trusted.kernel.shapes import components, ends_of, size
@@ -108,7 +108,9 @@ class Claims:
 
     def in_period(self, plan: Summary, certificate: Certificate) -> Certificate | None:
         """The certificate of a plan, whose claims were confirmed, for an entity in one period; see `period_certificate`."""
-        return None if is_fixed(plan.input) else certificate_in_period(plan, certificate, Derived(self._found))
+        if self.reads([plan]) is None:
+            return None
+        return certificate_in_period(plan, certificate, Derived(self._found))
 
     def _can_be_run(self, part: Expr) -> bool:
         """Whether an engine can evaluate a part of an expression: it accepts its pattern, if there is one, and the part is not a
