@@ -131,8 +131,9 @@ def prepare(*, policy: str | Path | None = None, database: str | Path | None = N
 
 
 @guarded
-def refresh(*, policy: str | Path | None = None, ledger: str | Path | None = None) -> list[str]:
-    """Take a new snapshot of the tables in databases such as PostgreSQL, replacing the previous one. For the owner.
+def refresh(*, policy: str | Path | None = None, ledger: str | Path | None = None, again: bool = False) -> list[str]:
+    """Take a new snapshot of the tables in databases such as PostgreSQL, replacing the previous one. For the owner. Closed
+    periods of growing tables in PostgreSQL that were read before are read only if they are to be read `again`.
 
     Returns the names of these tables. Raises PolicyError, OperationalError or IntegrityError; then the snapshot before stays in
     force.
@@ -140,7 +141,7 @@ def refresh(*, policy: str | Path | None = None, ledger: str | Path | None = Non
     from dpsql.engine import refreshing
 
     with working("reading the database ..."):
-        return refreshing.refresh(policy=policy, ledger=ledger)
+        return refreshing.refresh(policy=policy, ledger=ledger, again=again)
 
 
 class Connection:

@@ -44,6 +44,10 @@ class Remembering:
     def version(self) -> str:
         return self._reader.version
 
+    @property
+    def versions(self) -> Mapping[str, str]:
+        return self._reader.versions
+
     def check(self) -> None:
         self._reader.check()
 

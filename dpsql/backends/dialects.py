@@ -55,8 +55,8 @@ class Way(Frozen):
 
 
 class Reading(Frozen):
-    """How one column is read: its type in the database and the one of DuckDB, what is asked for, what is made of it, and the
-    equality of keys that are read so, if they may be."""
+    """How one column is read: its type in the database and the one of DuckDB, what is asked for, what is made of it, the equality
+    of keys that are read so, if they may be, and the column as SQL of the database."""
 
     of: str
     target: str
@@ -64,6 +64,7 @@ class Reading(Frozen):
     made: str
     sample: str
     equality: str
+    column: str = ""
 
 
 class Dialect(Frozen):
@@ -89,6 +90,8 @@ class Dialect(Frozen):
     itself    a statement for a value that tells the database from all others, by whatever URI it is reached; or none
     unfit     a statement for why the database cannot be read, without a row where it can; or none
     locks     whether reading a table keeps others from replacing it until the transaction ends
+    by_day    the condition that a column of days or moments, as SQL, lies between two days, the second one excluded: true of
+              exactly the rows of which it is true of what is read; None if values are read otherwise than they are compared there
     """
 
     module: str
@@ -111,6 +114,7 @@ class Dialect(Frozen):
     itself: str = ""
     unfit: str = ""
     locks: bool = False
+    by_day: str | None = None
 
     def quoted(self, *parts: str) -> str:
         """A quoted name, qualified by its schema and the like."""
@@ -125,7 +129,8 @@ class Dialect(Frozen):
             target = found.expand(way.target)
             if _is_type(target):
                 return Reading(of=sql_type, target=target, asked=way.asked.format(self.quoted(column)), sample=way.sample,
-                               made=way.made or f"TRY_CAST({{0}} AS {target})", equality=found.expand(way.equality))
+                               made=way.made or f"TRY_CAST({{0}} AS {target})", equality=found.expand(way.equality),
+                               column=self.quoted(column))
         return None
 
     def fitting(self, sql_type: str) -> list[str]:
@@ -199,6 +204,7 @@ POSTGRES = Dialect(
     module="adbc_driver_postgresql", package="adbc-driver-postgresql", extra="databases", options=_postgres_options,
     filters="postgres", columns=_postgres_columns, unlike=postgres_catalog.unlike, reads=postgres_catalog.reads,
     canonical='{0}_key text GENERATED ALWAYS AS (lower({0}::text COLLATE "C")) STORED', usual="public", locks=True,
+    by_day="({0} >= DATE '{1}' AND {0} < DATE '{2}')",
     itself="SELECT pg_postmaster_start_time()::text || ' ' || current_database()",
     begin=(
         "BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY",

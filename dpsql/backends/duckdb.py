@@ -61,19 +61,20 @@ class DuckReader:
     `files` are read where they are whenever a query needs them, so none may change while the reader is open. `told_by` are
     others, which said that these are the ones, or are held open: when one changes, statements that are under way end with what
     they began with. `keys` has the tables that are views of files, each with the columns that were found to be unique together,
-    and never NULL; or none. Where other tables are in a database file, it is attached as `beside`, and those of files are in the
-    database in memory. The buckets of a `store` are attached under the names of `plan.stored`; `far` are those that are
-    elsewhere, and are read instead. `origin` is where all tables come from. `spent` are the seconds that queries
-    have taken.
+    and never NULL; or none. `versions` are those of tables in files of their own. Where other tables are in a database file, it
+    is attached as `beside`, and those of files are in the database in memory. The buckets of a `store` are attached under the
+    names of `plan.stored`; `far` are those that are elsewhere, and are read instead. `origin` is where all tables come from.
+    `spent` are the seconds that queries have taken.
     """
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, version: str, *, files: Sequence[FileState] = (),
                  told_by: Sequence[FileState] = (), keys: Mapping[str, Sequence[str]] = MappingProxyType({}),
-                 beside: str | None = None, store: Store | None = None, origin: DataOrigin = NOWHERE) -> None:
+                 versions: Mapping[str, str] = MappingProxyType({}), beside: str | None = None, store: Store | None = None,
+                 origin: DataOrigin = NOWHERE) -> None:
         self._store, self.origin, self.spent = store, origin, 0.0
         self.far: FarBuckets | None = None
         self._connection, self._version, self._files, self._keys, self._beside = connection, version, files, keys, beside
-        self._told_by = told_by
+        self._told_by, self.versions = told_by, versions
         self._held: dict[str, str | HeldColumns] = {}  # tables beside the files, and released rows
         self._running: set[duckdb.DuckDBPyConnection] = set()
         if beside is not None:

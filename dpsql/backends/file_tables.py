@@ -61,7 +61,7 @@ from dpsql.backends.unique_keys import share_key
 from dpsql.catalog.reading import USUAL_CELL, USUAL_CSV, CellReading, CsvFormat
 from dpsql.catalog.reading_words import differences
 from dpsql.errors import IntegrityError, InternalError, OperationalError
-from dpsql.frozen import Frozen, field, field_names
+from dpsql.frozen import Frozen, field, field_names, replace
 from dpsql.trusted.plan.expr.printing import quote, text_literal
 from dpsql.trusted.plan.stored import place_in_bucket
 
@@ -70,6 +70,7 @@ BESIDE = "database beside files"
 TEXT = "VARCHAR"
 LOADED = "rows of a public table"  # the name of a table until it has its own
 ATTACHED = "database of a source"  # with a number behind it
+MOMENTS = "DATE", "TIMESTAMP"  # the types of a column of time by which files are told apart
 NO_VALUE = "NullType()"  # what the engine calls the type of a column in Parquet files without any value
 UNKNOWN_FOLDER = "__HIVE_DEFAULT_PARTITION__"  # what writers call the folder of rows whose value is NULL
 
@@ -83,6 +84,7 @@ class FileTable(Frozen):
     cells    how the cells of each declared column are read; of Parquet files, of columns that are written in the names of folders
     columns  the columns that may be read, all where it is None
     public   whether the policy says that everyone may know the rows
+    grows_by the column of time by which rows belong to periods, if the table grows
     """
 
     source: SourceFiles
@@ -92,6 +94,7 @@ class FileTable(Frozen):
     cells: Mapping[str, CellReading] = field(default_factory=dict)
     columns: tuple[str, ...] | None = None
     public: bool = False
+    grows_by: str | None = None
 
     @property
     def name(self) -> str:
@@ -110,10 +113,14 @@ class FileView(Frozen):
 
     rows  the query of all rows, also those that lack the key, with what the engine believes of the files kept from it
     key   the columns of the key, as the files spell them
+    of    the same query of the rows of some files; None if the types of their columns are those of the others
+    read  whether all declared columns of all files were read, now or before
     """
 
     rows: str
     key: tuple[str, ...]
+    of: Callable[[Sequence[Path]], str] | None = None
+    read: bool = False
 
 
 def open_files(tables: Sequence[FileTable], *, database: Path | None = None, facts: RememberedFacts = NothingKnown(),
@@ -140,6 +147,8 @@ def open_files(tables: Sequence[FileTable], *, database: Path | None = None, fac
     views = {table.name: show_parquet(connection, table) for table in shown if table.source.is_parquet}
     views |= show_attached(connection, [table for table in shown if table.source.relation is not None])
     for table in shown if not empty else ():
+        if table.source.is_parquet and table.grows_by is not None:
+            views[table.name] = show_growing(connection, table, views[table.name], facts, tell)
         verify(connection, table, views[table.name], facts, tell)
     rest = others(connection)
     if database is not None:
@@ -162,6 +171,7 @@ def open_files(tables: Sequence[FileTable], *, database: Path | None = None, fac
     told += [file for table in shown if table.public for file in table.source.files]
     told += [] if store is None else store.files.values()
     reader = DuckReader(connection, f"{fingerprint(sources)}{rest}", files=files, told_by=told, keys=keys,
+                        versions={table.name.lower(): fingerprint([table.source]) for table in tables},
                         beside=None if database is None else BESIDE, store=store, origin=origin)
     if sealed:
         named = [path for table in shown if table.source.is_parquet for path in table.source.paths]
@@ -312,9 +322,10 @@ def show_parquet(connection: duckdb.DuckDBPyConnection, table: FileTable) -> Fil
     """
     fault: OperationalError | None = None
     columns: dict[str, str] = {}
+    of: Callable[[Sequence[Path]], str] | None = None
     rows = ""
     try:
-        model = _model(connection, table)
+        model, alike = _model(connection, table)
         described = connection.execute(f"DESCRIBE SELECT * FROM {_rows(table, model)}").fetchall()
         held = {column: kind for column, kind, *_ in described}
         folders = _in_folders(table, [*held])
@@ -325,14 +336,44 @@ def show_parquet(connection: duckdb.DuckDBPyConnection, table: FileTable) -> Fil
                      f"AS {quote(column)}" for column, kind in held.items() for read in (f"r.{quote(column)}",)]
             shown += [f"{_folder(table, name, f'r.{quote(PLACE)}')} AS {quote(name)}" for name in folders]
             place = f", filename = {text_literal(PLACE)}" if folders else ""
-            rows = f"SELECT {', '.join(shown)} FROM {_rows(table, model, place)} AS r"
+            listed = ", ".join(shown)
+            if alike:
+                of = lambda paths: f"SELECT {listed} FROM {_rows_of(paths, place)} AS r"
+            rows = f"SELECT {listed} FROM {_rows(table, model, place)} AS r"
             connection.execute(f"CREATE VIEW {quote(table.name)} AS SELECT * FROM ({rows}) AS s WHERE {has_key(table.key)}")
             columns = {name.lower(): name for name, *_ in connection.execute(f"DESCRIBE {quote(table.name)}").fetchall()}
     except (duckdb.Error, UnicodeDecodeError):
         fault = unreadable(table)
     if fault is not None:
         raise fault
-    return FileView(rows=rows, key=tuple(columns[name.lower()] for name in table.key))
+    return FileView(rows=rows, key=tuple(columns[name.lower()] for name in table.key), of=of)
+
+
+def show_growing(connection: duckdb.DuckDBPyConnection, table: FileTable, view: FileView, facts: RememberedFacts,
+                 tell: Callable[[str], None]) -> FileView:
+    """Replace the view of a table that grows by one whose files are read only for periods that they have rows of, after all
+    declared columns of new files were read (`growing_files`). Raises OperationalError if a file cannot be read."""
+    from dpsql.backends.growing_files import GrowingFiles  # loaded only where tables grow
+
+    fault: OperationalError | None = None
+    described = connection.execute(f"DESCRIBE {quote(table.name)}").fetchall()
+    kinds = {name.lower(): (name, kind) for name, kind, *_ in described}
+    time, kind = kinds.get((table.grows_by or "").lower(), ("", ""))
+    if view.of is None or kind not in MOMENTS:  # the policy is found not to fit the table later
+        return view
+    read = {name.lower() for name in (*(table.columns if table.columns is not None else kinds), *view.key)}
+    growing = GrowingFiles(table=table.name, files=table.source.files, rows=view.of, time=time, kind=kind,
+                           read=tuple(name for lower, (name, _) in kinds.items() if lower in read))
+    try:
+        rows = growing.view(growing.spans(connection, facts, tell))
+        connection.execute(f"CREATE OR REPLACE VIEW {quote(table.name)} AS SELECT * FROM ({rows}) AS s "
+                           f"WHERE {has_key(table.key)}")
+        return replace(view, rows=rows, read=True)
+    except duckdb.OutOfMemoryException:
+        fault = too_little_memory(table)
+    except duckdb.Error:
+        fault = unreadable(table)
+    raise fault
 
 
 def show_attached(connection: duckdb.DuckDBPyConnection, tables: Sequence[FileTable]) -> dict[str, FileView]:
@@ -397,7 +438,10 @@ def _rows_in(connection: duckdb.DuckDBPyConnection, table: FileTable) -> int:
 def _rows(table: FileTable, model: Path, more: str = "") -> str:
     """The FROM item that reads the files, with the types of the one that is the model, and takes no name of a folder for a
     column."""
-    paths = sorted(table.source.paths, key=lambda path: path != model)  # the engine takes the types of the first one
+    return _rows_of(sorted(table.source.paths, key=lambda path: path != model), more)  # the engine takes the types of the first
+
+
+def _rows_of(paths: Iterable[Path], more: str) -> str:
     options = f"hive_partitioning = false, union_by_name = false, can_have_nan = true{more}"
     return f"read_parquet({_listed(paths)}, {options})"
 
@@ -431,12 +475,12 @@ def _misplaced(table: FileTable, folders: Sequence[str]) -> OperationalError | N
     return None
 
 
-def _model(connection: duckdb.DuckDBPyConnection, table: FileTable) -> Path:
-    """The file that all others of a table agree with: they have its columns, of its types, or of the type that writers give a
-    column without any value. Raises OperationalError if there is none."""
+def _model(connection: duckdb.DuckDBPyConnection, table: FileTable) -> tuple[Path, bool]:
+    """The file that all others of a table agree with, and whether all have its columns of its types: they may be of the type that
+    writers give a column without any value. Raises OperationalError if there is none."""
     paths = table.source.paths
     if len(paths) == 1:
-        return paths[0]
+        return paths[0], True
     shapes = connection.execute(
         "SELECT MIN(file_name), COUNT(*) AS files, shape FROM (SELECT file_name, list([name, type, converted_type, logical_type, "
         "num_children::VARCHAR, scale::VARCHAR, precision::VARCHAR] ORDER BY name, type) AS shape "
@@ -447,7 +491,7 @@ def _model(connection: duckdb.DuckDBPyConnection, table: FileTable) -> Path:
         if len(other) != len(shape) or any(
                 own != its and not (own[0] == its[0] and _is_empty(own)) for own, its in zip(other, shape, strict=True)):
             raise other_columns(table, Path(path))
-    return Path(model)
+    return Path(model), len(shapes) == 1
 
 
 def _is_empty(column: Sequence[str | None]) -> bool:
@@ -462,7 +506,7 @@ def verify(connection: duckdb.DuckDBPyConnection, table: FileTable, view: FileVi
 
     Raises OperationalError if a value cannot be read, IntegrityError where rows share the key.
     """
-    known = facts.known(fact := fact_of(table, view))
+    known = facts.known(fact := fact_of(table, view)) if table.key or not view.read else True
     if known and not table.public:
         return
     fault: Exception | None = None
@@ -475,7 +519,7 @@ def verify(connection: duckdb.DuckDBPyConnection, table: FileTable, view: FileVi
             own, loaded = quote(table.name), quote(LOADED)
             connection.execute(f"CREATE TABLE {loaded} AS SELECT {', '.join(read)} FROM {own}; DROP VIEW {own}; "
                                f"ALTER TABLE {loaded} RENAME TO {own}")
-        elif read:  # the engine has to read them to count what is not NULL, see above
+        elif read and not view.read:  # the engine has to read them to count what is not NULL, see above
             connection.execute(f"SELECT {', '.join(f'COUNT({column})' for column in read)} FROM ({view.rows}) AS s").fetchall()
         if table.key and not known:
             tell(f"looking for rows of {table.name} that share a key ...")

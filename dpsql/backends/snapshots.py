@@ -10,6 +10,11 @@ before it charges a statement; for those that run just then, the snapshot before
 Answers that were paid for are of one snapshot, and cost again after the next. So whether there is a next one shows, and must not
 depend on private rows: if one person's visit were all that is new, a statement that costs again would tell of it. Only where all
 tables are public, and all rows are the ones that were there, the previous snapshot is still used.
+
+Of a table that grows only closed periods are copied, and each once: a refresh reads the rows of those that have closed since the
+one before, by a condition on the column of time which the database evaluates as we do (`Dialect.by_day`). Their file stays for
+the snapshots that follow, in the folder in which it was written. So late rows and corrections are read only if the owner asks
+for all periods again.
 """
 
 from __future__ import annotations
@@ -42,10 +47,12 @@ from dpsql.catalog.database_uris import file_of, place_of
 from dpsql.catalog.reading_words import format_in_words
 from dpsql.errors import OperationalError
 from dpsql.frozen import Frozen, field
+from dpsql.trusted.declarations.growth import Growth, first_day
 from dpsql.trusted.plan.expr.printing import quote, text_literal
 
 MANIFEST = "manifest.json"
 OWN = re.compile(r"snapshot-[0-9a-f]{16}")  # the name of the folder of a snapshot
+FILE = re.compile(r"[0-9]+\.parquet")  # the name of a file in it
 TURN = "refreshing"  # the file that is locked by whoever takes a snapshot
 FORM = 2  # of the manifest
 FIRST = "first"  # the column that tells rows from the one before them that shows their types
@@ -56,7 +63,8 @@ FROM_SOURCE = "reading the Arrow source failed"  # how the engine begins what a 
 
 class SnapshotTable(Frozen):
     """A table to be read: its columns, each with the type that is declared for it, if there is one. `ties` are those that tie its
-    rows to entities, each with what foreign keys compare it with, as (table, column)."""
+    rows to entities, each with what foreign keys compare it with, as (table, column). Of a table that grows, only the periods up
+    to the `last` one are read."""
 
     name: str
     source: str
@@ -65,11 +73,14 @@ class SnapshotTable(Frozen):
     filter: str | None = None
     public: bool = False
     ties: Mapping[str, frozenset[tuple[str, str]]] = field(default_factory=dict)
+    growth: Growth | None = None
+    last: int = 0  # the newest period that is closed
 
     def asked(self) -> dict[str, Any]:
         """The settings of this table in the policy, in the form that the manifest stores."""
         return {"source": self.source, "relation": list(self.relation), "filter": self.filter, "columns": dict(self.columns),
-                "public": self.public, "ties": {name: sorted(map(list, others)) for name, others in sorted(self.ties.items())}}
+                "public": self.public, "ties": {name: sorted(map(list, others)) for name, others in sorted(self.ties.items())},
+                **({} if self.growth is None else {"grows": [self.growth.column, self.growth.period, self.growth.since]})}
 
 
 class SnapshotDatabase(Frozen):
@@ -98,6 +109,21 @@ class SnapshotFile(Frozen):
         """The settings of this table in the policy, in the form that the manifest stores."""
         return {"source": self.source, "sheet": self.file.sheet, "written": format_in_words(self.file.how),
                 "columns": [*self.columns], "row_key": self.row_key, "public": self.public}
+
+
+class _Run(Frozen, kw_only=False):
+    """Periods of a table, from the first to the last, and the file that has their rows, below the folder of all snapshots."""
+
+    first: int
+    last: int
+    file: str
+
+    def path(self, folder: Path) -> Path:
+        """Raises ValueError for another file than that of a snapshot."""
+        inside, _, name = self.file.partition("/")
+        if FILE.fullmatch(name) is None:
+            raise ValueError
+        return folder / _own(inside) / name
 
 
 class _Found(Frozen):
@@ -135,10 +161,18 @@ def _in_snapshot(folder: Path, table: SnapshotTable | SnapshotFile) -> tuple[Sou
     if one is None or {key: one.get(key) for key in table.asked()} != table.asked():
         raise _no_snapshot(f"the snapshot was taken before the policy changed its declarations for {table.name}", table)
     try:
-        found = FileState.of(Path(os.path.realpath(inside / one["file"])))
+        paths = [run.path(folder) for run in _runs(one)] or [inside / one["file"]]
+        found = tuple(FileState.of(Path(os.path.realpath(path))) for path in paths)
     except OSError:
         raise _no_snapshot(f"the snapshot of {table.name} is incomplete, or was replaced just now", table) from None
-    return SourceFiles(table=table.name, reader="read_parquet", files=(found,), told_by=state), one
+    except (ValueError, KeyError, TypeError):
+        raise _no_snapshot(f"{manifest} is damaged", table) from None
+    return SourceFiles(table=table.name, reader="read_parquet", files=found, told_by=state), one
+
+
+def _runs(told: Mapping[str, Any]) -> tuple[_Run, ...]:
+    """The files of a table that was read by period, of which a manifest tells."""
+    return tuple(_Run(int(first), int(last), str(file)) for first, last, file in told.get("runs", ()))
 
 
 def relations_read(folder: Path, table: SnapshotTable) -> frozenset[str]:
@@ -163,11 +197,12 @@ def _no_snapshot(reason: str, table: SnapshotTable | SnapshotFile) -> Operationa
 
 
 def take_snapshot(folder: Path, databases: Sequence[SnapshotDatabase], others: Sequence[SnapshotFile] = (), *,
-                  memory: str | None = None,
+                  memory: str | None = None, again: bool = False,
                   tell: Callable[[str], None] = lambda line: None,
                   verify: Callable[[Sequence[SourceFiles]], None] = lambda files: None) -> bool:
     """Read all tables, those in databases and the `others` in files, and replace the previous snapshot. If all tables are
-    public and no row has changed, the previous snapshot stays. Returns whether it was replaced.
+    public and no row has changed, the previous snapshot stays. Returns whether it was replaced. Periods of growing tables that
+    were read before are read only if they are to be read `again`.
 
     `verify` is given the files before they are in force, and raises where they must not be. Raises OperationalError about a table
     (or `table.column`) where a database or a file cannot be read as the policy says, or the files cannot be written.
@@ -176,7 +211,7 @@ def take_snapshot(folder: Path, databases: Sequence[SnapshotDatabase], others: S
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with _turn(folder):
-            return _take(folder, databases, others, memory, tell, verify)
+            return _take(folder, databases, others, memory, again, tell, verify)
     except OSError as told:
         why = os.strerror(told.errno) if told.errno else "the system gives no reason"
         fault = OperationalError(f"the snapshot cannot be written to {folder}: {why}", code="no-space",
@@ -185,21 +220,29 @@ def take_snapshot(folder: Path, databases: Sequence[SnapshotDatabase], others: S
 
 
 def _take(folder: Path, databases: Sequence[SnapshotDatabase], others: Sequence[SnapshotFile], memory: str | None,
-          tell: Callable[[str], None], verify: Callable[[Sequence[SourceFiles]], None]) -> bool:
+          again: bool, tell: Callable[[str], None], verify: Callable[[Sequence[SourceFiles]], None]) -> bool:
     _check_files(others)
     asked: list[SnapshotTable | SnapshotFile] = [*(table for one in databases for table in one.tables), *others]
-    _clear(folder, but=_in_force(folder))
+    _clear(folder, but=_files_in_force(folder))
     inside = folder / f"snapshot-{secrets.token_hex(8)}"
     inside.mkdir(mode=0o700)
     files: dict[str, str] = {}
+    runs: dict[str, tuple[_Run, ...]] = {}
     seen: list[tuple[str, _Found]] = []
     try:
         for database in databases:
             with opened(database.uri, database.password, database.tables[0].name) as source:
                 for found in _checked(source, database, databases, seen):
-                    tell(f"reading {found.table.name} ...")
-                    files[found.table.name] = f"{len(files)}.parquet"
-                    _copy(source, found, inside / files[found.table.name], memory)
+                    name = found.table.name
+                    files[name] = f"{len(files)}.parquet"
+                    if _is_by_period(source.dialect, found):
+                        runs[name] = () if again else _read_before(folder, found.table)
+                        new = _next_run(found.table, runs[name], f"{inside.name}/{files[name]}")
+                        if new is None:
+                            continue
+                        runs[name] = *runs[name], new
+                    tell(f"reading {name} ..." if len(runs.get(name, ())) < 2 else f"reading new periods of {name} ...")
+                    _copy(source, found, inside / files[name], memory, runs.get(name, ())[-1:])
         for other in others:
             tell(f"reading {other.name} ...")
             files[other.name] = f"{len(files)}.parquet"
@@ -207,9 +250,12 @@ def _take(folder: Path, databases: Sequence[SnapshotDatabase], others: Sequence[
         if all(table.public for table in asked) and _is_as_before(folder, asked, inside, files, memory):
             shutil.rmtree(inside)
             return False
-        verify([SourceFiles(table=name, reader="read_parquet", files=(FileState.of(Path(os.path.realpath(inside / file))),))
-                for name, file in files.items()])
-        tables = {it.table.name: {"file": files[it.table.name], "reads": sorted(it.reads), **it.table.asked()} for _, it in seen}
+        paths = {name: [run.path(folder) for run in runs.get(name, ())] or [inside / file] for name, file in files.items()}
+        verify([SourceFiles(table=name, reader="read_parquet", files=tuple(
+            FileState.of(Path(os.path.realpath(path))) for path in each)) for name, each in paths.items()])
+        tables = {it.table.name: {"file": files[it.table.name], "reads": sorted(it.reads), **it.table.asked(), **(
+            {"runs": [[run.first, run.last, run.file] for run in runs[it.table.name]]} if it.table.name in runs else {})}
+            for _, it in seen}
         tables |= {other.name: {"file": files[other.name], **other.asked()} for other in others}
         manifest = json.dumps({"form": FORM, "folder": inside.name, "tables": tables}, indent=1)
         put_in_place(folder / MANIFEST, manifest, [*inside.iterdir(), inside])
@@ -261,11 +307,50 @@ def _in_force(folder: Path) -> str:
     return ""
 
 
-def _clear(folder: Path, *, but: str) -> None:
-    """Remove the snapshots that are not in force: earlier ones, and those that were not finished."""
-    for other in folder.iterdir():
-        if OWN.fullmatch(other.name) and other.name != but:
+def _is_by_period(dialect: Dialect, found: _Found) -> bool:
+    """Whether the rows of some periods alone can be read."""
+    growth = found.table.growth
+    return growth is not None and dialect.by_day is not None and found.readings[growth.column].target in ("DATE", "TIMESTAMP")
+
+
+def _files_in_force(folder: Path) -> Mapping[str, frozenset[str] | None]:
+    """The folders with files of the snapshot in force, each with the names of these files; None for all that it has."""
+    found: dict[str, set[str]] = {}
+    now = _in_force(folder)
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
+        for one in json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["tables"].values():
+            for run in _runs(one):
+                found.setdefault(run.path(folder).parent.name, set()).add(run.path(folder).name)
+    return {**{name: frozenset(names) for name, names in found.items()}, now: None}
+
+
+def _clear(folder: Path, *, but: Mapping[str, frozenset[str] | None]) -> None:
+    """Remove the snapshots that are not in force: earlier ones, but for files of theirs that are, and those that were not
+    finished."""
+    for other in [*folder.iterdir()]:
+        if OWN.fullmatch(other.name) is None:
+            continue
+        if other.name not in but:
             shutil.rmtree(other, ignore_errors=True)
+        elif (names := but[other.name]) is not None:
+            for file in [*other.iterdir()]:
+                if file.name not in names:
+                    file.unlink(missing_ok=True)
+
+
+def _read_before(folder: Path, table: SnapshotTable) -> tuple[_Run, ...]:
+    """The periods of a table that the snapshot in force has, each run after the other; none if it has another form."""
+    with contextlib.suppress(OperationalError):
+        _, told = _in_snapshot(folder, table)
+        return _runs(told)
+    return ()
+
+
+def _next_run(table: SnapshotTable, before: Sequence[_Run], file: str) -> _Run | None:
+    """The periods that are read now; None if all that are closed were read before. At first there may be none in it."""
+    assert table.growth is not None
+    first = before[-1].last + 1 if before else table.growth.since
+    return _Run(first, max(table.last, first - 1), file) if not before or first <= table.last else None
 
 
 # -- what is read
@@ -463,9 +548,9 @@ def _wrong_filter(table: SnapshotTable, why: str) -> OperationalError:
                             try_="a condition on columns of the row, in SQL of that database, such as filter = \"year >= 2020\"")
 
 
-def _copy(source: SourceDatabase, found: _Found, path: Path, memory: str | None) -> None:
-    """Write the rows of a table to a file, as they come. Raises OperationalError."""
-    table, sql = found.table, _query(source.dialect, found)
+def _copy(source: SourceDatabase, found: _Found, path: Path, memory: str | None, runs: Sequence[_Run] = ()) -> None:
+    """Write the rows of a table to a file, as they come, or those of some periods. Raises OperationalError."""
+    table, sql = found.table, _query(source.dialect, found, runs)
     shown = ", ".join(f"{reading.made.format(f'c{i}')} AS {quote(name)}"
                       for i, (name, reading) in enumerate(found.readings.items()))
     fault: OperationalError | None = None
@@ -517,12 +602,24 @@ def _not_read(table: SnapshotTable, code: str) -> OperationalError:
                             code="no-database", subject=table.name, try_="the same table in a client of that database")
 
 
-def _query(dialect: Dialect, found: _Found) -> str:
-    """The query of a table's rows. Where the driver guesses types from the first rows, one that shows them goes before."""
+def _query(dialect: Dialect, found: _Found, runs: Sequence[_Run] = ()) -> str:
+    """The query of a table's rows, or of those of some periods. Where the driver guesses types from the first rows, one that
+    shows them goes before."""
     readings = [*found.readings.values()]
-    where = "" if found.table.filter is None else f" WHERE ({found.table.filter}\n)"  # a comment ends with its line
+    tests = [] if found.table.filter is None else [f"({found.table.filter}\n)"]  # a comment ends with its line
+    tests += [_in_run(dialect, found, run) for run in runs]
+    where = f" WHERE {' AND '.join(tests)}" if tests else ""
     asked = ", ".join(f"{reading.asked} AS c{i}" for i, reading in enumerate(readings))
     if not any(reading.sample for reading in readings):
         return f"SELECT {asked} FROM {dialect.quoted(*found.name)}{found.at}{where}"
     samples = ", ".join(f"{reading.sample} AS c{i}" for i, reading in enumerate(readings))
     return f"SELECT 1 AS {FIRST}, {samples} UNION ALL SELECT 0, {asked} FROM {dialect.quoted(*found.name)}{found.at}{where}"
+
+
+def _in_run(dialect: Dialect, found: _Found, run: _Run) -> str:
+    """The condition that a row is in some periods. Periods begin at midnight (UTC), so it is the same of a day and of a moment of
+    which the day is read."""
+    growth = found.table.growth
+    assert growth is not None and dialect.by_day is not None
+    first, after = (first_day(growth.period, number) for number in (run.first, run.last + 1))
+    return dialect.by_day.format(found.readings[growth.column].column, first, after)

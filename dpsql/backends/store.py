@@ -33,6 +33,12 @@ class RememberedFacts(Protocol):
 
     def keep(self, fact: str) -> None: ...
 
+    def recall_each(self, questions: Sequence[str]) -> list[str | None]:
+        """The answers that were noted for questions about private rows; None for those of which none was."""
+        ...
+
+    def note(self, question: str, answer: str) -> None: ...
+
 
 class NothingKnown:
     """Nothing is remembered: whoever checks the data reads them."""
@@ -41,6 +47,12 @@ class NothingKnown:
         return False
 
     def keep(self, fact: str) -> None:
+        pass
+
+    def recall_each(self, questions: Sequence[str]) -> list[str | None]:
+        return [None for _ in questions]
+
+    def note(self, question: str, answer: str) -> None:
         pass
 
 

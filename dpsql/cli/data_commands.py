@@ -31,6 +31,7 @@ def add(commands: Commands) -> None:
     refresh = commands.add("refresh", _refresh, "take a new snapshot of tables in databases such as PostgreSQL")
     refresh.add_argument("--policy", metavar="FILE", help="the policy (default: dpsql.toml in this folder)")
     refresh.add_argument("--ledger", metavar="FILE", help="the ledger (default: from the policy, or beside it)")
+    refresh.add_argument("--all", action="store_true", help="read closed periods of growing tables again, after a correction")
     check = commands.add("check", _check, "check a policy against its database, and list what can be queried")
     add_place(check)
     check.add_argument("--rows", action="store_true", help="count exactly which private rows and values the policy cuts off (for "
@@ -45,7 +46,7 @@ def _refresh(options: argparse.Namespace) -> None:
     from dpsql.dbapi import refresh
 
     with waiting("reading the database ..."):
-        tables = refresh(policy=options.policy, ledger=options.ledger)
+        tables = refresh(policy=options.policy, ledger=options.ledger, again=options.all)
     print(f"a new snapshot of {', '.join(tables)} is in force; connections that are open must connect again" if tables else
           "all tables are public and no row has changed, so the previous snapshot is still used")
 

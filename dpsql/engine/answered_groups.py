@@ -64,10 +64,10 @@ def _answered(text: str, session: Session) -> AnsweredGroups | None:
                                text=text, session=session)
     except Error:  # such as a table that is not there any more
         return None
-    identity, version, charge = made.identity, session.kernel.version, 0
-    stored = session.ledger.stored(session.account, identity, version)
+    identity, data, charge = made.identity, made.data, 0
+    stored = session.ledger.stored(session.account, identity, data)
     if stored is None and session.budget.share_answers:
-        other = session.ledger.of_another(session.account, identity, version)
+        other = session.ledger.of_another(session.account, identity, data)
         stored, charge = (other.body, other.charge) if other is not None else (None, 0)
     keys = counted_keys(view, question.keys, session.kernel, session.scratch) if stored is not None else None
     return AnsweredGroups(question=question, keys=keys, answer=made.read(stored), identity=identity,

@@ -23,8 +23,9 @@ from dpsql.planning.script import Released
 from dpsql.questions.question import Question
 from dpsql.trusted.accounting.cost import Cost
 from dpsql.trusted.cached import cached_property
+from dpsql.trusted.declarations.tables import Table
 from dpsql.trusted.kernel.ledger import Busy, Closed, Refused
-from dpsql.trusted.kernel.period_reads import PeriodReads
+from dpsql.trusted.kernel.period_reads import PeriodReads, static_tables
 from dpsql.trusted.kernel.plan_size import check_size
 from dpsql.trusted.kernel.revisions import Revision, newest_of
 from dpsql.trusted.kernel.run import AnsweredBefore
@@ -89,6 +90,12 @@ class Charged(AbstractFrozen, Generic[Made]):
     session: Session
 
     @property
+    def by_tables(self) -> bool:
+        """Whether the answer is looked for by this statement alone: then only the tables that it reads matter. What later
+        statements use is looked for by the version of all data."""
+        return False
+
+    @property
     @abc.abstractmethod
     def identity(self) -> str:
         """Identifies the statement."""
@@ -134,13 +141,15 @@ class Charged(AbstractFrozen, Generic[Made]):
 
     @property
     def data(self) -> str:
-        """What identifies the data for which an answer is stored: the periods that are read, and else the version of all data.
-        What was told of a closed period stays, also where other tables say more of its people; but not where people without a row
-        in the period count, who may be others later. Rows of closed periods stay as they are until the owner declares a revision:
-        its number is then a part of it, and answers from before are found no more."""
-        reads, alone = self._growing
-        version, newest = self.session.kernel.version, newest_of(self.revised)
-        data = version if reads is None else f"{reads} closed" if alone or reads.steps == 1 else f"{reads} {version}"
+        """What identifies the data for which an answer is stored: the periods that are read and, where people without a row in
+        them count, or rows of several periods together, the version of the tables that do not grow. Everything else that was
+        told of closed periods stays, also where other tables say more of their people, until the owner declares a revision: its
+        number is then a part of it, and answers from before are found no more. Without growing tables, the version of all data."""
+        reads, static = self._growing
+        kernel, newest = self.session.kernel, newest_of(self.revised)
+        if reads is None:
+            return kernel.version if static is None else kernel.version_of(static)
+        data = f"{reads} closed" if not static or reads.steps == 1 or reads.stated else f"{reads} {kernel.version_of(static)}"
         return f"{data} revised {newest}" if newest else data
 
     @cached_property
@@ -153,16 +162,18 @@ class Charged(AbstractFrozen, Generic[Made]):
         return revisions_of(asked[0], self.session.revised)
 
     @cached_property
-    def _growing(self) -> tuple[PeriodReads | None, bool]:
-        """The periods that are read, and whether no private table is read that does not grow."""
-        if not self.session.catalog.periods or (asked := self.queried()) is None:
-            return None, False
-        from dpsql.planning.claimed_periods import all_grow, reads_of_views  # loaded only where tables grow
+    def _growing(self) -> tuple[PeriodReads | None, Sequence[Table] | None]:
+        """The periods that are read, and the tables that do not grow; None for these if the version of all data stands for them,
+        as where no table grows."""
+        if not self.session.catalog.grows or (asked := self.queried()) is None:
+            return None, None
+        from dpsql.planning.claimed_periods import reads_of_views  # loaded only where tables grow
 
         views, cost = asked
+        static = static_tables(views)
         with located(self.text):
-            return (reads_of_views(views, cost, self.session.kernel, Span(0, len(self.text)), self.first_request()),
-                    all_grow(views))
+            reads = reads_of_views(views, cost, self.session.kernel, Span(0, len(self.text)), self.first_request())
+        return reads, static if reads is not None or self.by_tables else None
 
     def first_request(self) -> Request | None:
         """The first request of a statement, as far as it is known before anything is charged."""
@@ -217,13 +228,14 @@ class Charged(AbstractFrozen, Generic[Made]):
     def _paid(self, due: ChargeRequest, identity: str, *, unless_stored: bool = False) -> Made:
         session = self.session
         session.kernel.check()  # files may have been changed while the statement was planned
+        data = None if self._growing == (None, None) else self.data
         try:
             with open_account(self.text, session):
                 made: Made = session.kernel.run(
                     _begun_uncharged(stopping_between(due.steps), self.text), cost=due.cost, account=session.account,
                     sql=self.text, limits=session.limits, digest=identity, encode=methodcaller("as_json"), views=due.views,
                     unless_stored=unless_stored, in_periods=session.period_limits, in_any=session.window_limits,
-                    data=None if self.reads is None else self.data)
+                    data=data)
                 return made
         except Refused as refused:
             raise self.too_dear(refused, due).located(self.text) from None

@@ -63,10 +63,12 @@ class _Asking:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._kernel, name)
 
-    def run(self, script: Any, *, cost: Cost, account: Account, digest: str, unless_stored: bool = False, **terms: Any) -> Any:
-        if unless_stored and (body := self._ledger.stored(account, digest, self._kernel.version)) is not None:
-            raise AnsweredBefore(body, self._kernel.version)
-        if self._share and self._ledger.is_told(account.budget, digest, self._kernel.version):
+    def run(self, script: Any, *, cost: Cost, account: Account, digest: str, unless_stored: bool = False,
+            data: str | None = None, **terms: Any) -> Any:
+        stated = self._kernel.version if data is None else data
+        if unless_stored and (body := self._ledger.stored(account, digest, stated)) is not None:
+            raise AnsweredBefore(body, stated)
+        if self._share and self._ledger.is_told(account.budget, digest, stated):
             raise _Asked(None, digest)
         raise _Asked(cost, digest)
 

@@ -44,6 +44,7 @@ from dpsql.ledgers.proven_facts import FactsBesideLedger
 from dpsql.progress import tell
 from dpsql.solvers.usual import USUAL
 from dpsql.trusted.accounting.cost import Account
+from dpsql.trusted.declarations.growth import Growth, period_of
 from dpsql.trusted.declarations.names import normal
 from dpsql.trusted.declarations.tables import Scalar
 from dpsql.trusted.kernel.event_store import EventStore
@@ -473,10 +474,15 @@ def _snapshots_of(policy: Policy) -> Path:
 def snapshot_table(policy: Policy, table: TablePolicy) -> SnapshotTable:
     """The contents that a snapshot of a table must have."""
     from dpsql.backends.snapshots import SnapshotTable
+    from dpsql.catalog import growing
 
+    told = table.growth
+    growth = None if told is None else Growth(column=told.column, period=told.period, closes=told.closes,
+                                              since=period_of(told.period, told.since))
     return SnapshotTable(name=table.name, source=source_of(policy, table), relation=relation_of(table), filter=table.filter,
                          public=table.public, columns={name: column.type for name, column in table.columns.items()},
-                         ties=tying_columns(policy).get(table.name, {}))
+                         ties=tying_columns(policy).get(table.name, {}), growth=growth,
+                         last=0 if growth is None else growth.last_closed(growing.today()))
 
 
 def snapshot_file(policy: Policy, table: TablePolicy) -> SnapshotFile:
@@ -593,7 +599,8 @@ def file_table(table: TablePolicy, files: SourceFiles) -> FileTable:
     if in_other_database(table):
         cells = {name: replace(how, type=None) for name, how in cells.items()}
     return FileTable(source=files, key=table.key, row_key=table.row_key, columns=(*table.columns,), cells=cells,
-                     csv=table.csv or usual_format(files.paths[0]), public=table.public)
+                     csv=table.csv or usual_format(files.paths[0]), public=table.public,
+                     grows_by=None if table.growth is None else table.growth.column)
 
 
 def _check_sources(policy: Policy, sources: Mapping[str, SourceFiles], database: Path | None) -> None:

@@ -33,8 +33,9 @@ from dpsql.ledgers.proven_facts import FactsBesideLedger
 from dpsql.progress import tell
 
 
-def refresh(*, policy: str | Path | None = None, ledger: str | Path | None = None) -> list[str]:
-    """Take a new snapshot of all tables in other databases and in other programs' files, replacing the previous one.
+def refresh(*, policy: str | Path | None = None, ledger: str | Path | None = None, again: bool = False) -> list[str]:
+    """Take a new snapshot of all tables in other databases and in other programs' files, replacing the previous one. Periods of
+    growing tables in PostgreSQL are read once, when they have closed; `again` reads all of them, after a correction of rows.
 
     Returns the names of these tables; none if all are public, and have the rows that they had: then the snapshot before stays.
     A connection that is open refuses further statements, uncharged. Raises PolicyError, or
@@ -54,7 +55,8 @@ def refresh(*, policy: str | Path | None = None, ledger: str | Path | None = Non
             with _facts(declared, ledger) as facts:
                 open_files(tables, facts=facts, memory=declared.memory, tell=tell).close()
 
-        taken = take_snapshot(snapshot_folder(declared), databases, others, memory=declared.memory, tell=tell, verify=verify)
+        taken = take_snapshot(snapshot_folder(declared), databases, others, memory=declared.memory, again=again, tell=tell,
+                              verify=verify)
     return [*(table.name for one in databases for table in one.tables), *(other.name for other in others)] if taken else []
 
 

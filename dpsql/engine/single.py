@@ -82,6 +82,10 @@ class SingleStatement(Charged[Answer]):
     program: Program
     shown: slice
 
+    @property
+    def by_tables(self) -> bool:
+        return True
+
     @cached_property
     def identity(self) -> str:
         return digest(self.session.policy, self.program.question, self.program.options)

@@ -15,10 +15,12 @@ import contextlib
 import hashlib
 import hmac
 import os
+from collections.abc import Iterable, Sequence
 
 from dpsql.trusted.kernel.ledger import Ledger
 
 LONGEST = 96  # bytes of an answer
+CODE = 64  # bytes of a code
 
 
 class FactsBesideLedger:
@@ -50,14 +52,24 @@ class FactsBesideLedger:
 
     def recall(self, question: str) -> str | None:
         """The answer that was kept for a question; None if there is none."""
-        asked = self._code(f"asked {question}")
-        with contextlib.suppress(OSError, ValueError):
+        return self.recall_each([question])[0]
+
+    def recall_each(self, questions: Sequence[str]) -> list[str | None]:
+        """The answers that were kept for questions, or None, after reading the file once."""
+        lines: dict[bytes, list[bytes]] = {}
+        with contextlib.suppress(OSError):
             for line in self._path.read_bytes().split(b"\n"):
-                if line.startswith(asked):
-                    _, code, hidden = line.split(b" ")
-                    answer = self._padded(question, bytes.fromhex(hidden.decode())).decode().rstrip()
-                    if hmac.compare_digest(code, self._code(f"{answer} answers {question}")):
-                        return answer
+                lines.setdefault(line[:CODE], []).append(line)
+        return [self._answer(question, lines.get(self._code(f"asked {question}"), ())) for question in questions]
+
+    def _answer(self, question: str, lines: Iterable[bytes]) -> str | None:
+        """The answer to a question in the lines that begin with its code."""
+        with contextlib.suppress(ValueError):
+            for line in lines:
+                _, code, hidden = line.split(b" ")
+                answer = self._padded(question, bytes.fromhex(hidden.decode())).decode().rstrip()
+                if hmac.compare_digest(code, self._code(f"{answer} answers {question}")):
+                    return answer
         return None
 
     def note(self, question: str, answer: str) -> None:

@@ -47,12 +47,6 @@ class ClaimedOwners(Frozen):
         return summand.l1
 
 
-def all_grow(views: Sequence[Node]) -> bool:
-    """Whether the private tables that the relations of a statement read all grow."""
-    return all(scan.periods is not None for view in views for scan in bottom_up(view)
-               if isinstance(scan, Scan) and not scan.table.public)
-
-
 def revisions_of(views: Sequence[Node], revised: Sequence[Revision]) -> tuple[Revision, ...]:
     """The revisions of the periods that the relations of a statement read."""
     read = [(scan.table.name, scan.periods) for view in views for scan in bottom_up(view)

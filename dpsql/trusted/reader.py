@@ -118,6 +118,12 @@ class Reader(Protocol):
         ...
 
     @property
+    def versions(self) -> Mapping[str, str]:
+        """The same of each table that has files of its own, by its name in lower case. It is about these files alone: which rows
+        are in them does not decide it, only whether they were written again."""
+        ...
+
+    @property
     def content(self) -> str:
         """Identifies exactly the files that are open, without reading them, and how they are read; empty if there are none."""
         ...

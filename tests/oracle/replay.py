@@ -157,6 +157,7 @@ class Reader:
     """
 
     stored: ClassVar[Mapping[str, Any]] = MappingProxyType({})  # no table is in a store
+    versions: ClassVar[Mapping[str, str]] = MappingProxyType({})
     content, version = "", "v1"
 
     def __init__(self, cursor: duckdb.DuckDBPyConnection, parsed: dict[str, Any], like: Reader | None = None,

@@ -35,6 +35,7 @@ from dpsql.server.link.told_to_overseers import (
 )
 from dpsql.trusted.accounting.cost import Charge, Cost
 from dpsql.trusted.kernel.claims import Disagreement
+from dpsql.trusted.kernel.data_versions import TABLES
 from dpsql.trusted.kernel.ledger import Busy, Closed, Refused
 from dpsql.trusted.kernel.marks import MARKS
 from dpsql.trusted.kernel.model_progress import SERIES
@@ -184,8 +185,9 @@ def is_statement(value: Any) -> bool:
 
 
 def is_data(value: Any) -> bool:
-    """Whether a value states the periods that a statement reads, or nothing."""
-    return value is None or (is_short(value) and value.startswith(START))
+    """Whether a value states the periods or the versions of tables that a statement reads, or nothing: then it is the version of
+    all data."""
+    return value is None or (is_short(value) and value.startswith((START, TABLES)))
 
 
 def is_text(value: Any) -> bool:
@@ -237,6 +239,7 @@ def _is_amount(value: Any) -> bool:
 
 
 CHECK: VaultCall[str] = VaultCall("check", checked=True)
+VERSION_OF: VaultCall[str] = VaultCall("version_of", (are_texts,), checked=True)
 PUBLIC_ROWS: VaultCall[list[tuple[Any, ...]]] = VaultCall("public_rows", (is_anything,), exact=True)
 FANOUT: VaultCall[int] = VaultCall("fanout", (is_relation, are_texts), exact=True)
 HOLD: VaultCall[None] = VaultCall("hold", (is_anything, is_anything), between=False)
@@ -249,11 +252,11 @@ ANSWERED: VaultCall[tuple[int, str | None] | None] = VaultCall("answered", (is_s
 ANSWERS: VaultCall[list[str]] = VaultCall("answers", (is_short,), checked=True)
 HOLDING: VaultCall[list[KeptAnswer]] = VaultCall("holding", (is_mark,), checked=True)
 PART: VaultCall[str] = VaultCall("part", (is_short,))
-IS_TOLD: VaultCall[bool] = VaultCall("is_told", (is_statement,), checked=True)
-TELL: VaultCall[tuple[str, str | None]] = VaultCall("tell", (is_statement, is_text), checked=True, shares=True)
-TELL_OF: VaultCall[None] = VaultCall("tell_of", (are_charges, is_text), checked=True, shares=True)
+IS_TOLD: VaultCall[bool] = VaultCall("is_told", (is_statement, is_data), checked=True)
+TELL: VaultCall[tuple[str, str | None]] = VaultCall("tell", (is_statement, is_text, is_data), checked=True, shares=True)
+TELL_OF: VaultCall[None] = VaultCall("tell_of", (are_charges, is_text, is_data), checked=True, shares=True)
 OF_OTHERS: VaultCall[list[SharedAnswer]] = VaultCall("of_others", (is_mark,), checked=True)
-OF_ANOTHER: VaultCall[SharedAnswer | None] = VaultCall("of_another", (is_statement,), checked=True)
+OF_ANOTHER: VaultCall[SharedAnswer | None] = VaultCall("of_another", (is_statement, is_data), checked=True)
 TEXTS: VaultCall[list[str]] = VaultCall("texts", (is_short, is_number_of_texts, is_flag))
 ENTRIES: VaultCall[list[Entry]] = VaultCall("entries")
 TOLD_ENTRIES: VaultCall[list[Entry]] = VaultCall("told_entries", (is_number_of_texts,), checked=True)
@@ -282,10 +285,10 @@ ADD_USER: VaultCall[AddedUser] = VaultCall("add_user", (is_short,), governs=True
 CLOSE_USER: VaultCall[None] = VaultCall("close_user", (is_short,), governs=True, between=False)
 REOPEN_USER: VaultCall[None] = VaultCall("reopen_user", (is_short,), governs=True, between=False)
 CALLS: Mapping[str, VaultCall[Any]] = {call.name: call for call in (
-    CHECK, PUBLIC_ROWS, FANOUT, HOLD, RUN, COMPARE, STORED, ANSWERED, ANSWERS, HOLDING, PART, IS_TOLD, TELL, TELL_OF,
-    OF_OTHERS, OF_ANOTHER, TEXTS, ENTRIES, TOLD_ENTRIES, SPENT, PRICES, SPENT_BEFORE, SPENT_IN_PERIODS, SPENT_IN_WINDOWS,
-    TIME_STATE, STANDING_NOTES, FAILED, REFRESH, ENTER, LEAVE, EVERYTHING, ACCOUNTS, LISTED, FAILURES, STOPS, LATE, USERS, STATE,
-    CHECKS, ADD_USER, CLOSE_USER, REOPEN_USER)}
+    CHECK, VERSION_OF, PUBLIC_ROWS, FANOUT, HOLD, RUN, COMPARE, STORED, ANSWERED, ANSWERS, HOLDING, PART, IS_TOLD, TELL,
+    TELL_OF, OF_OTHERS, OF_ANOTHER, TEXTS, ENTRIES, TOLD_ENTRIES, SPENT, PRICES, SPENT_BEFORE, SPENT_IN_PERIODS,
+    SPENT_IN_WINDOWS, TIME_STATE, STANDING_NOTES, FAILED, REFRESH, ENTER, LEAVE, EVERYTHING, ACCOUNTS, LISTED, FAILURES, STOPS,
+    LATE, USERS, STATE, CHECKS, ADD_USER, CLOSE_USER, REOPEN_USER)}
 
 
 def may_call(role: str, call: VaultCall[Any]) -> bool:

@@ -420,6 +420,13 @@ class ServedAccount:
     def _check(self) -> str:
         return self._session.kernel.version
 
+    def _version_of(self, names: tuple[str, ...]) -> str:
+        """The version of the tables of these names, which are those of the policy or held ones, whatever the front says of
+        them."""
+        with self._of_the_files():
+            return self._session.kernel.version_of([
+                self._held[name].table if name in self._held else self._session.catalog.tables[name] for name in names])
+
     def _public_rows(self, relation: Any) -> list[tuple[Any, ...]]:
         with self._of_the_files():
             return self._session.kernel.public_rows(relation)
@@ -597,26 +604,27 @@ class ServedAccount:
         """Whether the user may be told answers of other accounts: not an auditor, from whom answers are withheld."""
         return self._session.budget.share_answers and may_call(self._role(), TELL)
 
-    def _is_told(self, digest: str) -> bool:
-        session = self._session
-        return session.budget.share_answers and session.ledger.is_told(session.budget.name, digest, session.kernel.version)
+    def _is_told(self, digest: str, data: str | None = None) -> bool:
+        session, stated = self._session, data or self._session.kernel.version
+        return session.budget.share_answers and session.ledger.is_told(session.budget.name, digest, stated)
 
-    def _tell(self, digest: str, sql: str) -> tuple[str, str | None]:
-        """The version of the content, and the answer of another account on it, after recording that this one is told it."""
+    def _tell(self, digest: str, sql: str, data: str | None = None) -> tuple[str, str | None]:
+        """The version of the content, and the answer of another account on it or on the data that are stated, after recording
+        that this one is told it."""
         session, version = self._session, self._session.kernel.version
-        return version, session.ledger.tell(session.account, digest, version, sql) if self._shares else None
+        return version, session.ledger.tell(session.account, digest, data or version, sql) if self._shares else None
 
-    def _tell_of(self, charges: tuple[int, ...], sql: str) -> None:
+    def _tell_of(self, charges: tuple[int, ...], sql: str, data: str | None = None) -> None:
         if self._shares:
-            self._session.ledger.tell_of(self._session.account, charges, self._session.kernel.version, sql)
+            self._session.ledger.tell_of(self._session.account, charges, data or self._session.kernel.version, sql)
 
     def _of_others(self, mark: str) -> list[SharedAnswer]:
         session = self._session
         return session.ledger.of_others(session.account, session.kernel.version, mark) if self._shares else []
 
-    def _of_another(self, digest: str) -> SharedAnswer | None:
+    def _of_another(self, digest: str, data: str | None = None) -> SharedAnswer | None:
         session = self._session
-        return session.ledger.of_another(session.account, digest, session.kernel.version) if self._shares else None
+        return session.ledger.of_another(session.account, digest, data or session.kernel.version) if self._shares else None
 
     # -- the ledger, of everybody who spends from this budget
 

@@ -52,6 +52,7 @@ from typing import Literal, Protocol, TypeAlias, cast
 from dpsql.frozen import Frozen, replace
 from dpsql.trusted.accounting.cost import Charge, Cost
 from dpsql.trusted.declarations.growth import KINDS, PeriodKind, PeriodRange
+from dpsql.trusted.declarations.tables import Table
 from dpsql.trusted.plan.node import Node, Summary, bottom_up
 from dpsql.trusted.plan.operators.join import Join
 from dpsql.trusted.plan.operators.join_sum import JoinSum
@@ -176,6 +177,13 @@ def reads_of(plans: Iterable[Node], known: KnownOwners) -> PeriodReads | None:
             here = PeriodReads(periods=periods, steps=steps if len(periods) == 1 else 2)
             made = here if made is None else made.joined(here)
     return replace(made, steps=2) if made is not None and stays else made
+
+
+def static_tables(relations: Iterable[Node]) -> tuple[Table, ...]:
+    """The tables that relations read and that do not grow, each once. Those that are only read to find the owners of rows are not
+    among them."""
+    return tuple({scan.table.name: scan.table for relation in relations for scan in bottom_up(relation)
+                  if isinstance(scan, Scan) and scan.periods is None}.values())
 
 
 def _is_carried(plan: Node, known: KnownOwners) -> bool:

@@ -67,6 +67,15 @@ class Publics:
             self._fanouts[query] = int(self._rows(query)[0][0])
         return self._fanouts[query]
 
+    def content(self, table: Table) -> str:
+        """Identifies the declared columns of a public table, and its rows in whatever order. Raises as `public_rows` does."""
+        names = sorted(table.columns)
+        scan = Scan(table=table, columns=tuple((f"c{i}", name) for i, name in enumerate(names)))
+        row = f"row({', '.join(f't0.{quote(field.id)}' for field in scan.fields)})" if names else "0"
+        hashed = f"CAST(md5_number_lower(CAST({row} AS VARCHAR)) AS HUGEINT)"
+        (rows, total), = self._rows(f"SELECT COUNT(*), COALESCE(SUM({hashed}), 0) FROM ({self._sql(scan)}) AS t0")
+        return f"{names} {rows} {total}"
+
     def forget(self) -> None:
         """Discard all counts, because a name now refers to other public rows."""
         self._fanouts.clear()

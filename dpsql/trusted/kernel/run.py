@@ -13,7 +13,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from dpsql.errors import Incident, Interrupted, OperationalError, SourceChanged
@@ -21,13 +21,15 @@ from dpsql.frozen import replace
 from dpsql.trusted.accounting.cost import FREE, NOTHING, Account, Cost
 from dpsql.trusted.accounting.privacy_filter import Limit
 from dpsql.trusted.declarations.account_limits import INCIDENTS, LATE
+from dpsql.trusted.declarations.tables import Table
 from dpsql.trusted.extensions.ask_solvers import NO_SOLVERS, Solvers
 from dpsql.trusted.kernel.chain import NO_LIMITS, NO_WINDOWS, InParts
 from dpsql.trusted.kernel.claims import Claims
+from dpsql.trusted.kernel.data_versions import DataVersions
 from dpsql.trusted.kernel.ledger import Ledger
 from dpsql.trusted.kernel.model_progress import SERIES, next_progress, paid_for
 from dpsql.trusted.kernel.period_costs import PeriodCosts
-from dpsql.trusted.kernel.period_reads import PeriodReads
+from dpsql.trusted.kernel.period_reads import PeriodReads, static_tables
 from dpsql.trusted.kernel.period_sums import WindowLimits
 from dpsql.trusted.kernel.publics import Publics
 from dpsql.trusted.kernel.taken import Held, Script, continue_script, copied_request
@@ -104,6 +106,7 @@ class Kernel:
         self._content, self._publics = Content(reader, answers), Publics(reader)
         self._claims = Claims(reader, self._publics, Printing(salt=ledger.salt))
         self._held: dict[str, str] = {}
+        self._versions = DataVersions(reader, self._publics, self._held)
         self._first: Priced | None = None
         self._reads: PeriodReads | None = None
         self._copies: Held = {}
@@ -112,6 +115,10 @@ class Kernel:
     def version(self) -> str:
         """Identifies the content of the database; see `reader`."""
         return self._reader.version
+
+    def version_of(self, tables: Iterable[Table]) -> str:
+        """See `data_versions.DataVersions`."""
+        return self._versions.of(tables)
 
     def check(self) -> None:
         """See `reader.Reader`."""
@@ -132,7 +139,8 @@ class Kernel:
 
         The relations queried (the script's `views`) and the first request are known, and so checked, before the charge. If they
         read growing tables, `data` begins with the periods (`PeriodReads`), `in_periods` are the limits in each of them, and
-        `in_any` those in any so many consecutive ones.
+        `in_any` those in any so many consecutive ones. Otherwise `data` is the version of the content, or of the tables that
+        the views read (`version_of`).
 
         Raises, before anything is read or charged, AnsweredBefore where that is wanted and an answer is stored, or where the
         ledger shares answers and any account of the budget has one (`ledgers.shared_answers`), chain.Refused where a limit would
@@ -303,7 +311,8 @@ class Kernel:
         first = None if self._first is None else self._first.request
         reads = self._claims.reads((*queried, *(() if first is None else first.plans)))
         told = PeriodReads.from_text(stated)
-        if reads != (told and replace(told, stated=())) or (reads is None and stated != self.version):
+        versions = reads is not None or stated in (self.version, self.version_of(static_tables(queried)))
+        if reads != (told and replace(told, stated=())) or not versions:
             raise ValueError("a statement reads other periods than it states")
         if told is not None and (type(first) is Opening or not told.can_cost(cost)):
             raise ValueError("what a person in one period costs is not known")

@@ -11,7 +11,7 @@ import contextlib
 import functools
 import json
 import socket
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from dpsql.backends.scratch import DuckScratch
@@ -75,6 +75,7 @@ from dpsql.server.link.vault_calls import (
     TIME_STATE,
     TOLD_ENTRIES,
     USERS,
+    VERSION_OF,
     AccountState,
     Fault,
     Frames,
@@ -94,6 +95,7 @@ from dpsql.trusted.accounting.cost import Account, Charge, Cost
 from dpsql.trusted.accounting.privacy_filter import Limit
 from dpsql.trusted.declarations.tables import Table
 from dpsql.trusted.kernel.chain import InParts
+from dpsql.trusted.kernel.data_versions import TABLES
 from dpsql.trusted.kernel.period_reads import START
 from dpsql.trusted.kernel.period_runs import ChargesByPeriod
 from dpsql.trusted.kernel.period_sums import WindowLimits
@@ -246,10 +248,18 @@ class RemoteKernel:
     def __init__(self, channel: VaultChannel, told: Callable[[Spent], object]) -> None:
         """`told` is called with what is spent when a statement is over."""
         self._channel, self._told = channel, told
+        self._versions: dict[tuple[str, ...], str] = {}  # the version of all data, and the names of tables, with their version
 
     @property
     def version(self) -> str:
         return self._channel.version
+
+    def version_of(self, tables: Iterable[Table]) -> str:
+        names = tuple(sorted({table.name for table in tables}))
+        if (self.version, *names) not in self._versions:
+            self._versions = {(self.version, *names): self._channel.ask(VERSION_OF, names)} | {
+                key: found for key, found in self._versions.items() if key[0] == self.version}
+        return self._versions[self.version, *names]
 
     def check(self) -> None:
         """Does nothing: the vault checks the user and the files itself, at each call that needs it (`VaultCall`)."""
@@ -304,6 +314,7 @@ class RemoteKernel:
 
     def hold(self, name: str, identity: str, columns: Mapping[str, tuple[str, Sequence[Any]]]) -> None:
         """Store released rows in the vault, which identifies them by their contents."""
+        self._versions = {}
         self._channel.ask(HOLD, name, tuple(
             (column, _carried(kind), tuple(values)) for column, (kind, values) in columns.items()))
 
@@ -343,6 +354,11 @@ def _stepped(step: Callable[[], Any], encode: Callable[[Any], str | InParts], *,
         return ("interrupted",) if isinstance(fault, KeyboardInterrupt) else STEP_FAILED, None
 
 
+def _stated(data: str) -> str | None:
+    """What identifies data, as it is sent; None for the version of all data, of which the vault knows the present one."""
+    return data if data.startswith((START, TABLES)) else None
+
+
 class RemoteLedger:
     """See `kernel.ledger.Ledger`: what an analyst may know of it. All of it is of the channel's account, whichever is named."""
 
@@ -356,7 +372,7 @@ class RemoteLedger:
         self._channel.close()
 
     def stored(self, account: Account, digest: str, data: str) -> str | None:
-        version, found = self._channel.ask(STORED, digest, data if data.startswith(START) else None)
+        version, found = self._channel.ask(STORED, digest, _stated(data))
         self._channel.take(version)
         return found
 
@@ -373,21 +389,21 @@ class RemoteLedger:
         return self._channel.ask(PART, digest)
 
     def tell(self, account: Account, digest: str, data: str, sql: str) -> str | None:
-        version, found = self._channel.ask(TELL, digest, sql)
+        version, found = self._channel.ask(TELL, digest, sql, _stated(data))
         self._channel.take(version)
         return found
 
     def tell_of(self, account: Account, charges: Sequence[int], data: str, sql: str) -> None:
-        self._channel.ask(TELL_OF, tuple(charges), sql)
+        self._channel.ask(TELL_OF, tuple(charges), sql, _stated(data))
 
     def is_told(self, budget: str, digest: str, data: str) -> bool:
-        return self._channel.ask(IS_TOLD, digest)
+        return self._channel.ask(IS_TOLD, digest, _stated(data))
 
     def of_others(self, account: Account, data: str, mark: str) -> list[SharedAnswer]:
         return self._channel.ask(OF_OTHERS, mark)
 
     def of_another(self, account: Account, digest: str, data: str) -> SharedAnswer | None:
-        return self._channel.ask(OF_ANOTHER, digest)
+        return self._channel.ask(OF_ANOTHER, digest, _stated(data))
 
     def texts(self, account: Account, word: str, most: int, *, of_others: bool = False) -> list[str]:
         return self._channel.ask(TEXTS, word, most, of_others)

@@ -19,6 +19,7 @@ from collections import OrderedDict
 from collections.abc import Hashable, Sequence
 from typing import Generic, TypeVar, cast
 
+from dpsql.catalog import growing
 from dpsql.engine.session import Session
 from dpsql.frozen import Frozen
 from dpsql.server.front.statements.remote_session import RemoteKernel
@@ -85,9 +86,10 @@ class ShownToAccounts:
 
 
 def key_of(session: Session, text: str, values: Sequence[object]) -> Hashable:
-    """Everything on which an answer depends. Values are distinguished by their type and text: 1, 1.0 and true differ, as do 0.0
-    and -0.0."""
-    return session.answer_key, session.kernel.version, text, tuple((type(value).__name__, repr(value)) for value in values)
+    """Everything on which an answer depends; if tables grow, this includes the day, on which a period may have closed. Values are
+    distinguished by their type and text: 1, 1.0 and true differ, as do 0.0 and -0.0."""
+    day = growing.today() if session.catalog.grows else None
+    return session.answer_key, session.kernel.version, day, text, tuple((type(value).__name__, repr(value)) for value in values)
 
 
 async def current(shown: LatelyShown[Shown], session: Session, text: str, values: Sequence[object]) -> Shown | None:

@@ -9,11 +9,11 @@ node.
 
 (1) *Truncations that are left out.* `Truncate` keeps all rows of an entity that has at most `rows` of them. A truncation is
 left out only by the owner of a private table, above its scan and perhaps others of the kind, where no entity has more than
-`most` <= `rows` rows in the table: so it would keep every row. The nodes above it are printed from the plan, which still
-contains it, so a truncation further up chooses the same rows. (That choice depends on the plan's facts about its input; another
-plan would mean another choice, for all entities.)
+`most` <= `rows` rows in the table, or in those of its periods that are scanned: so it would keep every row. The nodes above it
+are printed from the plan, which still contains it, so a truncation further up chooses the same rows. (That choice depends on the
+plan's facts about its input; another plan would mean another choice, for all entities.)
 (2) *Shorter clamps.* The integer that `Quantizer.to_sql` gives a value in `reach` does not depend on `reach`. The column of a
-scan lies within its `ends` in all rows of the table (but for NULL, which gives NULL in all texts); a filter or a truncation
+scan lies within its `ends` in all rows that are scanned (but for NULL, which gives NULL in all texts); a filter or a truncation
 only takes rows away; the range of an expression over columns in ranges is that of `facts`. Nothing else in the text uses a
 range.
 (3) *Two steps and two parts* give the same sums: see the proofs in `two_steps` and `two_parts`. So it is the same which of the
@@ -72,15 +72,17 @@ from dpsql.trusted.reader import PARTS, Parts, Query, Reader, kept_name, parts_n
 from dpsql.types import ANY_NUMBER, Interval
 
 Owned: TypeAlias = tuple[str, OwnerPath | None, PeriodRange | None]
+Ranged: TypeAlias = tuple[str, str, PeriodRange | None]
 FEWER_ROWS = Contributions, Distinct, GroupBy, Norms, SetOperation, Truncate, TruncateKeys
 
 
 class Learned(Frozen):
-    """Facts read from the tables of a plan: the largest number of rows of one entity, ranges of columns, and whether a short text
-    is preferred to one in two parts, as tables are so small that an engine takes longer to plan than to execute."""
+    """Facts read from the tables of a plan, of growing ones in the periods that a scan reads: the largest number of rows of one
+    entity, ranges of columns, and whether a short text is preferred to one in two parts, as tables are so small that an engine
+    takes longer to plan than to execute."""
 
     most: Mapping[Owned, int]
-    ends: Mapping[tuple[str, str], Interval]
+    ends: Mapping[Ranged, Interval]
     short: bool = False
 
     def idle(self, node: Node) -> bool:
@@ -93,8 +95,8 @@ class Learned(Frozen):
         """Ranges of the given columns over the actual rows, if the columns come from one table."""
         match node:
             case Scan():
-                return {column: self.ends[node.table.name, name] for column, name in node.columns
-                        if column in wanted and (node.table.name, name) in self.ends}
+                return {column: self.ends[node.table.name, name, node.periods] for column, name in node.columns
+                        if column in wanted and (node.table.name, name, node.periods) in self.ends}
             case Filter() | Truncate():
                 return self.reach(node.input, wanted)
             case Project():
@@ -158,7 +160,7 @@ class Content:
         ranged = [place for node in bottom_up(plan) if isinstance(node, GroupedSums | Contributions) and not _in_steps(node)
                   for place in _sources(node.input, _clamped(node))]
         return Learned(most={_owned(scan): self.most_rows(scan) for scan in scans},
-                       ends={(table.name, column): self.ends(table, column) for table, column in ranged},
+                       ends={(scan.table.name, column, scan.periods): self.ends(scan, column) for scan, column in ranged},
                        short=not self._reader.keeps and not self._all_stored(plan))
 
     def query(self, plan: Node, printing: Printing, split_parts: Callable[[Node], Sequence[Node]]) -> Query:
@@ -194,27 +196,29 @@ class Content:
         return found if found is not None and found.holds(table) else None
 
     def most_rows(self, scan: Scan) -> int:
-        """The largest number of rows of one entity among those that are read, or a larger one: rows of other periods count where
-        the table itself is read, or where nothing more is known of a store's parts."""
+        """The largest number of rows of one entity in the periods that are scanned, or a larger one where nothing more is known
+        of the parts of a store."""
         table, owner = scan.table, scan.table.owner
         if owner is not None and not owner.steps and any(key == {owner.column} for key in table.unique):
             return 1
         if (stored := self._stored(table)) is not None:
             return stored.most_in(scan.periods)
-        kept, owned = KeptStatements(), Scan(table=table, columns=(), owners=("owner",))
+        kept, owned = KeptStatements(), replace(scan, columns=(), owners=("owner",))
         printing = Printing(native=self._reader.keeps, keep=kept.keep if self._reader.keeps else Printing().keep)
         counted = rows_of_each(owned, owned.render((), Printing()), "owner", printing)
         return int(self._look_up(f'SELECT COALESCE(MAX(t2."#n"), 0) FROM ({counted}) AS t2', kept.tables)[0])
 
-    def ends(self, table: Table, column: str) -> Interval:
-        """The range of a numeric column; unbounded if it contains NaN, or no number at all. In a store, only rows with an owner
-        count, as no plan reads others."""
+    def ends(self, scan: Scan, column: str) -> Interval:
+        """The range of a numeric column in the periods that are scanned; unbounded if it contains NaN, or no number at all. In a
+        store, only rows with an owner count, as no plan reads others."""
+        table = scan.table
         if (stored := self._stored(table)) is not None:
             ends = stored.ends.get(column)
             return ANY_NUMBER if ends is None else Interval(*ends)
         kind, name = table.columns[column].type.value, quote(column)
         low, high = self._look_up(f"SELECT CAST(MIN(t0.{name}) AS {kind}), CAST(MAX(t0.{name}) AS {kind}) "
-                                  f"FROM {quote(table.name)} AS t0")
+                                  f"FROM {quote(table.name)} AS t0{' WHERE ' if scan.periods else ''}"
+                                  f"{' AND '.join(scan.in_periods())}")
         return Interval(low, high) if low is not None and math.isfinite(low) and math.isfinite(high) else ANY_NUMBER
 
 
@@ -303,12 +307,12 @@ def _clamped(node: GroupedSums | Contributions) -> frozenset[str]:
     return frozenset(part.column for part in node.summands if isinstance(part, GridSum | Moments))
 
 
-def _sources(node: Node, wanted: Collection[str]) -> Iterator[tuple[Table, str]]:
-    """The numeric columns of a private table from which the given columns are computed, if they come from one table; see
-    `reach`."""
+def _sources(node: Node, wanted: Collection[str]) -> Iterator[tuple[Scan, str]]:
+    """The numeric columns of a private table, and its scan, from which the given columns are computed, if they come from one
+    table; see `reach`."""
     match node:
         case Scan() if not node.table.public:
-            yield from ((node.table, name) for column, name in node.columns
+            yield from ((node, name) for column, name in node.columns
                         if column in wanted and node.table.columns[name].type.numeric)
         case Filter() | Truncate():
             yield from _sources(node.input, wanted)

@@ -142,12 +142,12 @@ class Scan(Node):
         additional columns, as SQL. In the SQL, `t0` is the table."""
         carried = {column: self._carried(name) for column, name in self.columns}
         source, tests = self._stored(carried, printing) if self.table.name in printing.stored else self._found(carried)
-        tests += [*([to_sql(condition, carried)] if condition is not None else []), *self._in_periods(), *tested]
+        tests += [*([to_sql(condition, carried)] if condition is not None else []), *self.in_periods(), *tested]
         where = f" WHERE {' AND '.join(tests)}" if tests else ""
         shown = ", ".join(f"{printed} AS {quote(column)}" for column, printed in {**carried, **beside}.items())
         return f"SELECT {shown} FROM {source}{where}"
 
-    def _in_periods(self) -> Iterator[str]:
+    def in_periods(self) -> Iterator[str]:
         """The tests that a row is in the periods that are read."""
         growth, periods = self.table.growth, self.periods
         if growth is not None and periods is not None:
