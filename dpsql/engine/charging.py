@@ -144,7 +144,8 @@ class Charged(AbstractFrozen, Generic[Made]):
         """What identifies the data for which an answer is stored: the periods that are read and, where people without a row in
         them count, or rows of several periods together, the version of the tables that do not grow. Everything else that was
         told of closed periods stays, also where other tables say more of their people, until the owner declares a revision: its
-        number is then a part of it, and answers from before are found no more. Without growing tables, the version of all data."""
+        number is then a part of it, and answers from before are found no more. Without growing tables, it is the version of all
+        data."""
         reads, static = self._growing
         kernel, newest = self.session.kernel, newest_of(self.revised)
         if reads is None:
