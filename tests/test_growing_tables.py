@@ -231,3 +231,98 @@ def test_over_the_network(port: int, policy: Path) -> None:
         assert {row[1] for row in listed if row[4] != "100 %"} == {"2025-01", "2025-02", "2025-03"}
     with connected(policy) as connection:
         assert spent(connection) == {"2025-01": 1, "2025-02": 1, "2025-03": 2, "all": 4}
+
+
+# -- statements over several periods
+
+
+@pytest.fixture
+def ten_each(tmp_path: Path) -> Path:
+    """Every person has ten visits in each month of the first half of 2025, of which four are used."""
+    made = project(tmp_path)
+    add_visits(made, [(person, dt.date(2025, month, day)) for person in range(40) for month in range(1, 7) for day in range(1, 11)])
+    return made
+
+
+def halves(connection: Connection) -> dict[str, float]:
+    return {name: round(epsilon, 6) for name, epsilon in spent(connection).items()}
+
+
+QUARTER = "visited_on < DATE '2025-04-01'"
+EACH_THIRD = {"2025-01": 0.333333, "2025-02": 0.333333, "2025-03": 0.333333, "all": 1}
+
+
+@pytest.mark.parametrize(("text", "rows"), [
+    ("SELECT COUNT(*) FROM visits WHERE {}", [(480,)]),
+    ("SELECT SUM(cost) FROM visits WHERE {}", [(4800,)]),
+    ("SELECT sex, COUNT(*) FROM visits JOIN people USING (person_id) WHERE {} GROUP BY sex ORDER BY sex", [("f", 240), ("m", 240)]),
+    ("SELECT COUNT(*) FROM visits WHERE {} AND person_id IN (SELECT person_id FROM people WHERE sex = 'f')", [(240,)]),
+    ("SELECT COUNT(*) FROM visits LEFT JOIN people USING (person_id) WHERE {}", [(480,)]),
+])
+def test_a_person_keeps_its_rows_in_each_month_and_each_month_is_charged_its_part(ten_each: Path, clock: Clock, text: str, rows: list[Any]) -> None:
+    with connected(ten_each) as connection:
+        assert connection.execute(text.format(QUARTER)).fetchall() == rows
+        assert halves(connection) == EACH_THIRD
+
+
+def test_a_person_with_rows_in_one_month_alone_keeps_no_more_there(tmp_path: Path, clock: Clock) -> None:
+    policy = project(tmp_path)
+    add_visits(policy, [(person, dt.date(2025, 2, day)) for person in range(40) for day in range(1, 21)])
+    with connected(policy) as connection:
+        assert connection.execute(f"SELECT COUNT(*) FROM visits WHERE {QUARTER}").fetchall() == [(160,)]
+
+
+@pytest.mark.parametrize("text", [
+    "SELECT COUNT(*) FROM (SELECT person_id, COUNT(*) AS n FROM visits WHERE {} GROUP BY person_id) WHERE n > 1",
+    "SELECT COUNT(DISTINCT person_id) FROM visits WHERE {}",
+    "SELECT COUNT(*) FROM people LEFT JOIN (SELECT * FROM visits WHERE {}) AS v USING (person_id)",
+    "SELECT COUNT(*) FROM (SELECT person_id, ROW_NUMBER() OVER (PARTITION BY person_id ORDER BY visited_on) AS n FROM visits WHERE {}) WHERE n = 1",
+    "SELECT COUNT(*) FROM (SELECT person_id, date_trunc('year', visited_on) AS y, COUNT(*) AS n FROM visits WHERE {} GROUP BY person_id, y)",
+    "SELECT COUNT(*) FROM (SELECT DISTINCT person_id, m FROM (SELECT person_id, date_diff('month', DATE '2025-01-01', visited_on) AS m FROM visits WHERE {} "
+    "UNION ALL SELECT person_id, date_diff('month', DATE '2025-02-01', visited_on) AS m FROM visits WHERE {}))",
+])
+def test_what_mixes_rows_of_several_months_costs_twice_as_much_in_each(ten_each: Path, clock: Clock, text: str) -> None:
+    with connected(ten_each) as connection:
+        connection.execute(text.replace("{}", QUARTER))
+        assert spent(connection) == {"2025-01": 2, "2025-02": 2, "2025-03": 2, "all": 1}
+
+
+def test_explain_tells_the_part_of_each_month_and_the_statement_is_charged_it(ten_each: Path, clock: Clock) -> None:
+    text = f"SELECT COUNT(*) FROM visits WHERE {QUARTER}"
+    with connected(ten_each) as connection:
+        told = " ".join(str(connection.execute(f"EXPLAIN PRIVACY {text}").explanation).split())
+        assert "this is what each person is charged in all; in each of 2025-01 to 2025-03 it is" in told and "twice" not in told
+        assert spent(connection) == {"all": 0}
+        answer = connection.execute(text).answer
+        assert answer is not None and any("in each of 2025-01 to 2025-03 it is" in note for note in answer.notes)
+        assert halves(connection) == EACH_THIRD
+        again = connection.execute(text)
+        assert again.answer is not None and again.answer.stored and halves(connection) == EACH_THIRD
+    with connected(ten_each) as connection:  # in another session, too
+        assert (again := connection.execute(text)).answer is not None and again.answer.stored
+
+
+@pytest.mark.parametrize(("price", "share"), [({"epsilon": 0.7}, 1 / 3), ({"epsilon": 0.1, "delta": 1e-6}, 1 / 3), ({"epsilon": None, "rho": 0.09}, 1 / 9),
+                                              ({"epsilon": None, "rho": 0.07}, 1 / 9)], ids=str)
+@pytest.mark.parametrize("columns", ["COUNT(*)", "COUNT(*), COUNT(*) FILTER (WHERE cost > 5)", "VAR_POP(cost)"])
+def test_each_month_is_charged_by_what_its_rows_can_move(ten_each: Path, clock: Clock, columns: str, price: dict[str, float], share: float) -> None:
+    """A third of the rows is a third of epsilon, or a ninth of rho; also where the scale of the noise was rounded."""
+    with connected(ten_each, **price) as connection:
+        connection.execute(f"SELECT {columns} FROM visits WHERE {QUARTER}")
+        ledger = connection.session.ledger
+        whole, parts = ledger.spent("study"), ledger.spent_in_periods("study").values()
+        charged = [part.rho / whole.rho if whole.epsilon is None or part.epsilon is None else part.epsilon / whole.epsilon for part in parts]
+        assert charged == pytest.approx([share] * 3, rel=1e-5) and {part.epsilon is None for part in parts} == {price["epsilon"] is None}
+
+
+@pytest.mark.parametrize("weeks", [2, 5])
+def test_every_day_of_a_week_counts_in_its_week(tmp_path: Path, clock: Clock, weeks: int) -> None:
+    """DuckDB's own weeks begin on the day from which they are counted."""
+    policy, monday = project(tmp_path, period="week"), dt.date(2025, 1, 6)
+    days = [monday + dt.timedelta(days=day) for day in range(7 * weeks)]
+    add_visits(policy, [(person, day) for person in range(40) for day in days])
+    first = f"visited_on >= DATE '{monday}' AND visited_on < DATE '{monday + dt.timedelta(weeks=weeks)}'"
+    with connected(policy) as connection:
+        assert connection.execute(f"SELECT COUNT(*) FROM visits WHERE {first}").fetchall() == [(40 * 4 * weeks,)]
+        ledger = connection.session.ledger
+        assert [round((charge.epsilon or 0) / NANO, 6) for charge in ledger.spent_in_periods("study").values()] == [round(1 / weeks, 6)] * weeks

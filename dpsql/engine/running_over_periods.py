@@ -28,7 +28,7 @@ from dpsql.engine.period_by_period import check_order, in_order, over_period, pe
 from dpsql.engine.session import Session
 from dpsql.estimates import Estimate
 from dpsql.frozen import Frozen, replace
-from dpsql.planning.claimed_periods import certificate_of, is_all
+from dpsql.planning.claimed_periods import certificate_of, leaves_nothing
 from dpsql.planning.program import Program
 from dpsql.planning.script import Released, script
 from dpsql.questions.identity import digest
@@ -272,8 +272,9 @@ def _measured(program: Program, strategy: OverTime, place: int, first: int, text
     """The measurement when a period at a place of its stream closes; None if the program is no single measurement of sums with
     Gaussian noise."""
     own = next(script(program, session.kernel, session.scratch), None)
-    if not isinstance(own, NoisySums) or not all(isinstance(noise, DiscreteGaussian) for noise in own.noises) or not is_all(
-            own.cost(certificate_of(own.plan, session.kernel)), program.cost):
+    if not isinstance(own, NoisySums) or not all(isinstance(noise, DiscreteGaussian) for noise in own.noises):
+        return None
+    if not leaves_nothing(own.cost(certificate_of(own.plan, session.kernel)), program.cost):
         return None
     alone, deviations = NoisySums(plan=own.plan, cells=own.cells, noises=own.noises), [spread_of(noise) for noise in own.noises]
     request: NoisySums | WeightedPeriods

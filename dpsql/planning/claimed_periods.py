@@ -22,7 +22,7 @@ from dpsql.trusted.plan.operators.scan import Scan
 from dpsql.trusted.plan.operators.summands import Summand
 from dpsql.types import Span
 
-ALL = Fraction(10**6 - 1, 10**6)
+ROUNDED = Fraction(1, 10**9)
 
 
 class ClaimedOwners(Frozen):
@@ -132,16 +132,16 @@ def _stated(reads: PeriodReads, first: Request, cost: Cost, public: PublicFacts)
     if len(first.plans) != 1 or not isinstance(plan := first.plans[0], GroupedSums):
         return reads
     owners, certificate = _claimed([plan.input], public), certificate_of(plan, public)
-    if reads_of([plan], owners) != reads or not is_all(first.cost(certificate), cost):
+    if reads_of([plan], owners) != reads or not leaves_nothing(first.cost(certificate), cost):
         return reads
     costs = costs_in_periods(reads, first, [certificate])
     return reads if costs is None else replace(reads, stated=tuple((many, cost.rounded()) for many, cost in costs))
 
 
-def is_all(part: Cost, cost: Cost) -> bool:
-    """Whether the cost of a request is that of its whole statement: noise is wider by a rounding error than the price allows."""
-    accounts = (part.epsilon, cost.epsilon), (part.rho, cost.rho), (part.delta, cost.delta)
-    return all((one is not None and all_ is not None and one >= ALL * all_) or one is all_ is None for one, all_ in accounts)
+def leaves_nothing(paid: Cost, cost: Cost) -> bool:
+    """Whether what was paid leaves nothing of a cost for another request. (The scale of noise has 64 bits, and is rounded up.)"""
+    part, whole = (paid.rho, cost.rho) if cost.epsilon is None else (paid.epsilon, cost.epsilon)
+    return part is not None and part >= whole * (1 - ROUNDED) and paid.delta >= cost.delta
 
 
 def certificate_of(plan: GroupedSums, public: PublicFacts) -> Certificate:

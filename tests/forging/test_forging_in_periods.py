@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from forging import in_periods
@@ -15,7 +16,8 @@ from forging.in_periods import ForgingInPeriods, ForgingInWindows, InWindows, gr
 from forging.watched import replaced
 
 from dpsql.frozen import replace
-from dpsql.trusted.kernel import claims, period_reads
+from dpsql.trusted.kernel import claims, period_certificate, period_reads
+from dpsql.trusted.plan.certificate import Sensitivity
 from dpsql.trusted.plan.operators.scan import Scan
 
 FORGERIES = 400
@@ -37,17 +39,18 @@ def honest(forging: ForgingInPeriods) -> list[tuple[str, Verdict]]:
 
 
 def test_real_requests_in_periods_move_no_further_than_they_were_charged_for(forging: ForgingInPeriods) -> None:
-    """In one step and in two; those with a delta are refused where they take two."""
-    found, steps = honest(forging), Counter[int]()
+    """In one step, in two, and by what is stated for a period; those with a delta are refused where they take two."""
+    found, steps = honest(forging), Counter[Any]()
     bad = [(text, verdict) for text, verdict in found if verdict.outcome not in ("held", "refused")]
     assert not bad, bad[:3]
     for base, (_, verdict) in zip(forging.corpus.bases, found, strict=True):
         reads = forging.reads(base.request)
         assert reads is not None
         steps[reads.steps] += verdict.outcome == "held"
+        steps["stated"] += verdict.outcome == "held" and bool((stated := forging.stated(base.request)) and stated.stated)
         if verdict.outcome == "refused":
             assert reads.steps == 2 and base.request.cost(*forging.kernel._certificates(base.request)).delta > 0, verdict
-    assert min(steps[1], steps[2]) > 15, steps
+    assert min(steps[1], steps[2], steps["stated"]) > 15, steps
 
 
 @pytest.mark.slow
@@ -72,6 +75,15 @@ def test_two_steps_that_are_charged_as_one_are_found(forging: ForgingInPeriods, 
         return replace(found, steps=1) if found is not None and len(found.periods) == 1 else found
 
     monkeypatch.setattr(claims, "reads_of", one)
+    assert any(verdict.outcome == "moved" for _, verdict in honest(forging))
+
+
+def test_a_period_that_is_charged_for_one_row_where_two_can_move_is_found(forging: ForgingInPeriods, monkeypatch: pytest.MonkeyPatch) -> None:
+    def one(plan: Any, whole: Any, known: Any) -> Any:
+        found = period_certificate.certificate_in_period(plan, whole, known)
+        return found and replace(found, summands=tuple(Sensitivity(l1=(part.l1 or 0) // found.rows, l2=part.l2 // found.rows) for part in found.summands))
+
+    monkeypatch.setattr(claims, "certificate_in_period", one)
     assert any(verdict.outcome == "moved" for _, verdict in honest(forging))
 
 

@@ -177,7 +177,7 @@ ROOMS = {
     "the store of the ledger": ([f"dpsql.trusted.kernel.{module}" for module in (
         "ledger", "anchor", "event_store", "marks", "past", "reported", "running_statements", "sqlite_store", "turns", "waypoint")], 1160),
     "the ledger in PostgreSQL": (["dpsql.ledgers.postgres_store"], 330),
-    "measurements": (below("dpsql.trusted.measurements"), 2620),
+    "measurements": (below("dpsql.trusted.measurements"), 2693),
     "extensions": (below("dpsql.trusted.extensions"), 1055),
     "operators": (sorted(module for module in KERNEL if module.startswith("dpsql.trusted.plan.operators.")), 2325),  # with late rows that are dropped
     "expressions": (below("dpsql.trusted.plan.expr"), 755),

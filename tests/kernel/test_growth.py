@@ -136,6 +136,38 @@ def test_a_text_that_only_begins_like_periods_is_refused(text: str) -> None:
         PeriodReads.from_text(text)
 
 
+STATED = PeriodReads(periods=PeriodRange(period="month", first=24314, last=24316), steps=2, stated=(
+    (1, Charge(epsilon=3, rho=2, delta=1)), (2, Charge(epsilon=None, rho=7, delta=0))))
+TEXT = "periods month 24314 24316 2"
+
+
+def test_a_stated_charge_comes_back_from_its_text_and_is_charged_in_its_periods() -> None:
+    for reads in (STATED, replace(STATED, stated=((3, Charge(epsilon=0, rho=0, delta=0)),)),
+                  replace(between("month", 24314, 24314), stated=((1, Charge(epsilon=2**63 - 1, rho=2**63 - 1, delta=10**18)),))):
+        assert PeriodReads.from_text(str(reads)) == reads == PeriodReads.from_text(f"{reads} closed")
+    assert str(STATED) == f"{TEXT} each=1*3:2:1,2*-:7:0"
+    numbers, charges = zip(*STATED.charges(Charge(epsilon=100, rho=100, delta=100)), strict=True)
+    assert numbers == (range(24314, 24315), range(24315, 24317)) and charges == tuple(charge for _, charge in STATED.stated)
+    assert PeriodReads.from_text(f"{TEXT} closed each=3*0:0:0") == between("month", 24314, 24316), "a version that is named so states nothing"
+
+
+@pytest.mark.parametrize("stated", [
+    "", "3", "3*", "*1:1:1", "3*1:1", "3*1:1:1:1", "3*1:1:1,", ",3*1:1:1", "2*1:1:1", "4*1:1:1", "2*1:1:1,2*1:1:1", "3*1:1:1,0*1:1:1", "0*1:1:1,3*1:1:1",
+    "4*1:1:1,-1*1:1:1", "3*-1:1:1", "3*1:-1:1", "3*1:1:-1", "3*1:-:1", "3*1:1:-", "3*:1:1", "3*--:1:1", "3*-0:1:1", "3*1:-0:1", "3*+1:1:1", "03*1:1:1",
+    "3*01:1:1", "3*1_0:1:1", "3*1.0:1:1", "3*1e1:1:1", "3*0x1:1:1", "3*nan:1:1", "3*inf:1:1", "3*None:1:1", "3*\u0661:1:1", "\u0663*1:1:1", "3*1:1:1\n",
+    "3*1:1:1\t", "3*1:1:1\u00a0", "3*1:1:1;", "3*1:1:1each=", f"3*{'9' * 5000}:1:1", f"3*1:{'9' * 5000}:1", f"{'9' * 5000}*1:1:1",
+    f"{10**30}*1:1:1", f"3*{'9' * 400}:1:1", f"3*{2**63}:1:1", f"3*1:{2**63}:1"])
+def test_a_text_that_states_other_charges_is_refused(stated: str) -> None:
+    with pytest.raises(ValueError):
+        PeriodReads.from_text(f"{TEXT} each={stated}")
+
+
+def test_charges_are_stated_only_where_they_are_not_those_in_all() -> None:
+    for text in ("periods month 24314 24314 1 each=1*1:1:1", f"{TEXT.replace('24316', '24315')} each=3*1:1:1"):
+        with pytest.raises(ValueError):
+            PeriodReads.from_text(text)
+
+
 def test_periods_read_together_take_two_steps() -> None:
     march, april = between("month", 24314, 24314, 1), between("month", 24315, 24315, 1)
     assert march.joined(march) == march and march.joined(between("month", 24314, 24314)) == between("month", 24314, 24314)

@@ -25,6 +25,7 @@ from dpsql.catalog.price import price
 from dpsql.errors import Error, Incident, LedgerError
 from dpsql.frozen import replace
 from dpsql.ledgers.ledger_reports import ReportingLedger
+from dpsql.questions.rules.limit_in_periods import limited_in_periods, with_periods
 from dpsql.trusted.accounting.cost import NOTHING, ORDERS, Account, Charge, Cost, concentrated, pure
 from dpsql.trusted.accounting.privacy_filter import Limit
 from dpsql.trusted.declarations.growth import PeriodRange, period_of
@@ -40,7 +41,7 @@ from dpsql.trusted.measurements.block_sums import Axis
 from dpsql.trusted.measurements.frequent_keys import Keys
 from dpsql.trusted.measurements.noisy_sums import NoisySums
 from dpsql.trusted.measurements.online_comparisons import Comparisons, Opening
-from dpsql.trusted.noise.integer import DiscreteLaplace
+from dpsql.trusted.noise.integer import DiscreteGaussian, DiscreteLaplace
 from dpsql.trusted.noise.key_selection import TruncatedGeometric
 from dpsql.trusted.plan.expr.nodes import Call
 from dpsql.trusted.plan.node import InvalidPlan, Node
@@ -419,7 +420,8 @@ def test_a_checkpoint_as_this_or_an_earlier_version_writes_it_is_accepted(form: 
 
 
 @pytest.mark.parametrize("data", ["periods ", "periods month 24314 24313 1", "periods month x y 1", "periods day 1 99999999999999 2", "periods month 24314 24314 7",
-                                  "periods century 20 20 1", "periods month 24314 24319 1", "periods month 9 9 1", f"periods month {'9' * 6000} 9 1"])
+                                  "periods century 20 20 1", "periods month 24314 24319 1", "periods month 9 9 1", f"periods month {'9' * 6000} 9 1", "periods month 24314 24314 2 each=",
+                                  "periods month 24314 24314 2 each=2*1:1:0", f"periods month 24314 24314 2 each=1*{'9' * 400}:1:0"])
 def test_an_event_that_states_periods_which_are_none_is_damage(data: str, path: Path) -> None:
     ledger = ReportingLedger.create(path)
     charge(ledger)
@@ -493,6 +495,14 @@ class Asked:
     def joined(self, left: Node, right: Node, **kept: bool) -> Node:
         ours, theirs = (next(field for field in side.fields if field.name == "person_id") for side in (left, right))
         return Join(left=left, right=right, condition=Call(function="=", args=(ours.ref, theirs.ref), type=Type.BOOLEAN), **kept)
+
+    def limited(self, first: int = HERE, last: int | None = None, rows: int = 2, prefix: str = "v") -> Node:
+        """At most so many rows of each person in each month, with the number of the month, in several months."""
+        visits = self.scan(first=first, last=HERE + 1 if last is None else last, prefix=prefix)
+        assert isinstance(visits, Truncate) and isinstance(scan := visits.input, Scan) and scan.table.growth is not None
+        read = replace(scan, table=replace(scan.table, growth=replace(scan.table.growth, rows=rows)))
+        assert (made := limited_in_periods(read, visits.owner)) is not None
+        return with_periods(made)
 
     @staticmethod
     def count(view: Node, scale: float = 100.0) -> NoisySums:
@@ -609,17 +619,18 @@ def test_tables_that_grow_by_different_periods_are_not_read_together(asked: Aske
     assert asked.recorded() == []
 
 
-def test_two_steps_have_no_bound_for_a_request_with_a_delta(asked: Asked) -> None:
-    def keys(view: Node) -> Keys:
-        clinic = next(field.id for field in view.fields if field.name == "clinic")
-        return Keys(plan=GroupedSums(input=view, keys=(clinic,), summands=(Count(),)), rule=TruncatedGeometric(
-            epsilon=Fraction(1, 4), delta=Fraction(1, 10**4)))
+def keys_of(view: Node) -> Keys:
+    clinic = next(field.id for field in view.fields if field.name == "clinic")
+    return Keys(plan=GroupedSums(input=view, keys=(clinic,), summands=(Count(),)), rule=TruncatedGeometric(
+        epsilon=Fraction(1, 4), delta=Fraction(1, 10**4)))
 
+
+def test_two_steps_have_no_bound_for_a_request_with_a_delta(asked: Asked) -> None:
     cost = Cost(epsilon=Fraction(1), rho=Fraction(1, 2), delta=Fraction(1, 100))
     with pytest.raises(ValueError, match="not known"):
-        asked.run(keys(asked.scan(last=HERE + 1)), data=stated(HERE, HERE + 1), cost=cost)
+        asked.run(keys_of(asked.scan(last=HERE + 1)), data=stated(HERE, HERE + 1), cost=cost)
     assert asked.recorded() == []
-    assert asked.run(keys(asked.scan()), data=stated(HERE), cost=cost) == "answered"
+    assert asked.run(keys_of(asked.scan()), data=stated(HERE), cost=cost) == "answered"
     assert spent_in(asked.ledger, HERE).delta == 10**16
 
 
@@ -675,3 +686,99 @@ def test_an_online_model_that_a_later_request_opens_is_none(asked: Asked) -> Non
     with pytest.raises(ValueError):
         asked.kernel.compare(comparisons(asked.scan("people")), model="model", account=ADA, sql="SELECT")
     assert len(asked.recorded()) == 1
+
+
+# -- charges that are stated: `limited` counts two rows of a person in a month, and Laplace noise of scale 100 makes that 0.02
+
+
+EACH = "20000000:200000:0"
+TWO = f"{stated(HERE, HERE + 1)} each=2*{EACH}"
+
+
+def test_a_charge_is_stated_for_each_period(asked: Asked) -> None:
+    assert asked.run(asked.count(asked.limited()), data=f"{TWO} closed", cost=pure(Fraction(1, 25))) == "answered"
+    assert [spent_in(asked.ledger, HERE + i) for i in range(-1, 3)] == [NOTHING, *[pure(Fraction(1, 50)).rounded()] * 2, NOTHING]
+    assert asked.ledger.spent("main") == pure(Fraction(1, 25)).rounded()
+    uneven = f"{stated(HERE - 1, HERE + 1)} each=1*0:0:0,1*{EACH},1*30000000:450000:1"
+    with pytest.raises(ValueError, match="more in a period"):  # all of them are read
+        asked.run(asked.count(asked.limited(HERE - 1)), data=uneven, cost=pure(Fraction(6, 100)))
+    more = uneven.replace("1*0:0:0", "1*90000000:4050000:0")
+    assert asked.run(asked.count(asked.limited(HERE - 1)), data=more, cost=pure(Fraction(6, 100))) == "answered"
+    assert [spent_in(asked.ledger, HERE + i).epsilon for i in range(-1, 2)] == [9 * 10**7, 4 * 10**7, 5 * 10**7]
+    assert spent_in(asked.ledger, HERE + 1).delta == 1
+
+
+@pytest.mark.parametrize("each", [
+    "2*19999999:200000:0", "2*20000000:199999:0", "2*0:0:0", f"1*{EACH},1*0:0:0", f"1*0:0:0,1*{EACH}", f"1*{EACH},1*19999999:200000:0", "2*-:199999:0",
+    "2*-:0:1000000000000000000", f"1*{EACH}", f"3*{EACH}", f"2*{EACH},1*{EACH}"])
+def test_less_than_a_request_costs_in_a_period_is_refused_before_a_charge(each: str, asked: Asked) -> None:
+    with pytest.raises(ValueError):
+        asked.run(asked.count(asked.limited()), data=f"{stated(HERE, HERE + 1)} each={each}", cost=pure(Fraction(1, 25)))
+    assert asked.recorded() == [] and asked.ledger.spent("main") == NOTHING
+
+
+def test_a_pure_release_may_be_charged_its_rho_alone(asked: Asked) -> None:
+    assert asked.run(asked.count(asked.limited()), data=f"{stated(HERE, HERE + 1)} each=2*-:200000:0", cost=pure(Fraction(1, 25))) == "answered"
+    assert spent_in(asked.ledger, HERE) == Charge(epsilon=None, rho=200000, delta=0)
+
+
+def gaussian(view: Node) -> NoisySums:
+    return NoisySums(plan=GroupedSums(input=view, keys=(), summands=(Count(),)), cells=((),), noises=(DiscreteGaussian(sigma=100.0),))
+
+
+@pytest.mark.parametrize(("each", "paid"), [("2*-:200000:0", True), ("2*-:199999:0", False), ("2*1000000000:500000000:0", False)])
+def test_zero_concentrated_releases_are_charged_rho_without_epsilon(each: str, paid: bool, asked: Asked) -> None:
+    """An epsilon that is stated would be claimed, and there is none."""
+    data, cost = f"{stated(HERE, HERE + 1)} each={each}", concentrated(Fraction(1, 1000))
+    if paid:
+        assert asked.run(gaussian(asked.limited()), data=data, cost=cost) == "answered"
+        assert spent_in(asked.ledger, HERE + 1) == Charge(epsilon=None, rho=200000, delta=0)
+        return
+    with pytest.raises(ValueError):
+        asked.run(gaussian(asked.limited()), data=data, cost=cost)
+    assert asked.recorded() == []
+
+
+def test_charges_are_not_stated_for_what_has_no_bound_in_a_period(asked: Asked) -> None:
+    """A limit by the person alone, people without visits, and measurements that rest on more than sums."""
+    view = asked.limited()
+    people = asked.joined(asked.scan("people", prefix="p"), view, keep_left=True)
+    much = f"{stated(HERE, HERE + 1)} each=2*9000000000000000000:9000000000000000000:1000000000000000000"
+    cost = Cost(epsilon=Fraction(1), rho=Fraction(1, 2), delta=Fraction(1, 100))
+    for request in (asked.count(asked.scan(last=HERE + 1)), keys_of(view), asked.count(people), asked.count(asked.joined(view, asked.limited(prefix="w")))):
+        with pytest.raises(ValueError, match="not known"):
+            asked.run(request, data=much, cost=cost, in_periods={None: Limit(epsilon=None, rho=10**40, delta=10**40)})
+    assert asked.recorded() == []
+
+
+def test_requests_of_a_script_share_what_is_stated(asked: Asked) -> None:
+    """Each is checked beside those before it, in every period; what exceeds it is an incident, and reads nothing."""
+    view, told = asked.limited(), list[Any]()
+    count, cost = asked.count(view), pure(Fraction(1))
+    twice = f"{stated(HERE, HERE + 1)} each=1*40000000:800000:0,1*60000000:1800000:0"
+    assert asked.run(count, count, data=twice, cost=cost) == "answered"
+    for more in (count, asked.count(view, 200.0), asked.count(asked.limited(HERE + 1, HERE + 2)), asked.count(asked.limited(HERE - 1, HERE)),
+                 asked.count(asked.scan(last=HERE + 1), 10.0**9), asked.count(asked.scan(), 10.0**9), gaussian(view), keys_of(view)):
+        told.clear()
+        with pytest.raises(Incident):
+            asked.run(count, count, more, data=twice, cost=replace(cost, delta=Fraction(1, 1000)), told=told)
+        assert len(told) == 2, "only what was paid for was answered"
+    assert asked.run(count, count, asked.count(asked.scan("people")), data=twice, cost=cost) == "answered", "nobody is moved in a period"
+    assert [outcome for _, outcome in asked.recorded()] == ["answered", *["failed"] * 8, "answered"]
+
+
+def test_stated_charges_are_limited_in_each_period(asked: Asked) -> None:
+    uneven = f"{stated(HERE, HERE + 1)} each=1*{EACH},1*30000000:450000:0"
+    for epsilon, period in ((Fraction(19, 1000), HERE), (Fraction(29, 1000), HERE + 1)):
+        with pytest.raises(Refused) as caught:
+            asked.run(asked.count(asked.limited()), data=uneven, in_periods={None: limit(price(epsilon=epsilon))})
+        assert caught.value.period == period and asked.recorded() == []
+    assert asked.run(asked.count(asked.limited()), data=uneven, in_periods={None: limit(price(epsilon=Fraction(3, 100)))}) == "answered"
+
+
+def test_a_statement_that_asks_for_nothing_is_charged_what_it_states(asked: Asked) -> None:
+    assert asked.run(data=TWO, views=(asked.limited(),)) == "answered"
+    assert spent_in(asked.ledger, HERE) == pure(Fraction(1, 50)).rounded()
+    for data in (stated(HERE, HERE + 2), f"{stated(HERE, HERE + 2)} each=3*{EACH}", TWO.replace("month", "year").replace(str(HERE), "2020")):
+        with pytest.raises(ValueError):
+            asked.run(data=data, views=(asked.limited(),))

@@ -15,14 +15,16 @@ A relation that reads no growing table is *fixed*: the same with and without the
 
   A scan of a growing table is of pairs by definition. Its column of time is not a period column, but
       `date_trunc` and `date_diff` by the kind of the periods are, computed from it; so is a DATE itself where periods are days.
-      (Rows that are read have times from 1900 to 2999, where these functions are exact and not NULL; `date_diff` counts from a
-      constant day in these years.)
+      (Rows that are read have times in periods that begin from 1900 to 2999, where these functions are exact and not NULL;
+      `date_diff` counts from a constant day in these years. Between days it counts sevens, rounded towards 0, and no weeks of the
+      calendar: so from a Monday only, and none that is later than the first day that is read.)
   A filter and a projection decide by each row alone.
   A join with a fixed relation, whose rows without a partner are not kept: a row is made of one row of pairs and of fixed rows. It
       names the owner of its row of pairs, as it has one owner and would be gone without that one; so it goes with the rows of u
       in p exactly if it names u and is of p. Where rows of pairs without a partner are kept, they too depend on fixed rows alone.
       A lookup in a fixed list marks each row by itself.
-  A union: its rows are those of its parts; a column is a period column if it is one in each part.
+  A union: its rows are those of its parts; a column is a period column if it is one in each part, and all of them have the same
+      value in it for the same period (not so where months are counted from different days).
   Truncation, grouping and windows by the owner and a period column: what becomes of a group depends on this group alone (the
       owner stays one by the checker's rules, which hold for the groups of an entity), and all of its rows are of one entity and
       one period. So the groups of u in p vanish, and no other changes.
@@ -35,12 +37,12 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Collection, Iterable, Mapping
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, cast
 
-from dpsql.frozen import Frozen, replace
-from dpsql.trusted.declarations.growth import EARLIEST, LATEST, PeriodKind, period_of
+from dpsql.frozen import replace
+from dpsql.trusted.declarations.growth import EARLIEST, LATEST, PeriodKind, PeriodRange, period_of
 from dpsql.trusted.plan.certificate import Certificate, Sensitivity, root_above
-from dpsql.trusted.plan.expr.nodes import Call, Expr, Literal, Ref
+from dpsql.trusted.plan.expr.nodes import Call, Literal, Ref
 from dpsql.trusted.plan.node import Node, Summary, bottom_up
 from dpsql.trusted.plan.operators.distinct import Distinct
 from dpsql.trusted.plan.operators.filter import Filter
@@ -56,17 +58,11 @@ from dpsql.trusted.plan.operators.union import UnionAll
 from dpsql.trusted.plan.operators.window import Window
 from dpsql.types import Type
 
-
-class Tells(Frozen):
-    """What a column of a relation of pairs tells of the time: the period, or else the time itself. If the periods are numbers,
-    `numbered_from` is the one that has the number 0."""
-
-    period: bool
-    numbered_from: int | None = None
-
-
-Told: TypeAlias = Mapping[str, Tells]
-"""The columns of a relation of pairs that tell the time."""
+Numbering: TypeAlias = tuple[str, dt.date | None]
+"""The value that a period column has for each period: which function computes it ("" for a DATE by days), and from which day it
+counts."""
+Told: TypeAlias = Mapping[str, Numbering | None]
+"""The columns of a relation of pairs that tell the time: for a period column, its values; None for the time itself."""
 
 
 class KnownRows(Protocol):
@@ -96,17 +92,17 @@ def certificate_in_period(plan: Summary, whole: Certificate, known: KnownRows) -
     rows = _fewest(known.frequency(plan.input, {owner, column}) for column in told)
     if rows is None:
         return None
-    first = told.get(plan.keys[0]) if plan.keys else None
     apart = any(known.frequency(plan.input, {owner, column, *plan.keys}) == 1 for column in told)
     sizes = [known.size(plan.input, part) for part in plan.summands]
     return Certificate(below=replace(whole.below, rows=rows, owners=(), norm=None), disjoint_cells=apart,
-                       numbered_from=None if first is None else first.numbered_from, summands=tuple(
+                       numbered_from=_numbered_from(plan, known), summands=tuple(
         Sensitivity(l1=rows * size, l2=root_above(rows * size**2) if apart else rows * size) for size in sizes))
 
 
-def period_columns(node: Node, known: KnownRows) -> dict[str, Tells]:
+def period_columns(node: Node, known: KnownRows) -> frozenset[str]:
     """The period columns of a relation of pairs; none if it is not one."""
-    return {column: tells for column, tells in (_told(node, known) or {}).items() if tells.period}
+    told = _told(node, known) or {}
+    return frozenset(column for column, numbering in told.items() if numbering is not None)
 
 
 def _told(node: Node, known: KnownRows) -> Told | None:
@@ -120,7 +116,7 @@ def _told(node: Node, known: KnownRows) -> Told | None:
             return _told(node.input, known)
         case Project():
             below = _told(node.input, known)
-            return None if below is None else _computed(node, below, _kind(node))
+            return None if below is None else _computed(node, below, _periods(node))
         case Join():
             return _joined(node, known)
         case Lookup() if is_fixed(node.listed):
@@ -145,34 +141,39 @@ def is_fixed(node: Node) -> bool:
 
 def _of_scan(node: Scan) -> Told:
     growth = node.table.growth
-    return {column: Tells(period=growth.period == "day" and node.table.columns[name].type is Type.DATE)
+    return {column: ("", None) if growth.period == "day" and node.table.columns[name].type is Type.DATE else None
             for column, name in node.columns if growth is not None and name == growth.column}
 
 
-def _kind(node: Node) -> PeriodKind | None:
-    """The kind of the periods that a relation reads; None if there are several."""
-    kinds = {part.periods.period for part in bottom_up(node) if isinstance(part, Scan) and part.periods is not None}
-    return kinds.pop() if len(kinds) == 1 else None
+def _periods(node: Node) -> PeriodRange | None:
+    """The periods that a relation reads, from the first to the last; None if they are of several kinds."""
+    read = [part.periods for part in bottom_up(node) if isinstance(part, Scan) and part.periods is not None]
+    if len({periods.period for periods in read}) != 1:
+        return None
+    return replace(read[0], first=min(periods.first for periods in read), last=max(periods.last for periods in read))
 
 
-def _computed(node: Project, below: Told, kind: PeriodKind | None) -> Told:
-    made: dict[str, Tells] = {}
+def _computed(node: Project, below: Told, periods: PeriodRange | None) -> Told:
+    made: dict[str, Numbering | None] = {}
     for column, _, expr in node.columns:
         if isinstance(expr, Ref) and expr.column in below:
             made[column] = below[expr.column]
-        elif kind is not None and (found := _period_of(expr, kind)) is not None and found[0] in below:
-            made[column] = found[1]
+        elif periods is not None and isinstance(expr, Call) and expr.args and isinstance(time := expr.args[-1], Ref) and (
+                time.column in below and (numbering := _numbering(expr, periods)) is not None):
+            made[column] = numbering
     return made
 
 
-def _period_of(expr: Expr, kind: PeriodKind) -> tuple[str, Tells] | None:
-    """The column of time of which an expression tells the period, and how; None for another expression."""
-    match expr:
-        case Call(function=function, args=(Ref(column=time),)) if function == f"date_trunc_{kind}":
-            return time, Tells(period=True)
-        case Call(function=function, args=(Literal(value=dt.date() as day), Ref(column=time))) if function == f"date_diff_{kind}":
-            start = dt.date(day.year, day.month, day.day)
-            return (time, Tells(period=True, numbered_from=period_of(kind, start))) if EARLIEST <= start <= LATEST else None
+def _numbering(call: Call, periods: PeriodRange) -> Numbering | None:
+    """The values that a function of a column of time has for periods; None if it is no function that tells them."""
+    kind = periods.period
+    match call.args:
+        case (Ref(),) if call.function == f"date_trunc_{kind}":
+            return call.function, None
+        case (Literal(value=dt.date() as moment), Ref()) if call.function == f"date_diff_{kind}":
+            day = dt.date(moment.year, moment.month, moment.day)
+            counts = kind != "week" or (day.weekday() == 0 and day <= periods.start)
+            return (call.function, day) if counts and EARLIEST <= day <= LATEST else None
     return None
 
 
@@ -197,11 +198,17 @@ def _united(node: UnionAll, parts: list[Told | None]) -> Told | None:
 def _grouped(node: Node, keys: Collection[str], owner: str, known: KnownRows) -> Told | None:
     """The columns that tell the time below an operator that acts on groups; None if a group is not of one entity and period."""
     told = _told(node, known)
-    return told if told is not None and owner in keys and any(key in told and told[key].period for key in keys) else None
+    return told if told is not None and owner in keys and any(told.get(key) is not None for key in keys) else None
 
 
 def _kept(told: Told | None, columns: Collection[str]) -> Told | None:
-    return None if told is None else {column: tells for column, tells in told.items() if column in columns}
+    return None if told is None else {column: numbering for column, numbering in told.items() if column in columns}
+
+
+def _numbered_from(plan: GroupedSums, known: KnownRows) -> int | None:
+    """The period that has the number 0 in the first key; None if that key does not number the periods."""
+    function, day = (_told(plan.input, known) or {}).get(plan.keys[0] if plan.keys else "") or ("", None)
+    return None if day is None else period_of(cast(PeriodKind, function.removeprefix("date_diff_")), day)
 
 
 def _fewest(found: Iterable[int | None]) -> int | None:

@@ -62,6 +62,7 @@ from dpsql.trusted.plan.operators.scan import Scan
 from dpsql.trusted.plan.operators.set_operation import SetOperation
 
 START, STATED = "periods ", "each="
+LARGEST = 2**63 - 1  # of the numbers of a charge, as in the columns of a ledger; their floats are finite
 Steps: TypeAlias = Literal[1, 2]
 
 
@@ -146,8 +147,9 @@ def _run(text: str) -> tuple[int, Charge]:
     many, _, charge = text.partition("*")
     epsilon, rho, delta = charge.split(":")
     made = int(many), Charge(epsilon=None if epsilon == "-" else int(epsilon), rho=int(rho), delta=int(delta))
-    if made[0] < 1 or min(made[1].epsilon or 0, made[1].rho, made[1].delta) < 0:
-        raise ValueError("neither a number of periods nor a charge is negative")
+    numbers = made[1].epsilon or 0, made[1].rho, made[1].delta
+    if made[0] < 1 or min(numbers) < 0 or max(numbers) > LARGEST:
+        raise ValueError("neither a number of periods nor a charge is negative, and no charge is larger than a ledger holds")
     return made
 
 

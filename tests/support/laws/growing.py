@@ -41,10 +41,11 @@ IN_A_PERIOD = {entity: f"{entity} in a period" for entity in ENTITIES}
 
 
 class Growing(Frozen):
-    """Which tables grow, and how time is cut."""
+    """Which tables grow, how time is cut, and how many rows of an entity in one period are used."""
 
     period: PeriodKind
     tables: frozenset[str] = frozenset(TIMES)
+    rows: int | None = None
 
     @property
     def numbers(self) -> range:
@@ -147,7 +148,7 @@ def growing_catalog(entity: str, growing: Growing) -> Catalog:
 def growing_tables(catalog: Catalog, growing: Growing) -> Catalog:
     """A catalog whose tables grow."""
     return replace(catalog, tables={name: replace(table, growth=Growth(
-        column=TIMES[name][0], period=growing.period, since=growing.numbers[0])) if name in growing.tables else table
+        column=TIMES[name][0], period=growing.period, since=growing.numbers[0], rows=growing.rows)) if name in growing.tables else table
         for name, table in catalog.tables.items()})
 
 
