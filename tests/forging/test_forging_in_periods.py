@@ -62,7 +62,7 @@ def test_forgeries_in_periods_are_refused_or_move_no_further_than_they_were_char
 
 
 def test_a_scan_that_reads_all_periods_is_found(forging: ForgingInPeriods, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Scan, "_in_periods", lambda self: iter(()))
+    monkeypatch.setattr(Scan, "in_periods", lambda self: iter(()))
     forging.corpus.family.forget()
     assert sum(verdict.outcome == "moved" for _, verdict in honest(forging)) > 20
     monkeypatch.undo()

@@ -282,9 +282,9 @@ def test_a_ledger_opened_at_a_checkpoint_has_the_sums_of_all_periods(path: Path)
 @pytest.mark.usefixtures("often")
 def test_limits_of_periods_bind_across_checkpoints(path: Path) -> None:
     ReportingLedger.create(path).close()
-    for _ in range(10):  # each from a ledger opened anew
+    for number in range(10):  # each from a ledger opened anew
         ledger = ReportingLedger(path)
-        ledger.answer(charge(ledger, in_periods=ONE), "body")
+        ledger.answer(charge(ledger, in_periods=ONE, digest=f"d{number}"), "body")
         ledger.close()
     assert sum(event.kind == "checkpoint" for event in events(path)) > 1
     with pytest.raises(Refused):
@@ -535,7 +535,7 @@ def asked(path: Path) -> Iterator[Asked]:
 def test_a_statement_that_states_what_it_reads_is_charged_to_its_periods(asked: Asked) -> None:
     assert asked.run(asked.count(asked.scan()), data=stated(HERE)) == "answered"
     assert asked.run(asked.count(asked.scan(last=HERE + 1)), data=f"{stated(HERE, HERE + 1)} sha256:7") == "answered"
-    assert asked.run(asked.count(asked.joined(asked.scan(), asked.scan("people", prefix="p"))), data=stated(HERE)) == "answered"
+    assert asked.run(asked.count(asked.joined(asked.scan(), asked.scan("people", prefix="p"))), data=stated(HERE), digest="e") == "answered"
     assert asked.run(asked.count(asked.joined(asked.scan("people", prefix="p"), asked.scan(), keep_left=True)), data=stated(HERE, steps=2)) == "answered"
     assert asked.run(asked.count(asked.scan("people")), data=None) == "answered"
     assert [spent_in(asked.ledger, HERE + i).epsilon for i in range(-1, 3)] == [0, 6 * 10**9, 2 * 10**9, 0]
@@ -761,9 +761,9 @@ def test_requests_of_a_script_share_what_is_stated(asked: Asked) -> None:
                  asked.count(asked.scan(last=HERE + 1), 10.0**9), asked.count(asked.scan(), 10.0**9), gaussian(view), keys_of(view)):
         told.clear()
         with pytest.raises(Incident):
-            asked.run(count, count, more, data=twice, cost=replace(cost, delta=Fraction(1, 1000)), told=told)
+            asked.run(count, count, more, data=twice, cost=replace(cost, delta=Fraction(1, 1000)), told=told, digest="more")
         assert len(told) == 2, "only what was paid for was answered"
-    assert asked.run(count, count, asked.count(asked.scan("people")), data=twice, cost=cost) == "answered", "nobody is moved in a period"
+    assert asked.run(count, count, asked.count(asked.scan("people")), data=twice, cost=cost, digest="e") == "answered", "nobody is moved in a period"
     assert [outcome for _, outcome in asked.recorded()] == ["answered", *["failed"] * 8, "answered"]
 
 

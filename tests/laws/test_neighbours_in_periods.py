@@ -78,14 +78,14 @@ def test_columns_that_name_no_owner_move_no_further(families: list[GrowingFamily
 
 def _unread(patch: pytest.MonkeyPatch) -> None:
     """The scans of one table read all periods."""
-    whole = Scan._in_periods
-    patch.setattr(Scan, "_in_periods", lambda self: iter(()) if self.table.name == "scores" else whole(self))
+    whole = Scan.in_periods
+    patch.setattr(Scan, "in_periods", lambda self: iter(()) if self.table.name == "scores" else whole(self))
 
 
 def _unread_on_one_side(patch: pytest.MonkeyPatch) -> None:
     """Rows after the last period are read too."""
-    whole = Scan._in_periods
-    patch.setattr(Scan, "_in_periods", lambda self: [*whole(self)][:1])
+    whole = Scan.in_periods
+    patch.setattr(Scan, "in_periods", lambda self: [*whole(self)][:1])
 
 
 def _always_one_step(patch: pytest.MonkeyPatch) -> None:

@@ -28,12 +28,12 @@ class StreamFault(Frozen, kw_only=False):
 
 
 def _unread(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Scan, "_in_periods", lambda self: iter(()))
+    patch.setattr(Scan, "in_periods", lambda self: iter(()))
 
 
 def _over_all_periods(patch: pytest.MonkeyPatch) -> None:
     """Of each entity, rows are chosen among those of all periods; those of other periods are left out then."""
-    render, tests = Truncate.render, Scan._in_periods
+    render, tests = Truncate.render, Scan.in_periods
 
     def wrong(self: Truncate, below: tuple[str, ...], printing: Printing) -> str:
         scan, growth = self.input, getattr(getattr(self.input, "table", None), "growth", None)
@@ -41,7 +41,7 @@ def _over_all_periods(patch: pytest.MonkeyPatch) -> None:
         if at is None:
             return render(self, below, printing)
         with pytest.MonkeyPatch.context() as inner:
-            inner.setattr(Scan, "_in_periods", lambda self: iter(()))
+            inner.setattr(Scan, "in_periods", lambda self: iter(()))
             chosen = render(self, (scan.render((), printing),), printing)
         inside = " AND ".join(test.replace(scan._carried(growth.column), f't9."{at}"') for test in tests(scan))
         return f"SELECT * FROM ({chosen}) AS t9 WHERE {inside}"
