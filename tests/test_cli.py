@@ -36,7 +36,7 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, 
 def test_the_demo_answers_every_statement_and_says_what_is_left(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = run(capsys, "demo")
     assert (code, err) == (0, "")
-    assert out.count("± is the 95 % interval") == 3 and "public, no cost" in out and "85 %" in out
+    assert out.count("± is the 95 % interval") == 4 and "public, no cost" in out and "80.9 %" in out
 
 
 def test_a_table_is_drawn_with_its_errors_and_cost(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -200,7 +200,7 @@ def test_check_is_data_too(study: Path, capsys: pytest.CaptureFixture[str]) -> N
     code, out, _ = run(capsys, "check", "--json")
     told = [json.loads(line) for line in out.splitlines()]
     assert code == 0 and [one["budget"] for one in told] == ["study", "pure", "concentrated"]
-    assert {table["table"] for table in told[0]["tables"]} == {"plans", "people", "person_years"} and told[0]["unusable"] == {}
+    assert {table["table"] for table in told[0]["tables"]} == {"plans", "people", "person_years", "yearly_claims"} and told[0]["unusable"] == {}
 
 
 def test_long_notes_are_shown_in_full_when_asked_for(study: Path, capsys: pytest.CaptureFixture[str]) -> None:

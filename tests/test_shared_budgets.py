@@ -17,6 +17,7 @@ BUDGETS = """
 entity = "person"
 epsilon = 20
 delta = 1e-6
+per_period = { epsilon = 20, delta = 1e-6 }
 per_statement = { epsilon = 1 }
 
 [budgets.main.analysts]
@@ -25,6 +26,7 @@ bea = { epsilon = 5, delta = 1e-6 }
 [budgets.pure]
 entity = "person"
 epsilon = 2
+per_period = { epsilon = 2 }
 """
 ABOVE, WITHIN = "SELECT COUNT(*) FROM people WHERE income > ", "SELECT COUNT(*) FROM people ERROR WITHIN 50 CONFIDENCE 0.95"
 

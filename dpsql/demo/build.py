@@ -39,9 +39,16 @@ SELECT
     inpdol AS inpatient_dollars, meddol AS medical_dollars, totadm AS admissions, inpmis = 1 AS inpatient_incomplete,
     mdvis AS md_visits, notmdvis AS other_visits, mentvis AS mental_visits
 FROM source ORDER BY person_id, year"""
+# Year 1 is filed at the end of 2021: the source has no dates, and a table that grows has to have some.
+YEARLY_CLAIMS = """
+SELECT
+    zper AS person_id, make_date(2020 + year, 12, 31) AS filed_on, mdvis AS md_visits, totadm AS admissions,
+    meddol AS medical_dollars
+FROM source ORDER BY person_id, year"""
 
 TABLES: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "plans": (PLANS, ("plan",)), "people": (PEOPLE, ("person_id",)), "person_years": (PERSON_YEARS, ("person_id", "year")),
+    "yearly_claims": (YEARLY_CLAIMS, ("person_id", "filed_on")),
 }
 
 

@@ -15,5 +15,10 @@ FROM (SELECT p.person_id, p.female, SUM(y.md_visits) AS visits
       FROM people p JOIN person_years y USING (person_id) GROUP BY p.person_id, p.female) AS t
 GROUP BY female;
 
+-- A table that grows: each year is charged by itself, and once it has ended, next year adds a row and leaves these as they are.
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.1)
+    date_trunc('year', filed_on) AS year, COUNT(*) AS claims, SUM(md_visits) AS visits
+FROM yearly_claims WHERE filed_on < DATE '2026-01-01' GROUP BY year ORDER BY year;
+
 -- Public tables are free.
 SELECT COUNT(*) AS plans, MAX(coinsurance) AS highest FROM plans

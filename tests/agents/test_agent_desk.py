@@ -36,7 +36,7 @@ def spent(desk: AgentDesk) -> int | None:
 def test_the_free_tools_charge_nothing(made: AgentDesk) -> None:
     whole, one = made.catalogue().data, made.catalogue("people").data
     assert whole["today"]["share_left"] == 1 and whole["confirm_above"] == "ε = 0.6, δ = 1e-06" and whole["unit"] == "epsilon"
-    assert [table["name"] for table in one["tables"]] == ["people"] and len(whole["tables"]) == 3
+    assert [table["name"] for table in one["tables"]] == ["people"] and len(whole["tables"]) == 4
     for example in whole["examples"]:
         assert not made.price(example).data["free"]
     priced = made.price(COUNT).data
@@ -101,7 +101,7 @@ def test_a_wrong_statement_is_an_error_with_advice_and_costs_nothing(sql: str, m
 
 def test_public_tables_and_lists_are_answered_for_free(made: AgentDesk) -> None:
     assert made.ask("SELECT COUNT(*) FROM plans", WHY, 0.0000001).data["rows"] == [[18]]
-    assert made.ask("SHOW TABLES", WHY).data["rows_in_all"] == 3 and spent(made) == 0
+    assert made.ask("SHOW TABLES", WHY).data["rows_in_all"] == 4 and spent(made) == 0
 
 
 def test_long_answers_come_in_parts(made: AgentDesk) -> None:

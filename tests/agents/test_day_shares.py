@@ -119,7 +119,7 @@ def test_statements_at_the_same_time_share_one_day(policy: Path) -> None:
 
 def test_the_whole_limit_is_named_where_it_is_what_refuses(tmp_path: Path) -> None:
     policy = agent_sessions.study(tmp_path, "analysts.robot = { epsilon = 0.5 }\nagents.robot = { per_day = { epsilon = 10 } }\n".replace(
-        "analysts", "[budgets.small]\nentity = 'person'\nepsilon = 10\nanalysts"))
+        "analysts", "[budgets.small]\nentity = 'person'\nepsilon = 10\nper_period = { epsilon = 10 }\nanalysts"))
     connection = dpsql.connect(policy=policy, budget="small", analyst="robot")
     connection.execute(COUNT.format(1))
     with pytest.raises(dpsql.BudgetExhausted, match="the budget of robot has left") as caught:

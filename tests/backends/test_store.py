@@ -352,7 +352,7 @@ def test_dpsql_prepare_makes_a_store_that_a_connection_reads(tmp_path: Path, cap
     assert main(["prepare", "--policy", str(policy), "--buckets", "3"]) == 0
     assert "prepared for each person: " in capsys.readouterr().out
     with dpsql.connect(policy=policy, budget="study") as connection:
-        assert set(connection.session.kernel._reader.stored) == {"people", "person_years"}
+        assert set(connection.session.kernel._reader.stored) == {"people", "person_years", "yearly_claims"}
         assert len(connection.execute("SELECT COUNT(*) FROM people").fetchall()) == 1
 
 

@@ -61,8 +61,8 @@ def demo(connection: duckdb.DuckDBPyConnection, folder: Path) -> None:
 
 
 def demo_policy(*, limits: bool = True) -> str:
-    """That of the demo with a budget of any size, over a database; with or without a limit of years."""
-    lines = (DEMO / "dpsql.toml").read_text(encoding="utf-8").split("[budgets.study]")[0].splitlines()
+    """That of the demo without its growing table, with a budget of any size, over a database; with or without a limit of years."""
+    lines = (DEMO / "dpsql.toml").read_text(encoding="utf-8").split("[tables.yearly_claims]")[0].splitlines()
     kept = [line for line in lines if not line.startswith("source =") and (
         limits or not line.startswith(("rows_per_entity", "limits_hold")))]
     return "\n".join(kept) + budget("person", "person")

@@ -57,6 +57,7 @@ def test_rows_and_keys(reader: DuckReader) -> None:
     assert only(reader, "SELECT count(*) FROM people") == only(reader, "SELECT count(DISTINCT person_id) FROM people") == 5912
     assert only(reader, "SELECT count(*) FROM person_years") == 20190
     assert only(reader, "SELECT count(*) FROM (SELECT DISTINCT person_id, year FROM person_years)") == 20190
+    assert only(reader, "SELECT count(*) FROM yearly_claims") == 20190
     assert only(reader, "SELECT count(*) FROM plans") == only(reader, "SELECT count(DISTINCT plan) FROM plans") == 18
 
 
@@ -65,6 +66,13 @@ def test_tables_refer_to_each_other(reader: DuckReader) -> None:
     assert only(reader, "SELECT count(*) FROM people ANTI JOIN person_years USING (person_id)") == 0
     assert only(reader, "SELECT count(*) FROM people SEMI JOIN plans USING (plan, coinsurance, individual_deductible)") == 5912
     assert only(reader, "SELECT max(n) FROM (SELECT count(*) AS n FROM person_years GROUP BY person_id)") == 5
+
+
+def test_claims_are_the_same_years_with_dates(reader: DuckReader) -> None:
+    assert only(reader, """SELECT count(*) FROM yearly_claims JOIN person_years ON yearly_claims.person_id = person_years.person_id
+        AND filed_on = make_date(2020 + year, 12, 31) AND yearly_claims.md_visits = person_years.md_visits
+        AND yearly_claims.admissions = person_years.admissions
+        AND yearly_claims.medical_dollars = person_years.medical_dollars""") == 20190
 
 
 def test_rows_are_sorted_and_compressed() -> None:
@@ -78,7 +86,7 @@ def test_rows_are_sorted_and_compressed() -> None:
 
 
 def test_the_shipped_files_are_what_build_makes(original: Path, tmp_path: Path) -> None:
-    assert build(original, tmp_path) == {"plans": 18, "people": 5912, "person_years": 20190}
+    assert build(original, tmp_path) == {"plans": 18, "people": 5912, "person_years": 20190, "yearly_claims": 20190}
     connection = duckdb.connect()
     for table in TABLES:
         shipped, made = (f"'{folder / f'{table}.parquet'}'" for folder in (FOLDER, tmp_path))
@@ -127,7 +135,8 @@ def test_build_checks_what_it_rests_on(original: Path, tmp_path: Path, change: t
 def test_the_policy_names_every_column(policy: Policy, reader: DuckReader, catalog: Catalog) -> None:
     assert not catalog.undeclared and not catalog.outside
     assert not any(catalog.hidden.values())
-    assert {name: table.rows for name, table in catalog.tables.items()} == {"plans": None, "people": 1, "person_years": 5}
+    assert {name: table.rows for name, table in catalog.tables.items()} == {"plans": None, "people": 1, "person_years": 5,
+                                                                            "yearly_claims": None}
     for budget in policy.budgets:
         fit(policy, budget, reader.schema(), lambda *_: [])
 
@@ -148,7 +157,7 @@ def test_columns_without_null_have_none(catalog: Catalog, reader: DuckReader) ->
 
 
 def test_listed_values_are_complete(catalog: Catalog, reader: DuckReader) -> None:
-    for name in ("people", "person_years"):
+    for name in ("people", "person_years", "yearly_claims"):
         for column in catalog.tables[name].columns.values():
             if column.domain is not None:
                 found = {row[0] for row in reader.rows(f"SELECT DISTINCT {column.name} FROM {name}")} - {None}
@@ -165,8 +174,8 @@ def test_the_policy_shows_every_kind_of_declaration(policy: Policy) -> None:
 def test_the_note_describes_every_column(catalog: Catalog) -> None:
     note = (FOLDER / "NOTE.md").read_text(encoding="utf-8")
     described = dict(re.findall(r"^\| (\w+) \| ([A-Z]+) \|", note, flags=re.MULTILINE))
-    for name in ("people", "person_years"):
+    for name in ("people", "person_years", "yearly_claims"):
         for column in catalog.tables[name].columns.values():
             assert described.get(column.name) == column.sql_type
-            assert column.type in (Type.BIGINT, Type.DOUBLE, Type.BOOLEAN, Type.VARCHAR)
+            assert column.type in (Type.BIGINT, Type.DOUBLE, Type.BOOLEAN, Type.VARCHAR, Type.DATE)
     assert "public domain" in note

@@ -235,7 +235,7 @@ def test_mistakes_cost_nothing_and_are_located(connection: dpsql.Connection, tex
     with pytest.raises(dpsql.Error, match=MISTAKES[text].replace("?", r"\?")) as told:
         connection.execute(text)
     assert told.value.try_ and told.value.span is not None and spent(connection) == left
-    assert [row[0] for row in connection.execute("SHOW TABLES").fetchall()] == ["plans", "people", "person_years"]
+    assert [row[0] for row in connection.execute("SHOW TABLES").fetchall()] == ["plans", "people", "person_years", "yearly_claims"]
 
 
 def test_a_synthetic_table_is_public_for_another_one(connection: dpsql.Connection) -> None:
@@ -260,7 +260,7 @@ def test_answers_are_not_taken_for_tables(connection: dpsql.Connection) -> None:
     for name in ('"synthetic table": ', '{"synthetic table": "x"', "synthetic table", '{"synthetic table": '):
         quoted, text = name.replace('"', '""'), name.replace("'", "''")
         connection.execute(f"SELECT '{text}' AS \"{quoted}\", COUNT(*) AS \"synthetic table\" FROM people").fetchall()
-    assert [row[0] for row in connection.execute("SHOW TABLES").fetchall()] == ["plans", "people", "person_years"]
+    assert [row[0] for row in connection.execute("SHOW TABLES").fetchall()] == ["plans", "people", "person_years", "yearly_claims"]
 
 
 def test_a_table_may_be_read_to_make_one_of_its_name(connection: dpsql.Connection) -> None:
@@ -296,7 +296,7 @@ def test_a_table_is_dropped_and_given_back(connection: dpsql.Connection, place: 
             connection.execute(text)
     with pytest.raises(dpsql.Error, match="there is no synthetic table made"):
         connection.synthetic_table("made")
-    assert [row[0] for row in connection.execute("SHOW TABLES").fetchall()] == ["plans", "people", "person_years"]
+    assert [row[0] for row in connection.execute("SHOW TABLES").fetchall()] == ["plans", "people", "person_years", "yearly_claims"]
     second = made_by(connection, other)
     assert connection.execute("SELECT COUNT(*) FROM made").fetchall() == [(9,)]
     with pytest.raises(dpsql.Error, match="there is a table made already") as told:
@@ -343,7 +343,7 @@ def test_an_interruption_keeps_the_charge_and_leaves_nothing(connection: dpsql.C
         assert cli.main([*SHELL, "--report", "page.html", "--to", "made.csv", "SELECT health FROM people"]) == 130
     assert "what was charged stays charged" in capsys.readouterr().err and spent(connection) != left
     assert not Path("page.html").exists() and not Path("made.csv").exists()
-    assert [row[0] for row in connection.execute("SHOW TABLES").fetchall()] == ["plans", "people", "person_years"]
+    assert [row[0] for row in connection.execute("SHOW TABLES").fetchall()] == ["plans", "people", "person_years", "yearly_claims"]
 
 
 def test_what_is_measured_is_told_to_whoever_waits(connection: dpsql.Connection) -> None:
