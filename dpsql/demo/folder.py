@@ -11,7 +11,8 @@ from dpsql.errors import OperationalError
 from dpsql.ledgers.ledger_reports import ReportingLedger
 
 HERE = Path(__file__).parent
-FILES = ("people.parquet", "person_years.parquet", "plans.parquet", "yearly_claims.parquet", "dpsql.toml", "queries.sql", "NOTE.md")
+FILES = ("people.parquet", "person_years.parquet", "plans.parquet", "yearly_claims.parquet", "dpsql.toml", "queries.sql",
+         "NOTE.md")
 BUDGET = "study"
 
 
