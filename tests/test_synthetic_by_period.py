@@ -158,3 +158,14 @@ def test_over_the_network(policy: Path, clock: Clock) -> None:
     with connected(policy) as connection:
         charged = spent(connection)
         assert (charged["2025-01"], charged["2025-02"], charged["2025-03"]) == (3, 3, 1)
+
+
+@pytest.mark.parametrize(("text", "tables"), [
+    ("SELECT person_id, sex FROM people", {"syn"}),
+    ("SELECT person_id, cost, visited_on FROM visits WHERE visited_on < DATE '2025-03-01'", {"syn", "syn_2025_01", "syn_2025_02"}),
+])
+def test_keys_are_made_up_in_and_beside_a_growing_table(policy: Path, clock: Clock, text: str, tables: set[str]) -> None:
+    with connected(policy, exact=False, epsilon=2) as connection:
+        connection.execute(f"CREATE SYNTHETIC TABLE syn AS {text} OPTIONS (made_up = 'person_id')")
+        assert tables <= {row[0] for row in connection.execute("SHOW TABLES").fetchall()}
+        assert connection.execute("SELECT MIN(person_id) FROM syn").fetchall() == [(1,)]

@@ -29,6 +29,7 @@ from dpsql.errors import SqlError
 from dpsql.frozen import Frozen, replace
 from dpsql.planning.explain import Explanation
 from dpsql.sql.text.statement import Synthesize
+from dpsql.synthesis.made_up_columns import made_up_columns
 from dpsql.synthesis.synthetic_table import SyntheticTable, of_json
 from dpsql.trusted.declarations.growth import KINDS, PeriodRange, first_day, name_of, period_of
 from dpsql.trusted.plan.operators.scan import Scan
@@ -63,7 +64,9 @@ def _growing_scan(statement: Synthesize, session: Session, parameters: Parameter
     if not isinstance(tree, exp.Select) or any(tree.args.get(part) is not None for part in (
             "group", "having", "distinct", "qualify", "limit", "offset")):
         return None
-    question, _ = uncut_question(statement.query, session, None, parameters)
+    columns = row_columns(statement.query, session, parameters)
+    made_up = made_up_columns(next((option for option in statement.options if option.name == "made_up"), None), columns, None)
+    question, _ = uncut_question(statement.query, session, None, parameters, columns, {each.at for each in made_up})
     return growing_scan(tree, question.view)
 
 
