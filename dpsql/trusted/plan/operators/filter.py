@@ -22,6 +22,7 @@ from dpsql.trusted.plan.operators.window import ENDS, SHIFTS, Window
 from dpsql.types import Interval, Type
 
 MOST_VALUES = 100  # more of them say little of an entity's rows, whose number is learned better
+MOST_STATED = 2**14  # of a calculated number that is compared with both ends, such as the number of a day in some years
 TRUE_OF_VALUES = ("is not null", "=", "<>", "<", "<=", ">", ">=")
 
 
@@ -65,9 +66,14 @@ class Filter(Node):
     def _values(self) -> Mapping[str, int]:
         """How many values of whole numbers the condition allows, if they are few."""
         limits, env = _limits(self.condition), self.env
-        sizes = {column: (env[column].returned.low, env[column].returned.high) if has_ends(self.input, column)
-                 else _ends(column, limits) for column in dict.fromkeys(limit.column for limit in limits)}
-        return {column: max(1, int(high - low) + 1) for column, (low, high) in sizes.items() if high - low < MOST_VALUES}
+        found = {}
+        for column in dict.fromkeys(limit.column for limit in limits):
+            (low, high), most = _ends(column, limits), MOST_STATED
+            if has_ends(self.input, column):
+                low, high, most = env[column].returned.low, env[column].returned.high, MOST_VALUES
+            if high - low < most:
+                found[column] = max(1, int(high - low) + 1)
+        return found
 
     def stability(self, below: tuple[Stability, ...], public: PublicFacts) -> Stability:
         most = self.max_frequency([below[0].owner]) if below[0].owner is not None else None
