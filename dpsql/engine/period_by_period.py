@@ -13,7 +13,7 @@ import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import cmp_to_key
-from typing import TYPE_CHECKING, Any, Protocol, cast, overload
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast, overload
 
 from dpsql.answers.answer import Answer, rows_shown, together
 from dpsql.answers.described_columns import DescribedColumn, of_question
@@ -46,6 +46,7 @@ NESTED: Mapping[PeriodKind, frozenset[PeriodKind | None]] = {  # the units whose
     "quarter": frozenset({"day", "month", "quarter"}), "year": frozenset({"day", "month", "quarter", "year"})}
 MOST_NAMES = 3  # that a note lists
 PLACE = "\0"  # of the name of a period in a note
+Part, Of = TypeVar("Part"), TypeVar("Of")
 
 
 class PeriodPart(Protocol):
@@ -119,23 +120,23 @@ class PeriodByPeriod(PeriodParts):
         return replace(in_order(self.question, together(found)), notes=self.notes(found))
 
 
-class PlannedParts(Sequence[PeriodPart]):
+class PlannedParts(Sequence[Part]):
     """The statements of some periods, each planned when it is first needed: most were answered long ago, and are not."""
 
-    def __init__(self, periods: Sequence[PeriodRange], plan: Callable[[PeriodRange], PeriodPart]) -> None:
+    def __init__(self, periods: Sequence[Of], plan: Callable[[Of], Part]) -> None:
         self._periods, self._plan = periods, plan
-        self._made: dict[int, PeriodPart] = {}
+        self._made: dict[int, Part] = {}
 
     def __len__(self) -> int:
         return len(self._periods)
 
     @overload
-    def __getitem__(self, at: int) -> PeriodPart: ...
+    def __getitem__(self, at: int) -> Part: ...
 
     @overload
-    def __getitem__(self, at: slice) -> list[PeriodPart]: ...
+    def __getitem__(self, at: slice) -> list[Part]: ...
 
-    def __getitem__(self, at: int | slice) -> PeriodPart | list[PeriodPart]:
+    def __getitem__(self, at: int | slice) -> Part | list[Part]:
         places = range(len(self))[at]
         if isinstance(places, range):
             return [self[place] for place in places]

@@ -12,6 +12,7 @@ strategy. It must be a rho: for the noise of a pure epsilon, no strategy is much
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -24,14 +25,16 @@ from dpsql.answers.described_columns import DescribedColumn, of_question
 from dpsql.catalog.price import Price
 from dpsql.engine.accounts import left_in_budget
 from dpsql.engine.charging import Charged, ChargeRequest, located
-from dpsql.engine.period_by_period import check_order, in_order, over_period, periods_of, read_between
+from dpsql.engine.period_by_period import KeyedPeriods, PlannedParts, check_order, in_order, over_period, periods_of, read_between
 from dpsql.engine.session import Session
+from dpsql.engine.stored_periods import data_of_closed, found_stored
+from dpsql.errors import Unsupported
 from dpsql.estimates import Estimate
 from dpsql.frozen import Frozen, replace
 from dpsql.planning.claimed_periods import certificate_of, leaves_nothing
 from dpsql.planning.program import Program
 from dpsql.planning.script import Released, script
-from dpsql.questions.identity import digest
+from dpsql.questions.identity import SharedTexts, canonical, digest_of
 from dpsql.questions.question import AggregateCall, Key, Output, Question
 from dpsql.questions.rules.limit_in_periods import PERIOD
 from dpsql.strategies.over_time import OverTime, square_root
@@ -39,17 +42,21 @@ from dpsql.strategies.square_root import prefix_bound
 from dpsql.trusted.accounting.cost import Cost
 from dpsql.trusted.cached import cached_property
 from dpsql.trusted.declarations.growth import PeriodKind, PeriodRange, name_of
+from dpsql.trusted.declarations.tables import Domain
+from dpsql.trusted.kernel.period_reads import PeriodReads
 from dpsql.trusted.measurements.noisy_sums import MeasuredSums, NoisySums
 from dpsql.trusted.measurements.reading.request import Request
 from dpsql.trusted.measurements.weighted_periods import WeightedPeriods
 from dpsql.trusted.noise.integer import DiscreteGaussian, spread_of
 from dpsql.trusted.plan.expr.nodes import Ref, Value
 from dpsql.trusted.plan.node import Node
+from dpsql.types import Type
 
 if TYPE_CHECKING:
     from dpsql.planning.explain import Explanation
 
 HORIZONS: Mapping[PeriodKind, int] = {"day": 1024, "week": 256, "month": 64, "quarter": 32, "year": 16}
+ALIKE = 1 + 1e-9  # ratios that differ by rounding alone
 Numbers = NDArray[np.float64]
 OfPeriod = Callable[[Question], Program]  # the program of a question without windows
 
@@ -90,7 +97,7 @@ class OfOnePeriod(Charged[Totals]):
     @cached_property
     def identity(self) -> str:
         weights = self.request.weights if isinstance(self.request, WeightedPeriods) else ()
-        return digest("running total", self.session.policy, self.program.question, self.program.options, weights, self.sigmas)
+        return _identity(self, canonical(self.program.question), weights)
 
     def first_request(self) -> Request:
         return self.request
@@ -115,13 +122,13 @@ class OfOnePeriod(Charged[Totals]):
         rows, parts = iter(totals), []
         for part in self.own.plan.summands:
             parts.append(tuple(tuple(map(round, next(rows).tolist())) for _ in range(part.components)))
-        try:
-            steps.send(MeasuredSums(totals=tuple(parts)))
-        except StopIteration as ended:
-            released: Released = ended.value
-            return replace(released, aggregates={name: _with_noise(estimate, sigmas)
-                                                 for name, estimate in released.aggregates.items()})
-        raise AssertionError("a running total is one measurement for each period")
+        released = _ended(steps, MeasuredSums(totals=tuple(parts)))
+        return replace(released, aggregates={name: _with_noise(estimate, sigmas) for name, estimate in released.aggregates.items()})
+
+
+def _identity(one: OfOnePeriod, question: str, weights: tuple[tuple[int, int], ...]) -> str:
+    """What identifies a measurement, given the canonical text of its question and its weights; the rest is that of its stream."""
+    return digest_of(("running total", one.session.policy), question, (one.program.options, weights, one.sigmas))
 
 
 def _steps(request: WeightedPeriods | NoisySums) -> Generator[Request, Any, Totals]:
@@ -138,16 +145,23 @@ def _with_noise(estimate: Estimate, times: float) -> Estimate:
 class RunningTotals(Frozen):
     """The measurements of all periods, in order, and the totals that follow from them.
 
-    starts  the places of those with which streams of measurements begin
+    first    the measurement of the first period; what the others have in common follows from it
+    parts    those of all periods, each planned when it is first needed
+    stored   what is found to be stored without planning it, by the place of the period
+    starts   the places of those with which streams of measurements begin
+    whole    the program of the numbers of all periods as if they were groups of one period: it says how totals are shown
     """
 
-    parts: tuple[OfOnePeriod, ...]
+    first: OfOnePeriod
+    parts: PlannedParts[OfOnePeriod]
+    stored: Mapping[int, str]
     starts: tuple[int, ...]
     numbers: tuple[int, ...]
     strategy: OverTime
     key: int
     kind: PeriodKind
     question: Question
+    whole: Program
     text: str
     session: Session
 
@@ -155,10 +169,15 @@ class RunningTotals(Frozen):
     def columns(self) -> tuple[DescribedColumn, ...]:
         return of_question(self.question)
 
+    @cached_property
+    def _new(self) -> list[int]:
+        """The places of the periods that were not measured when this was planned."""
+        return [at for at in range(len(self.numbers)) if at not in self.stored and not self.parts[at].is_stored]
+
     def explain(self) -> Explanation:
         with located(self.text):
-            new = sum(not part.is_stored for part in self.parts)
-            last, times = self.parts[-1], self._times(len(self.parts) - 1)
+            new, last = len(self._new), self.parts[-1]
+            times = self.first.sigmas[0] / spread_of(last.own.noises[0]) * float(self._deviations[-1])
             told = last.explain()
             expected = tuple(replace(each, error=None if each.error is None else each.error * times) for each in told.expected)
             cost = str(_price(last.cost)) if new else told.cost
@@ -166,43 +185,66 @@ class RunningTotals(Frozen):
 
     def dues(self) -> Iterator[ChargeRequest]:
         """The bills of the periods that were not measured before."""
-        for part in self.parts:
-            yield from part.dues()
+        for at in self._new:
+            yield from self.parts[at].dues()
 
     def answer(self) -> Answer:
         with located(self.text):
-            new = [part for part in self.parts if not part.is_stored]
-            measured = [part.stored_or_paid() for part in self.parts]
-        components = [np.array([row for part in one.totals for row in part], dtype=np.float64) for one in measured]
+            new = [self.parts[at] for at in self._new]
+            measured = [self.first.read(self.stored[at]) if at in self.stored else self.parts[at].stored_or_paid()
+                        for at in range(len(self.numbers))]
+        components = np.array([[row for part in one.totals for row in part] for one in measured], dtype=np.float64)
         made, before = [], np.zeros_like(components[0])
-        for start, end in zip(self.starts, (*self.starts[1:], len(self.parts)), strict=True):
-            totals = self.strategy.totals([self._of_weights(at, components[at]) for at in range(start, end)])
-            made += [before + total for total in totals]
+        for start, end in zip(self.starts, (*self.starts[1:], len(measured)), strict=True):
+            components[start] *= float(self.strategy.weights[0])  # measured alone, without a weight
+            made += [before + total for total in self.strategy.totals(components[start:end])]
             before = made[-1]
         spent = _price(sum((part.cost for part in new[1:]), new[0].cost)) if new else None
-        answers = [self._answer(at, total, spent) for at, total in enumerate(made)]
-        return in_order(self.question, replace(_joined(answers), stored=not new))
-
-    def _of_weights(self, at: int, measured: Numbers) -> Numbers:
-        """What was measured, in the unit of the weights."""
-        alone = isinstance(self.parts[at].request, NoisySums)
-        return measured * float(self.strategy.weights[0]) if alone else measured
-
-    def _times(self, at: int) -> float:
-        """How many times the standard deviation of its program's noise the error of a total is."""
-        squares, here = 0.0, self.parts[at]
-        for start, end in zip(self.starts, (*self.starts[1:], len(self.parts)), strict=True):
-            if start <= at:
-                squares += float(self._errors[min(end - 1, at) - start]) ** 2
-        return here.sigmas[0] / spread_of(here.own.noises[0]) * math.sqrt(squares)
+        shown = self._shown_together(np.array(made), spent) or _joined([
+            self._shown(at, total, spent) for at, total in enumerate(made)])
+        return in_order(self.question, replace(shown, stored=not new))
 
     @cached_property
-    def _errors(self) -> Numbers:
-        return self.strategy.errors(min(len(self.parts), self.strategy.horizon))
+    def _deviations(self) -> Numbers:
+        """The standard deviations of all totals, for noise of standard deviation 1 in measurements."""
+        errors, squares = self.strategy.errors(min(len(self.numbers), self.strategy.horizon)) ** 2, np.zeros(len(self.numbers))
+        for start in self.starts:
+            later = len(self.numbers) - start
+            squares[start:] += np.pad(errors[:later], (0, max(0, later - len(errors))), mode="edge")
+        return np.sqrt(squares)
 
-    def _answer(self, at: int, totals: Numbers, spent: Price | None) -> Answer:
-        part, question = self.parts[at], over_period(self.question, self.key, self.kind, self.numbers[at])
-        released = part.told([*totals], self._times(at))
+    def _shown_together(self, totals: Numbers, spent: Price | None) -> Answer | None:
+        """The answer of all periods, composed at once; None if the numbers of the periods are not of one form with those of one
+        period alone. `totals` are by period, component and cell."""
+        first, session = self.first.own, self.session
+        steps = script(self.whole, session.kernel, session.scratch)
+        own = next(steps, None)
+        if not isinstance(own, NoisySums) or own.plan.summands != first.plan.summands or len(own.noises) != len(first.noises):
+            return None
+        ratios = [sigma / spread_of(noise) for sigma, noise in zip(self.first.sigmas, own.noises, strict=True)]
+        starts, places = self._starts_of_periods, {cell: at for at, cell in enumerate(first.cells)}
+        found = [(starts.get(cell[self.key]), places.get((*cell[:self.key], *cell[self.key + 1:]))) for cell in own.cells]
+        if max(ratios) > min(ratios) * ALIKE or len(found) != totals.shape[0] * totals.shape[2] or any(None in one for one in found):
+            return None
+        periods, cells = (np.array(each, dtype=np.intp) for each in zip(*found, strict=True))
+        rows, parts = iter(np.rint(totals).transpose(1, 0, 2)), []
+        for part in own.plan.summands:
+            parts.append(tuple(tuple(map(int, next(rows)[periods, cells].tolist())) for _ in range(part.components)))
+        released = _ended(steps, MeasuredSums(totals=tuple(parts)))
+        times = ratios[0] * self._deviations[[starts[cell[self.key]] for cell in released.cells]]
+        return compose(_in_one_period(self.question), released.cells, {
+            name: replace(estimate, slopes={term: (noise, slope * times) for term, (noise, slope) in estimate.slopes.items()})
+            for name, estimate in released.aggregates.items()}, session.scratch, price=spent,
+            confidence=float(self.whole.options.confidence), notes=(*released.notes, *self._notes(0)))
+
+    @property
+    def _starts_of_periods(self) -> Mapping[Value, int]:
+        return {value: at for at, value in enumerate(self.whole.question.keys[self.key].values)}
+
+    def _shown(self, at: int, totals: Numbers, spent: Price | None) -> Answer:
+        """The answer of one period."""
+        part, question = self.first, over_period(self.question, self.key, self.kind, self.numbers[at])
+        released = part.told([*totals], part.sigmas[0] / spread_of(part.own.noises[0]) * float(self._deviations[at]))
         value, = question.keys[self.key].values
         cells: tuple[tuple[Value, ...], ...] = tuple((*cell[:self.key], value, *cell[self.key:]) for cell in released.cells)
         return compose(question, cells, released.aggregates, self.session.scratch, price=spent,
@@ -210,15 +252,31 @@ class RunningTotals(Frozen):
 
     def _notes(self, new: int) -> tuple[str, ...]:
         names = [name_of(self.kind, number) for number in (self.numbers[0], self.numbers[-1])]
-        notes = [f"running totals of {len(self.parts)} periods, {names[0]} to {names[-1]}, follow from a measurement of each"]
+        notes = [f"running totals of {len(self.numbers)} periods, {names[0]} to {names[-1]}, follow from a measurement of each"]
         if new:
             notes.append(f"not measured before: {new}; the cost is that of {names[-1]}")
         if len(self.starts) == 1:
-            error = self.strategy.length * math.sqrt(float((self._errors**2).mean()))
-            least = math.sqrt(prefix_bound(len(self.parts)))
+            error = self.strategy.length * math.sqrt(float((self._deviations**2).mean()))
+            least = math.sqrt(prefix_bound(len(self.numbers)))
             notes.append(f"their root mean square error is {error:.2f} times that of one total that is measured alone at the "
                          f"price, and {error / least:.2f} times the least of any strategy")
         return *notes, f"the price is what each period is charged altogether, with the {self.strategy.horizon - 1} after it"
+
+
+def _ended(steps: Generator[Request, Any, Released], measured: MeasuredSums) -> Released:
+    """What a script of one request releases."""
+    try:
+        steps.send(measured)
+    except StopIteration as ended:
+        released: Released = ended.value
+        return released
+    raise AssertionError("a running total is one measurement for each period")
+
+
+def _in_one_period(question: Question) -> Question:
+    """The question without windows, order and limit."""
+    calls = tuple(replace(call, over=None) for call in question.aggregates)
+    return replace(question, aggregates=calls, ordering=(), limit=None, offset=0)
 
 
 def _joined(answers: Sequence[Answer]) -> Answer:
@@ -241,17 +299,67 @@ def running_over_periods(question: Question, text: str, session: Session, plan: 
     if session.catalog.entity.minimum_frequency > 1 or not all(_is_running(call, key, others) for call in question.aggregates):
         return None
     check_order(question)
-    kind, numbers, parts = found.each[0].period, [one.first for one in found.each], list[OfOnePeriod]()
+    kind, numbers = found.each[0].period, tuple(one.first for one in found.each)
     strategy = square_root(HORIZONS[kind])
-    for place, number in enumerate(numbers):
-        since = place % strategy.horizon
-        read = read_between(question.view, found.time, PeriodRange(period=kind, first=number - since, last=number))
-        made = _measured(plan(_alone(question, found.key, read)), strategy, since, number - since, text, session)
+
+    def of(at: int) -> Question:
+        read = PeriodRange(period=kind, first=numbers[at - at % strategy.horizon], last=numbers[at])
+        return _alone(question, found.key, read_between(question.view, found.time, read))
+
+    def measured(at: int) -> OfOnePeriod:
+        made = _measured(plan(of(at)), strategy, at % strategy.horizon, numbers[at - at % strategy.horizon], first)
         if made is None:
+            raise Unsupported("a period cannot be measured as the first one is", code="periods")
+        return made
+
+    first = _measured_alone(plan(of(0)), strategy, text, session)
+    if first is None or _measured(plan(of(len(numbers) - 1)), strategy, (len(numbers) - 1) % strategy.horizon, numbers[
+            len(numbers) - 1 - (len(numbers) - 1) % strategy.horizon], first) is None:
+        return None
+    parts = PlannedParts(range(len(numbers)), measured)
+    every = replace(_in_one_period(question), having=None, view=read_between(question.view, found.time, found.each[0]), keys=tuple(
+        replace(key, domain=_starts(key, found)) if i == found.key else key for i, key in enumerate(question.keys)))
+    return RunningTotals(first=first, parts=parts, stored=_stored(first, parts, of, numbers, strategy),
+                         starts=tuple(range(0, len(numbers), strategy.horizon)), numbers=numbers, strategy=strategy,
+                         key=found.key, kind=kind, question=question, whole=plan(every), text=text, session=session)
+
+
+def _starts(key: Key, found: KeyedPeriods) -> Domain:
+    days = [one.start for one in found.each]
+    return Domain(tuple(dt.datetime.combine(day, dt.time()) for day in days) if key.type is Type.TIMESTAMP else tuple(days))
+
+
+def _stored(first: OfOnePeriod, parts: PlannedParts[OfOnePeriod], of: Callable[[int], Question], numbers: Sequence[int],
+            strategy: OverTime) -> dict[int, str]:
+    """What is stored of the periods, by their places, without planning each of them.
+
+    What identifies a measurement follows from that of the first period, the periods that are read and the weights; what
+    identifies its data, from these and the charges that belong to the weights. Both are compared with those of the last one in
+    the first stream, which is planned. If they differ, nothing is looked up in this way. Periods that are not found are planned,
+    and looked up by what their plans say.
+    """
+    last = min(len(numbers), strategy.horizon) - 1
+    if last < 2 or (reads := parts[last].reads) is None or not isinstance(request := parts[last].request, WeightedPeriods):
+        return {}
+    session, planned = first.session, first.program.question
+    charges = {weight: charge for (_, weight), (_, charge) in zip(request.weights, reads.stated, strict=False)}
+    texts = SharedTexts(planned)
+
+    def name(at: int) -> tuple[str, str] | None:
+        place = at % strategy.horizon
+        if not place or not {weight for _, weight in strategy.at(place)} <= charges.keys():
             return None
-        parts.append(made)
-    return RunningTotals(parts=tuple(parts), starts=tuple(range(0, len(parts), strategy.horizon)), numbers=tuple(numbers),
-                         strategy=strategy, key=found.key, kind=kind, question=question, text=text, session=session)
+        asked, weights = of(at), strategy.at(place)
+        identity = _identity(first, texts.of(replace(planned, view=asked.view, keys=asked.keys)), weights)
+        periods = PeriodRange(period=reads.periods.period, first=numbers[at - place], last=numbers[at])
+        stated = PeriodReads(periods=periods, steps=2, stated=tuple((many, charges[weight]) for many, weight in weights))
+        return identity, data_of_closed(stated, [asked.view], session)
+
+    asked = of(0)
+    if planned.view is not asked.view and planned.view != asked.view or planned.keys != asked.keys or name(last) != (
+            parts[last].identity, parts[last].data):
+        return {}
+    return found_stored(session, first.text, {at: found for at in range(1, len(numbers)) if (found := name(at)) is not None})
 
 
 def _is_running(call: AggregateCall, key: Key, others: set[str]) -> bool:
@@ -268,34 +376,45 @@ def _alone(question: Question, key: int, view: Node) -> Question:
                    ordering=(), limit=None, offset=0, distinct=False)
 
 
-def _measured(program: Program, strategy: OverTime, place: int, first: int, text: str, session: Session) -> OfOnePeriod | None:
-    """The measurement when a period at a place of its stream closes; None if the program is no single measurement of sums with
-    Gaussian noise."""
+def _own(program: Program, session: Session) -> NoisySums | None:
+    """What a program measures; None if that is no single measurement of sums with Gaussian noise."""
     own = next(script(program, session.kernel, session.scratch), None)
     if not isinstance(own, NoisySums) or not all(isinstance(noise, DiscreteGaussian) for noise in own.noises):
         return None
     if not leaves_nothing(own.cost(certificate_of(own.plan, session.kernel)), program.cost):
         return None
-    alone, deviations = NoisySums(plan=own.plan, cells=own.cells, noises=own.noises), [spread_of(noise) for noise in own.noises]
-    request: NoisySums | WeightedPeriods
+    return NoisySums(plan=own.plan, cells=own.cells, noises=own.noises)
+
+
+def _measured_alone(program: Program, strategy: OverTime, text: str, session: Session) -> OfOnePeriod | None:
+    """The measurement of the first period of a stream, which reads no other; None if it cannot be one of a stream."""
+    if (own := _own(program, session)) is None:
+        return None
+    sigmas = tuple(spread_of(noise) * strategy.length for noise in own.noises)
+    request = replace(own, noises=tuple(DiscreteGaussian(sigma=sigma / float(strategy.weights[0])) for sigma in sigmas))
+    return OfOnePeriod(program=program, request=request, cost=request.cost(certificate_of(request.plan, session.kernel)),
+                       sigmas=sigmas, own=own, text=text, session=session)
+
+
+def _measured(program: Program, strategy: OverTime, place: int, since: int, first: OfOnePeriod) -> OfOnePeriod | None:
+    """The measurement when a period at a place of its stream closes, with the noise that follows from the measurement of the
+    first period; None if they are not of one form, or if more can change in a period."""
+    session = first.session
     if not place:
-        sigmas = tuple(deviation * strategy.length for deviation in deviations)
-        request = replace(alone, noises=tuple(DiscreteGaussian(sigma=sigma / float(strategy.weights[0])) for sigma in sigmas))
-    else:
-        number = next((field.id for field in program.view.fields if field.id.endswith(PERIOD)), None)
-        if number is None or number not in own.plan.input.env:
-            return None
-        plan = replace(own.plan, keys=(number, *own.plan.keys))
-        certificate = certificate_of(plan, session.kernel)
-        once = certificate.in_period
-        if once is None or once.numbered_from != first:
-            return None
-        whole = certificate_of(own.plan, session.kernel).summands
-        ratios = {each.l2 / every.l2 for each, every in zip(once.summands, whole, strict=True)}
-        if len(ratios) > 1:
-            return None
-        sigmas = tuple(deviation * strategy.length * ratio for deviation in deviations for ratio in ratios)
-        request = WeightedPeriods(plan=plan, cells=own.cells, weights=strategy.at(place), noises=tuple(
-            DiscreteGaussian(sigma=sigma) for sigma in sigmas))
-    cost = request.cost(certificate_of(request.plan, session.kernel))
-    return OfOnePeriod(program=program, request=request, cost=cost, sigmas=sigmas, own=alone, text=text, session=session)
+        alone = _measured_alone(program, strategy, first.text, session)
+        return alone if alone is not None and alone.sigmas == first.sigmas else None
+    own = next(script(program, session.kernel, session.scratch), None)
+    number = next((field.id for field in program.view.fields if field.id.endswith(PERIOD)), None)
+    if not isinstance(own, NoisySums) or own.plan.summands != first.own.plan.summands or own.cells != first.own.cells or (
+            number is None or number not in own.plan.input.env):
+        return None
+    plan = replace(own.plan, keys=(number, *own.plan.keys))
+    certificate = certificate_of(plan, session.kernel)
+    once, alone_ = certificate.in_period, certificate_of(first.own.plan, session.kernel)
+    if once is None or once.numbered_from != since or any(
+            each.l2 > one.l2 for each, one in zip(once.summands, alone_.summands, strict=True)):
+        return None
+    request = WeightedPeriods(plan=plan, cells=own.cells, weights=strategy.at(place), noises=tuple(
+        DiscreteGaussian(sigma=sigma) for sigma in first.sigmas))
+    return OfOnePeriod(program=program, request=request, cost=request.cost(certificate), sigmas=first.sigmas,
+                       own=NoisySums(plan=own.plan, cells=own.cells, noises=own.noises), text=first.text, session=session)

@@ -34,9 +34,30 @@ def digest(*parts: object) -> str:
     return hashlib.sha256("\n".join([canonical(part) for part in parts]).encode()).hexdigest()
 
 
+def digest_of(before: tuple[object, ...], text: str, after: tuple[object, ...]) -> str:
+    """The same hash, given the canonical form of one of the values."""
+    parts = [*map(canonical, before), text, *map(canonical, after)]
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
 def canonical(value: object) -> str:
     """A text that is equal exactly for equal values."""
     return _Text().of(value)
+
+
+class SharedTexts:
+    """The canonical texts of values that share most of their parts with a first one: those of shared parts are worked out once."""
+
+    def __init__(self, first: object) -> None:
+        self._known: dict[int, tuple[object, str]] = {}
+        if _TextOfShared(self._known, adding=True).written_of(first) > WRITTEN_OUT:
+            self._known.clear()  # what stands for a table there depends on what is before it
+
+    def of(self, value: object) -> str:
+        """The same text as `canonical` gives."""
+        made = _TextOfShared(self._known, adding=False)
+        text = made.of(value)
+        return text if made.written + len(text) <= WRITTEN_OUT else canonical(value)
 
 
 class _Text:
@@ -80,6 +101,31 @@ class _Text:
         if isinstance(value, set | frozenset):
             return "{" + ",".join(sorted(self.of(part) for part in value)) + "}"
         return f"{kind}:{value!r}"
+
+
+class _TextOfShared(_Text):
+    """The text of a value, given texts of parts by their identity; if `adding`, the texts of its parts are added to these. No
+    hash stands for a table here: whoever asks compares the length with the limit."""
+
+    __slots__ = ("adding", "known")
+
+    def __init__(self, known: dict[int, tuple[object, str]], *, adding: bool) -> None:
+        super().__init__()
+        self.known, self.adding = known, adding
+
+    def written_of(self, value: object) -> int:
+        return len(self.of(value))
+
+    def of(self, value: object) -> str:
+        if type(value) in PLAIN:
+            return super().of(value)
+        found = self.known.get(id(value))
+        if found is not None and found[0] is value:
+            return found[1]
+        text = self.parts(value) if type(value) is Table else super().of(value)
+        if self.adding:
+            self.known[id(value)] = value, text
+        return text
 
 
 def _table(table: Table) -> tuple[str, str]:
