@@ -13,7 +13,7 @@ import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import cmp_to_key
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast, overload
 
 from dpsql.answers.answer import Answer, rows_shown, together
 from dpsql.answers.described_columns import DescribedColumn, of_question
@@ -46,7 +46,8 @@ NESTED: Mapping[PeriodKind, frozenset[PeriodKind | None]] = {  # the units whose
     "quarter": frozenset({"day", "month", "quarter"}), "year": frozenset({"day", "month", "quarter", "year"})}
 MOST_NAMES = 3  # that a note lists
 PLACE = "\0"  # of the name of a period in a note
-Part, Of = TypeVar("Part"), TypeVar("Of")
+Part = TypeVar("Part")
+Of = TypeVar("Of")
 
 
 class PeriodPart(Protocol):
@@ -120,12 +121,16 @@ class PeriodByPeriod(PeriodParts):
         return replace(in_order(self.question, together(found)), notes=self.notes(found))
 
 
-class PlannedParts(Sequence[Part]):
+class PlannedParts(Sequence[Part], Generic[Of, Part]):
     """The statements of some periods, each planned when it is first needed: most were answered long ago, and are not."""
 
     def __init__(self, periods: Sequence[Of], plan: Callable[[Of], Part]) -> None:
         self._periods, self._plan = periods, plan
         self._made: dict[int, Part] = {}
+
+    def known(self, parts: Mapping[int, Part]) -> None:
+        """Use these statements at their places, where they are not planned yet."""
+        self._made = {**parts, **self._made}
 
     def __len__(self) -> int:
         return len(self._periods)
@@ -221,8 +226,17 @@ def periods_of(question: Question, session: Session) -> KeyedPeriods | None:
 def parts_of(question: Question, found: KeyedPeriods, plan: Callable[[Question], object]) -> Sequence[PeriodPart] | None:
     """The statements of the periods; None if they are not charged. They all have one form, so if the last one can be planned, the
     others can."""
-    made = PlannedParts(found.each, lambda one: cast(PeriodPart, plan(_of_period(question, found.scan, found.time, one))))
-    return made if isinstance(made[-1], Charged) else None
+
+    def asked(period: PeriodRange) -> Question:
+        return _of_period(question, found.scan, found.time, period)
+
+    made = PlannedParts(found.each, lambda one: cast(PeriodPart, plan(asked(one))))
+    if not isinstance(made[-1], Charged):
+        return None
+    from dpsql.engine.stored_periods import stored_parts
+
+    made.known(stored_parts(found.each, asked, made.__getitem__))
+    return made
 
 
 def sharing(options: Options, parts: int, session: Session) -> Options:

@@ -123,7 +123,8 @@ class OfOnePeriod(Charged[Totals]):
         for part in self.own.plan.summands:
             parts.append(tuple(tuple(map(round, next(rows).tolist())) for _ in range(part.components)))
         released = _ended(steps, MeasuredSums(totals=tuple(parts)))
-        return replace(released, aggregates={name: _with_noise(estimate, sigmas) for name, estimate in released.aggregates.items()})
+        return replace(released, aggregates={
+            name: _with_noise(estimate, sigmas) for name, estimate in released.aggregates.items()})
 
 
 def _identity(one: OfOnePeriod, question: str, weights: tuple[tuple[int, int], ...]) -> str:
@@ -153,7 +154,7 @@ class RunningTotals(Frozen):
     """
 
     first: OfOnePeriod
-    parts: PlannedParts[OfOnePeriod]
+    parts: PlannedParts[int, OfOnePeriod]
     stored: Mapping[int, str]
     starts: tuple[int, ...]
     numbers: tuple[int, ...]
@@ -197,7 +198,7 @@ class RunningTotals(Frozen):
         made, before = [], np.zeros_like(components[0])
         for start, end in zip(self.starts, (*self.starts[1:], len(measured)), strict=True):
             components[start] *= float(self.strategy.weights[0])  # measured alone, without a weight
-            made += [before + total for total in self.strategy.totals(components[start:end])]
+            made += [before + total for total in self.strategy.totals([*components[start:end]])]
             before = made[-1]
         spent = _price(sum((part.cost for part in new[1:]), new[0].cost)) if new else None
         shown = self._shown_together(np.array(made), spent) or _joined([
@@ -224,7 +225,8 @@ class RunningTotals(Frozen):
         ratios = [sigma / spread_of(noise) for sigma, noise in zip(self.first.sigmas, own.noises, strict=True)]
         starts, places = self._starts_of_periods, {cell: at for at, cell in enumerate(first.cells)}
         found = [(starts.get(cell[self.key]), places.get((*cell[:self.key], *cell[self.key + 1:]))) for cell in own.cells]
-        if max(ratios) > min(ratios) * ALIKE or len(found) != totals.shape[0] * totals.shape[2] or any(None in one for one in found):
+        whole = len(found) == totals.shape[0] * totals.shape[2] and not any(None in one for one in found)
+        if max(ratios) > min(ratios) * ALIKE or not whole:
             return None
         periods, cells = (np.array(each, dtype=np.intp) for each in zip(*found, strict=True))
         rows, parts = iter(np.rint(totals).transpose(1, 0, 2)), []
@@ -306,18 +308,15 @@ def running_over_periods(question: Question, text: str, session: Session, plan: 
         read = PeriodRange(period=kind, first=numbers[at - at % strategy.horizon], last=numbers[at])
         return _alone(question, found.key, read_between(question.view, found.time, read))
 
-    def measured(at: int) -> OfOnePeriod:
-        made = _measured(plan(of(at)), strategy, at % strategy.horizon, numbers[at - at % strategy.horizon], first)
-        if made is None:
-            raise Unsupported("a period cannot be measured as the first one is", code="periods")
-        return made
-
-    first = _measured_alone(plan(of(0)), strategy, text, session)
-    if first is None or _measured(plan(of(len(numbers) - 1)), strategy, (len(numbers) - 1) % strategy.horizon, numbers[
-            len(numbers) - 1 - (len(numbers) - 1) % strategy.horizon], first) is None:
+    if (first := _measured_alone(plan(of(0)), strategy, text, session)) is None:
         return None
-    parts = PlannedParts(range(len(numbers)), measured)
-    every = replace(_in_one_period(question), having=None, view=read_between(question.view, found.time, found.each[0]), keys=tuple(
+    parts = PlannedParts(range(len(numbers)), lambda at: _measured(
+        plan(of(at)), strategy, at % strategy.horizon, numbers[at - at % strategy.horizon], first))
+    try:
+        parts[-1]
+    except _NotAlike:
+        return None
+    every = replace(_alone(question, found.key, read_between(question.view, found.time, found.each[0])), keys=tuple(
         replace(key, domain=_starts(key, found)) if i == found.key else key for i, key in enumerate(question.keys)))
     return RunningTotals(first=first, parts=parts, stored=_stored(first, parts, of, numbers, strategy),
                          starts=tuple(range(0, len(numbers), strategy.horizon)), numbers=numbers, strategy=strategy,
@@ -329,7 +328,7 @@ def _starts(key: Key, found: KeyedPeriods) -> Domain:
     return Domain(tuple(dt.datetime.combine(day, dt.time()) for day in days) if key.type is Type.TIMESTAMP else tuple(days))
 
 
-def _stored(first: OfOnePeriod, parts: PlannedParts[OfOnePeriod], of: Callable[[int], Question], numbers: Sequence[int],
+def _stored(first: OfOnePeriod, parts: Sequence[OfOnePeriod], of: Callable[[int], Question], numbers: Sequence[int],
             strategy: OverTime) -> dict[int, str]:
     """What is stored of the periods, by their places, without planning each of them.
 
@@ -341,8 +340,9 @@ def _stored(first: OfOnePeriod, parts: PlannedParts[OfOnePeriod], of: Callable[[
     last = min(len(numbers), strategy.horizon) - 1
     if last < 2 or (reads := parts[last].reads) is None or not isinstance(request := parts[last].request, WeightedPeriods):
         return {}
+    kind, stated_ = reads.periods.period, reads.stated
     session, planned = first.session, first.program.question
-    charges = {weight: charge for (_, weight), (_, charge) in zip(request.weights, reads.stated, strict=False)}
+    charges = {weight: charge for (_, weight), (_, charge) in zip(request.weights, stated_, strict=False)}
     texts = SharedTexts(planned)
 
     def name(at: int) -> tuple[str, str] | None:
@@ -351,13 +351,12 @@ def _stored(first: OfOnePeriod, parts: PlannedParts[OfOnePeriod], of: Callable[[
             return None
         asked, weights = of(at), strategy.at(place)
         identity = _identity(first, texts.of(replace(planned, view=asked.view, keys=asked.keys)), weights)
-        periods = PeriodRange(period=reads.periods.period, first=numbers[at - place], last=numbers[at])
+        periods = PeriodRange(period=kind, first=numbers[at - place], last=numbers[at])
         stated = PeriodReads(periods=periods, steps=2, stated=tuple((many, charges[weight]) for many, weight in weights))
         return identity, data_of_closed(stated, [asked.view], session)
 
     asked = of(0)
-    if planned.view is not asked.view and planned.view != asked.view or planned.keys != asked.keys or name(last) != (
-            parts[last].identity, parts[last].data):
+    if (planned.view, planned.keys, *(name(last) or ())) != (asked.view, asked.keys, parts[last].identity, parts[last].data):
         return {}
     return found_stored(session, first.text, {at: found for at in range(1, len(numbers)) if (found := name(at)) is not None})
 
@@ -396,24 +395,34 @@ def _measured_alone(program: Program, strategy: OverTime, text: str, session: Se
                        sigmas=sigmas, own=own, text=text, session=session)
 
 
-def _measured(program: Program, strategy: OverTime, place: int, since: int, first: OfOnePeriod) -> OfOnePeriod | None:
+class _NotAlike(Unsupported):
+    """The error for a period that cannot be measured as the first one is."""
+
+    def __init__(self) -> None:
+        super().__init__("a period cannot be measured as the first one is", code="periods",
+                         try_="the statement for periods from that one on")
+
+
+def _measured(program: Program, strategy: OverTime, place: int, since: int, first: OfOnePeriod) -> OfOnePeriod:
     """The measurement when a period at a place of its stream closes, with the noise that follows from the measurement of the
-    first period; None if they are not of one form, or if more can change in a period."""
+    first period. Raises Unsupported if they are not of one form, or if more can change in a period."""
     session = first.session
     if not place:
         alone = _measured_alone(program, strategy, first.text, session)
-        return alone if alone is not None and alone.sigmas == first.sigmas else None
+        if alone is None or alone.sigmas != first.sigmas:
+            raise _NotAlike
+        return alone
     own = next(script(program, session.kernel, session.scratch), None)
     number = next((field.id for field in program.view.fields if field.id.endswith(PERIOD)), None)
     if not isinstance(own, NoisySums) or own.plan.summands != first.own.plan.summands or own.cells != first.own.cells or (
             number is None or number not in own.plan.input.env):
-        return None
+        raise _NotAlike
     plan = replace(own.plan, keys=(number, *own.plan.keys))
     certificate = certificate_of(plan, session.kernel)
     once, alone_ = certificate.in_period, certificate_of(first.own.plan, session.kernel)
     if once is None or once.numbered_from != since or any(
             each.l2 > one.l2 for each, one in zip(once.summands, alone_.summands, strict=True)):
-        return None
+        raise _NotAlike
     request = WeightedPeriods(plan=plan, cells=own.cells, weights=strategy.at(place), noises=tuple(
         DiscreteGaussian(sigma=sigma) for sigma in first.sigmas))
     return OfOnePeriod(program=program, request=request, cost=request.cost(certificate), sigmas=first.sigmas,

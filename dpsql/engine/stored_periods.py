@@ -6,12 +6,24 @@ file that asks compares what follows with what a second plan says, and else plan
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
+from dpsql.answers.answer import Answer, of_json
+from dpsql.engine.charging import ChargeRequest
 from dpsql.engine.session import Session
+from dpsql.engine.single import SingleStatement
+from dpsql.frozen import Frozen, replace
+from dpsql.questions.identity import SharedTexts, digest_of
+from dpsql.questions.question import Question
+from dpsql.trusted.cached import cached_property
+from dpsql.trusted.declarations.growth import PeriodRange
 from dpsql.trusted.kernel.period_reads import PeriodReads
 from dpsql.trusted.kernel.revisions import newest_of
 from dpsql.trusted.plan.node import Node
+
+if TYPE_CHECKING:
+    from dpsql.planning.explain import Explanation
 
 
 def data_of_closed(reads: PeriodReads, views: Sequence[Node], session: Session) -> str:
@@ -36,3 +48,65 @@ def found_stored(session: Session, text: str, names: Mapping[int, tuple[str, str
         if body is not None:
             made[at] = body
     return made
+
+
+class StoredPart(Frozen):
+    """The statement of a period whose answer is stored. It is planned if more is asked of it."""
+
+    body: str
+    reads: PeriodReads | None
+    names: tuple[str, ...]
+    plan: Callable[[], SingleStatement]
+
+    @property
+    def is_stored(self) -> bool:
+        return True
+
+    @cached_property
+    def planned(self) -> SingleStatement:
+        """The plan of the statement."""
+        return self.plan()
+
+    def bill(self) -> ChargeRequest:
+        return self.planned.bill()
+
+    def explain(self) -> Explanation:
+        return self.planned.explain()
+
+    def dues(self) -> Iterator[ChargeRequest]:
+        yield from ()
+
+    def answer(self) -> Answer:
+        return of_json(self.body).named(self.names)
+
+
+def stored_parts(periods: Sequence[PeriodRange], asked: Callable[[PeriodRange], Question],
+                 planned: Callable[[int], object]) -> dict[int, StoredPart]:
+    """The statements whose answers are stored, by the places of their periods, without a plan of each. `asked` makes the question
+    of a period, and `planned` the plan of the one at a place.
+
+    Questions of two periods differ in the rows that are read and in the values of keys of time. A plan of one statement has one
+    question, which may add to what is asked, but not to these; so that of another period follows by replacing them. What follows
+    for the first period is compared with its plan: if they differ, nothing is looked up in this way.
+    """
+    last, first = planned(len(periods) - 1), planned(0) if len(periods) > 2 else None
+    if type(last) is not SingleStatement or type(first) is not SingleStatement or last.program.first:
+        return {}
+    session, question, newest = last.session, last.program.question, asked(periods[-1])
+    if (question.view, question.keys) != (newest.view, newest.keys) or (reads := last.reads) is None or reads.stated or (
+            last.data != data_of_closed(reads, [question.view], session)):
+        return {}
+    texts, views = SharedTexts(question), {}
+
+    def name(at: int) -> tuple[str, str]:
+        here = asked(periods[at])
+        views[at] = replace(reads, periods=periods[at])
+        text = texts.of(replace(question, view=here.view, keys=here.keys))
+        return (digest_of((session.policy,), text, (last.program.options,)),
+                data_of_closed(views[at], [here.view], session))
+
+    if name(0) != (first.identity, first.data):
+        return {}
+    names = tuple(output.name for output in question.outputs)
+    found = found_stored(session, last.text, {at: name(at) for at in range(1, len(periods) - 1)})
+    return {at: StoredPart(body=body, reads=views[at], names=names, plan=lambda at=at: planned(at)) for at, body in found.items()}

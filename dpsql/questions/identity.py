@@ -46,7 +46,7 @@ def canonical(value: object) -> str:
 
 
 class SharedTexts:
-    """The canonical texts of values that share most of their parts with a first one: those of shared parts are worked out once."""
+    """The canonical texts of values that share most parts with a first one. The texts of shared parts are worked out once."""
 
     def __init__(self, first: object) -> None:
         self._known: dict[int, tuple[object, str]] = {}
