@@ -230,12 +230,15 @@ def parts_of(question: Question, found: KeyedPeriods, plan: Callable[[Question],
     def asked(period: PeriodRange) -> Question:
         return _of_period(question, found.scan, found.time, period)
 
-    made = PlannedParts(found.each, lambda one: cast(PeriodPart, plan(asked(one))))
+    def planned(period: PeriodRange) -> PeriodPart:
+        return cast(PeriodPart, plan(asked(period)))
+
+    made = PlannedParts(found.each, planned)
     if not isinstance(made[-1], Charged):
         return None
     from dpsql.engine.stored_periods import stored_parts
 
-    made.known(stored_parts(found.each, asked, made.__getitem__))
+    made.known(stored_parts(found.each, asked, planned, made[0], made[-1]))
     return made
 
 

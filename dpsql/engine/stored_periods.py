@@ -7,6 +7,7 @@ file that asks compares what follows with what a second plan says, and else plan
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from dpsql.answers.answer import Answer, of_json
@@ -39,7 +40,7 @@ def found_stored(session: Session, text: str, names: Mapping[int, tuple[str, str
     and of their data. Most were told to the same text, and are read at once; each of the others is looked up."""
     if not names:
         return {}
-    told = {(answer.identity, answer.data): answer.body for answer in session.ledger.answers_to(session.account, text)}
+    told = session.ledger.bodies_to(session.account, text)
     made = {}
     for at, (identity, data) in names.items():
         body = told.get((identity, data))
@@ -56,7 +57,7 @@ class StoredPart(Frozen):
     body: str
     reads: PeriodReads | None
     names: tuple[str, ...]
-    plan: Callable[[], SingleStatement]
+    plan: Callable[[], object]
 
     @property
     def is_stored(self) -> bool:
@@ -65,7 +66,9 @@ class StoredPart(Frozen):
     @cached_property
     def planned(self) -> SingleStatement:
         """The plan of the statement."""
-        return self.plan()
+        made = self.plan()
+        assert isinstance(made, SingleStatement)  # as that of the last period is
+        return made
 
     def bill(self) -> ChargeRequest:
         return self.planned.bill()
@@ -81,32 +84,32 @@ class StoredPart(Frozen):
 
 
 def stored_parts(periods: Sequence[PeriodRange], asked: Callable[[PeriodRange], Question],
-                 planned: Callable[[int], object]) -> dict[int, StoredPart]:
+                 plan: Callable[[PeriodRange], object], first: object, last: object) -> dict[int, StoredPart]:
     """The statements whose answers are stored, by the places of their periods, without a plan of each. `asked` makes the question
-    of a period, and `planned` the plan of the one at a place.
+    of a period, and `plan` its plan; `first` and `last` are the plans of the first and the last period.
 
     Questions of two periods differ in the rows that are read and in the values of keys of time. A plan of one statement has one
     question, which may add to what is asked, but not to these; so that of another period follows by replacing them. What follows
     for the first period is compared with its plan: if they differ, nothing is looked up in this way.
     """
-    last, first = planned(len(periods) - 1), planned(0) if len(periods) > 2 else None
-    if type(last) is not SingleStatement or type(first) is not SingleStatement or last.program.first:
+    if len(periods) < 3 or type(last) is not SingleStatement or type(first) is not SingleStatement or last.program.first:
         return {}
     session, question, newest = last.session, last.program.question, asked(periods[-1])
     if (question.view, question.keys) != (newest.view, newest.keys) or (reads := last.reads) is None or reads.stated or (
             last.data != data_of_closed(reads, [question.view], session)):
         return {}
-    texts, views = SharedTexts(question), {}
+    texts, found_reads = SharedTexts(question), dict[int, PeriodReads]()
 
     def name(at: int) -> tuple[str, str]:
         here = asked(periods[at])
-        views[at] = replace(reads, periods=periods[at])
+        found_reads[at] = replace(reads, periods=periods[at])
         text = texts.of(replace(question, view=here.view, keys=here.keys))
         return (digest_of((session.policy,), text, (last.program.options,)),
-                data_of_closed(views[at], [here.view], session))
+                data_of_closed(found_reads[at], [here.view], session))
 
     if name(0) != (first.identity, first.data):
         return {}
     names = tuple(output.name for output in question.outputs)
     found = found_stored(session, last.text, {at: name(at) for at in range(1, len(periods) - 1)})
-    return {at: StoredPart(body=body, reads=views[at], names=names, plan=lambda at=at: planned(at)) for at, body in found.items()}
+    return {at: StoredPart(body=body, reads=found_reads[at], names=names, plan=partial(plan, periods[at]))
+            for at, body in found.items()}

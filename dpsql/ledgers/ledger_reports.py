@@ -94,9 +94,8 @@ class RecordedNote(Frozen):
 
 
 class PaidAnswer(Frozen):
-    """A stored answer, the identity of its statement, the data it is for, and what was charged for it."""
+    """A stored answer, the data it is for, and what was charged for it."""
 
-    identity: str
     data: str
     body: str
     charge: Charge
@@ -420,8 +419,12 @@ class ReportingLedger(Ledger):
         found = self._answers_to(account, sql)
         seqs = ", ".join(str(answer.answers) for answer in found) or "0"
         charges = {event.seq: event.cost for event in self._events(f"seq IN ({seqs}) AND kind = 'charge'")}
-        return [PaidAnswer(identity=answer.digest or "", data=answer.data or "", body=self._told(answer).body or "",
-                           charge=charges[answer.answers or 0]) for answer in found]
+        return [PaidAnswer(data=answer.data, body=self._told(answer).body or "", charge=charges[answer.answers or 0])
+                for answer in found]
+
+    def bodies_to(self, account: Account, sql: str) -> dict[tuple[str, str], str]:
+        """The newest of the same answers to each statement on each data, by what identifies both."""
+        return {(answer.digest, answer.data): self._told(answer).body or "" for answer in self._answers_to(account, sql)}
 
     def _answers_to(self, account: Account, sql: str) -> list[Event]:
         return self._events(f"kind = 'answer' AND {self._store.whose('$1', '$2')} AND sql = $3 ORDER BY seq", account.budget,

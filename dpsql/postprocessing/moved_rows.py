@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.answers.simulation import Simulation
-from dpsql.estimates import Estimate, Numbers
+from dpsql.estimates import Estimate, NoiseTerm, Numbers
 from dpsql.frozen import Frozen
 from dpsql.trusted.plan.expr.nodes import Value
 from dpsql.types import Interval, Type
@@ -126,20 +126,27 @@ class _Noises:
 
     def __init__(self, simulation: Simulation, draws: int) -> None:
         self._simulation, self._draws = simulation, draws
-        self._known: dict[tuple[str, tuple[int, ...] | int], Numbers] = {}
+        self._known: dict[tuple[str, tuple[int, ...] | int], dict[int, Numbers]] = {}
 
     def of(self, estimate: Estimate, table: str, shared: frozenset[tuple[int, ...]], rows: int) -> Numbers:
         """How far the numbers of a column are moved, to first order: draws x rows."""
         total = np.zeros((self._draws, rows))
         for name, (term, slope) in estimate.slopes.items():
-            once = name in shared
             key = term.together if term.together is not None else name
-            if (table, key) not in self._known:
-                self._known[table, key] = self._simulation.noise(term, (self._draws, 1 if once else rows))
             unit = math.sqrt(term.variance) if term.together is not None else 1.0
-            moved = self._known[table, key] * (np.abs(slope) * unit if term.together is not None else slope)
-            total = total + np.nan_to_num(moved, nan=0.0, posinf=0.0, neginf=0.0)
+            steps = np.broadcast_to(np.abs(slope) * unit if term.together is not None else slope, rows)
+            there = np.flatnonzero(steps)  # of a table of many periods, the noise of one of them moves few rows
+            moved = self._drawn((table, key), term, there.tolist(), once=name in shared) * steps[there]
+            total[:, there] += np.nan_to_num(moved, nan=0.0, posinf=0.0, neginf=0.0)
         return total
+
+    def _drawn(self, key: tuple[str, tuple[int, ...] | int], term: NoiseTerm, rows: list[int], *, once: bool) -> Numbers:
+        """The draws of a term for some rows; `once` if they are the same for all rows."""
+        known = self._known.setdefault(key, {})
+        places = [0] if once else rows
+        if new := [row for row in places if row not in known]:
+            known.update(zip(new, self._simulation.noise(term, (self._draws, len(new))).T, strict=True))
+        return np.array([known[row] for row in places]).reshape(len(places), self._draws).T
 
 
 def fitted_to_column(numbers: Numbers, column: LoadedColumn) -> Numbers:

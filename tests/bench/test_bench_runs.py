@@ -130,6 +130,25 @@ def test_growing_stores(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.long
+def test_dashboards(tmp_path: Path) -> None:
+    lines = printed("dashboards.py", "--days", 1, 4, 8, "--people", 200, "--data", tmp_path)
+    at = next(i for i, line in enumerate(lines) if line[0].startswith("After 8 days"))
+    charts = {line[0]: line for line in lines[at + 3:at + 13]}
+    assert len(charts) == 10 and all(line[7].startswith("0 of ") for line in charts.values()), "numbers of the past stay"
+    assert all(0 < float(line[4]) <= 3 for name, line in charts.items() if name.startswith("running"))
+
+
+@pytest.mark.slow
+@pytest.mark.long
+def test_over_time() -> None:
+    lines = printed("over_time.py", "--periods", 64, "--runs", 30)
+    found = {line[0]: [float(cell) for cell in line[1:5]] for line in lines[3:7]}
+    assert all(told == pytest.approx(measured, rel=0.4) for measured, told, *_ in found.values())
+    assert found["square root"][1] < found["Honaker"][1] < found["binary"][1] < found["adding up"][1]
+
+
+@pytest.mark.slow
+@pytest.mark.long
 def test_timing() -> None:
     for module in ("pygwire", "scramp", "psycopg"):
         pytest.importorskip(module, reason=f"{module} is not installed")
