@@ -19,7 +19,7 @@ from dpsql.engine.merged_periods import MergedPeriods
 from dpsql.engine.period_by_period import PeriodByPeriod
 from dpsql.engine.running_over_periods import RunningTotals
 from dpsql.engine.single import SingleStatement
-from dpsql.engine.stored_periods import StoredPart
+from dpsql.engine.stored_periods import StoredPeriod
 from dpsql.frozen import replace
 from dpsql.questions.identity import SharedTexts, canonical
 from dpsql.questions.question import Question
@@ -83,7 +83,7 @@ def test_names_follow_from_the_newest_plan(policy: Path, closed: Any, text: str)
     closed(8)
     with connected(policy) as connection:
         found = parts(connection, text)
-        assert [type(part) for part in found] == [SingleStatement, *[StoredPart] * (len(found) - 3), *[SingleStatement] * 2]
+        assert [type(part) for part in found] == [SingleStatement, *[StoredPeriod] * (len(found) - 3), *[SingleStatement] * 2]
         for part in found[1:-2]:
             planned = part.planned
             assert part.reads == planned.reads and part.body == planned.stored_form and part.answer() == planned.answer()

@@ -51,7 +51,7 @@ def found_stored(session: Session, text: str, names: Mapping[int, tuple[str, str
     return made
 
 
-class StoredPart(Frozen):
+class StoredPeriod(Frozen):
     """The statement of a period whose answer is stored. It is planned if more is asked of it."""
 
     body: str
@@ -84,7 +84,7 @@ class StoredPart(Frozen):
 
 
 def stored_parts(periods: Sequence[PeriodRange], asked: Callable[[PeriodRange], Question],
-                 plan: Callable[[PeriodRange], object], first: object, last: object) -> dict[int, StoredPart]:
+                 plan: Callable[[PeriodRange], object], first: object, last: object) -> dict[int, StoredPeriod]:
     """The statements whose answers are stored, by the places of their periods, without a plan of each. `asked` makes the question
     of a period, and `plan` its plan; `first` and `last` are the plans of the first and the last period.
 
@@ -111,5 +111,5 @@ def stored_parts(periods: Sequence[PeriodRange], asked: Callable[[PeriodRange], 
         return {}
     names = tuple(output.name for output in question.outputs)
     found = found_stored(session, last.text, {at: name(at) for at in range(1, len(periods) - 1)})
-    return {at: StoredPart(body=body, reads=found_reads[at], names=names, plan=partial(plan, periods[at]))
+    return {at: StoredPeriod(body=body, reads=found_reads[at], names=names, plan=partial(plan, periods[at]))
             for at, body in found.items()}

@@ -66,14 +66,9 @@ class Filter(Node):
     def _values(self) -> Mapping[str, int]:
         """How many values of whole numbers the condition allows, if they are few."""
         limits, env = _limits(self.condition), self.env
-        found = {}
-        for column in dict.fromkeys(limit.column for limit in limits):
-            (low, high), most = _ends(column, limits), MOST_STATED
-            if has_ends(self.input, column):
-                low, high, most = env[column].returned.low, env[column].returned.high, MOST_VALUES
-            if high - low < most:
-                found[column] = max(1, int(high - low) + 1)
-        return found
+        sizes = {column: (env[column].returned.low, env[column].returned.high, MOST_VALUES) if has_ends(self.input, column)
+                 else (*_ends(column, limits), MOST_STATED) for column in dict.fromkeys(limit.column for limit in limits)}
+        return {column: max(1, int(high - low) + 1) for column, (low, high, most) in sizes.items() if high - low < most}
 
     def stability(self, below: tuple[Stability, ...], public: PublicFacts) -> Stability:
         most = self.max_frequency([below[0].owner]) if below[0].owner is not None else None
