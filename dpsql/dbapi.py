@@ -445,13 +445,13 @@ class Connection:
     def _repr_html_(self) -> str:
         """The connection's tables and budget, for notebooks."""
         from dpsql.answers.connection_html import closed_html, connection_html
-        from dpsql.engine.synthesizing import with_synthetic_tables
+        from dpsql.engine.answering import with_all_tables
 
         if self._session is None:
             return closed_html()
         spending = self.budget()
         with self._used() as session:
-            return connection_html(with_synthetic_tables(session).catalog, spending, session.price)
+            return connection_html(with_all_tables(session).catalog, spending, session.price)
 
 
 class Cursor:

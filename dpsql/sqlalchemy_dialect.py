@@ -19,8 +19,10 @@ from sqlalchemy.sql.elements import BindParameter
 import dpsql
 from dpsql.catalog.model import Catalog
 from dpsql.dbapi import Connection
-from dpsql.engine.synthesizing import with_synthetic_tables
+from dpsql.engine.answering import with_all_tables
 from dpsql.errors import InterfaceError, OptionError
+from dpsql.sql.text.border import PUBLIC, STANDING
+from dpsql.sql.text.schemas import name_of_standing, schema_and_name
 from dpsql.trusted.declarations.tables import Table
 from dpsql.types import Type
 
@@ -166,10 +168,11 @@ class DpsqlDialect(default.DefaultDialect):
     # -- reflection
 
     def get_table_names(self, connection: Any, schema: str | None = None, **kw: Any) -> list[str]:
-        return [] if schema is not None else list(_catalog(connection).tables)
+        named = map(schema_and_name, _catalog(connection).tables)
+        return [name for own, name in named if own == (PUBLIC if schema is None else schema)]
 
     def has_table(self, connection: Any, table_name: str, schema: str | None = None, **kw: Any) -> bool:
-        return schema is None and _catalog(connection).table(table_name) is not None
+        return _found(connection, table_name, schema) is not None
 
     def get_columns(self, connection: Any, table_name: str, schema: str | None = None, **kw: Any) -> list[Any]:
         return [{"name": column.name, "type": TYPES[column.type](), "nullable": column.nullable, "default": None}
@@ -217,14 +220,20 @@ def _term(name: str, value: str | tuple[str, ...]) -> str | Decimal:
 
 
 def _catalog(connection: Any) -> Catalog:
-    """What can be asked, with the synthetic tables of the analyst."""
+    """What can be asked, with the synthetic tables of the analyst, and those of standing queries in the schema of these."""
     driver: Connection = connection.connection.driver_connection
     with driver._used() as session:
-        return with_synthetic_tables(session).catalog
+        return with_all_tables(session).catalog
+
+
+def _found(connection: Any, name: str, schema: str | None) -> Table | None:
+    if schema not in (None, STANDING):
+        return None
+    return _catalog(connection).table(name if schema is None else name_of_standing(name))
 
 
 def _table(connection: Any, name: str, schema: str | None) -> Table:
-    found = None if schema is not None else _catalog(connection).table(name)
+    found = _found(connection, name, schema)
     if found is None:
         raise exc.NoSuchTableError(name if schema is None else f"{schema}.{name}")
     return found

@@ -19,8 +19,7 @@ from dpsql.agents.tool_results import ToolResult, claims_result, released_answer
 from dpsql.answers.display import printable
 from dpsql.catalog.sections import suggest
 from dpsql.engine.accounts import answers_of, releases_of
-from dpsql.engine.answering import PlannedStatement, quoted
-from dpsql.engine.synthesizing import with_synthetic_tables
+from dpsql.engine.answering import PlannedStatement, quoted, with_all_tables
 from dpsql.errors import BudgetExhausted, Error, OptionError, ProgrammingError
 from dpsql.sql.text.parse import parse, parse_check
 from dpsql.sql.text.statement import CreateStandingQuery, Drop, DropStandingQuery
@@ -46,7 +45,7 @@ class AgentDesk:
     def catalogue(self, table: str | None = None) -> ToolResult:
         """The public facts: tables, what is protected, the budget, and statements to begin with. With `table`, only that one, and
         more of its values."""
-        session = with_synthetic_tables(self.connection.session)
+        session = with_all_tables(self.connection.session)
         catalog = session.catalog
         if table is not None and catalog.table(table) is None:
             raise ProgrammingError(f"there is no table {table} to query", code="unknown-table", subject=table,

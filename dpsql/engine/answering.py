@@ -13,16 +13,17 @@ from sqlglot import exp
 from dpsql.answers.answer import Answer
 from dpsql.answers.described_columns import DescribedColumn, as_described, showing_ends, with_ends
 from dpsql.catalog.price import Price
-from dpsql.engine.charging import Billed, ChargeRequest
+from dpsql.engine.charging import Billed, ChargeRequest, located
 from dpsql.engine.decide import decide
 from dpsql.engine.guard import guarded
 from dpsql.engine.parameters import Parameters, check_parameters
 from dpsql.engine.plan import Plan, Result
 from dpsql.engine.session import Session
 from dpsql.engine.single import SingleStatement
-from dpsql.errors import ProgrammingError
+from dpsql.errors import ProgrammingError, Unsupported
 from dpsql.frozen import Frozen, replace
 from dpsql.sql.text.parse import parse
+from dpsql.sql.text.schemas import standing_in
 from dpsql.sql.text.statement import (
     CreateStandingQuery,
     Describe,
@@ -142,7 +143,34 @@ def session_for(session: Session, *statements: Statement) -> Session:
         return session
     from dpsql.engine.synthesizing import with_synthetic_tables
 
-    return with_synthetic_tables(session)
+    session = with_synthetic_tables(session)
+    for statement in statements:
+        if names := [name for name in tables_named(statement) if standing_in(name) is not None]:
+            session = _with_standing(session, statement, names)
+    return session
+
+
+def with_all_tables(session: Session) -> Session:
+    """The session, extended by the account's synthetic tables and, without their rows, by the tables of standing queries."""
+    from dpsql.engine.standing_shapes import with_all_tables as with_tables
+
+    return with_tables(session, decide)
+
+
+def _with_standing(session: Session, statement: Statement, names: Sequence[str]) -> Session:
+    """The session, extended by the tables of standing queries that a statement names."""
+    if isinstance(statement, Describe):
+        return with_all_tables(session)
+    if isinstance(statement, CreateStandingQuery):
+        raise Unsupported("a standing query cannot read the numbers of standing queries", code="standing", span=statement.span,
+                          try_="a query that reads them when it is asked").located(statement.text)
+    from dpsql.engine.standing_tables import with_standing_tables  # loaded only where they are asked for
+
+    query = statement.query if isinstance(statement, Explain) else statement
+    if not isinstance(query, Query):
+        return with_standing_tables(session, [(name, None) for name in names])
+    with located(query.text):
+        return with_standing_tables(session, [(name, query.place_of(name)) for name in names])
 
 
 def _now(session: Session) -> Session:

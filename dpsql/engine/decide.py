@@ -174,8 +174,10 @@ def _shown(statement: Show, session: Session, parameters: Parameters) -> Plan:
         from dpsql.engine.standing_prices import listed
 
         return Listings(listed=lambda: listed(session, decide), titles=columns_of(OF_STANDING_QUERIES))
-    from dpsql.engine.shown_lists import LISTS
+    from dpsql.engine.shown_lists import LISTS, tables_of
 
+    if statement.what == "tables":
+        return Listings(listed=lambda: tables_of(session, decide))
     return Listings(listed=lambda: LISTS[statement.what](session))
 
 

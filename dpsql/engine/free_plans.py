@@ -50,7 +50,7 @@ class Public(Frozen):
             return compose_answer(self.question, self.options, released, self.session)
 
     def _notes(self) -> tuple[str, ...]:
-        if not self.session.released:
+        if not self.session.released and not self.session.series:
             return ()
         from dpsql.engine.synthetic_notes import synthetic_notes  # loaded only where there are synthetic tables
 

@@ -10,11 +10,13 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import hashlib
+from collections.abc import Mapping
 
 from dpsql.answers.answer import Answer, of_json, together
 from dpsql.answers.listings import price_in_words
 from dpsql.answers.published_series import PublishedPeriod, PublishedSeries
 from dpsql.catalog import growing
+from dpsql.engine.charging import Charged
 from dpsql.engine.decide import decide
 from dpsql.engine.guard import guarded
 from dpsql.engine.period_by_period import PeriodByPeriod, PeriodPart, places_in_order
@@ -124,3 +126,39 @@ def _series(query: StandingQuery, session: Session, periods: tuple[PublishedPeri
     return PublishedSeries(name=query.name, statement=query.text, analyst=query.analyst, budget=session.budget.name,
                            entity=session.catalog.entity.name, confidence=float(query.confidence), periods=periods,
                            order=tuple(places_in_order(plan.question, together(answers))))
+
+
+# -- without measuring
+
+
+def measured_so_far(query: StandingQuery, session: Session) -> PublishedSeries | None:
+    """What was measured of a standing query so far, as far as the session's account was told it; None if nothing was. Nothing is
+    charged and no row is read, and if the policy no longer allows the query, what was told of it stays."""
+    mine, plan = session_of(query, session), None
+    with contextlib.suppress(Error):
+        plan = _plan(query, mine)
+    kind = plan.periods[0].period if plan is not None else query.measured[-1].periods.period if query.measured else None
+    found = _stored(query, session, kind)
+    if plan is not None and query.analyst == session.account.named.analyst:
+        found = _answered_before(plan, found) | found
+    periods = tuple(found[number] for number in sorted(found))
+    answers = [period.answer for period in periods if period.answer is not None]
+    if not answers:
+        return None
+    return _series(query, mine, periods, plan) or PublishedSeries(
+        name=query.name, statement=query.text, analyst=query.analyst, budget=session.budget.name,
+        entity=session.catalog.entity.name, confidence=float(query.confidence), periods=periods,
+        order=tuple(range(together(answers).size)))
+
+
+MOST_LOOKED_UP = 50  # periods: each has to be planned
+
+
+def _answered_before(plan: PeriodByPeriod, known: Mapping[int, PublishedPeriod]) -> dict[int, PublishedPeriod]:
+    """The newest periods that are not known, if the account has asked the same of them before in another statement."""
+    found: dict[int, PublishedPeriod] = {}
+    for period in [period for period in plan.periods if period.first not in known][-MOST_LOOKED_UP:]:
+        part = plan.part(period)
+        if isinstance(part, Charged) and (stored := part.stored_form) is not None:
+            found[period.first] = _answered(period, part.read(stored), part)
+    return found

@@ -54,6 +54,15 @@ class StandingTable(Frozen):
         return measured_counts(self.kept)
 
 
+class SeriesTable(Frozen):
+    """The numbers of a standing query as a table whose rows the session's reader holds: what identifies the rows, its
+    declaration, and what an answer from it says."""
+
+    content: str
+    table: Table
+    note: str
+
+
 class Session(Frozen):
     """Who asks, of what, and on which terms: the parts of a connection."""
 
@@ -72,6 +81,7 @@ class Session(Frozen):
     online: dict[str, JointHistogram] = field(default_factory=dict, compare=False)  # online models, by what they know
     interrupted: Event = field(default_factory=Event, compare=False)  # whether the statement that is asked is to stop
     released: dict[str, StandingTable] = field(default_factory=dict, compare=False)  # synthetic tables, by name in lower case
+    series: dict[str, SeriesTable] = field(default_factory=dict, compare=False)  # of standing queries, by name in lower case
     planned: dict[str, tuple[str, Any]] = field(default_factory=dict, compare=False)  # see `answering`
     revised: tuple[Revision, ...] = field(default=(), compare=False)  # of the periods of growing tables, when a statement begins
     grown: dict[dt.date, Catalog] = field(default_factory=dict, compare=False)  # the catalog with what is closed on a day

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 from dpsql.answers.listing import Tabular
 from dpsql.answers.listings import listed_releases, listed_tables
 from dpsql.engine.accounts import budget_of, releases_of
 from dpsql.engine.session import Session
 
+if TYPE_CHECKING:
+    from dpsql.engine.standing_queries import PlanOf
 
-def _tables(session: Session) -> Tabular:
+
+def tables_of(session: Session, plan_of: PlanOf) -> Tabular:
+    """The tables that statements may name; `plan_of` makes plans."""
+    from dpsql.engine.standing_shapes import with_all_tables
     from dpsql.engine.stored_models import models
-    from dpsql.engine.synthesizing import with_synthetic_tables
 
-    return listed_tables(with_synthetic_tables(session).catalog,
+    return listed_tables(with_all_tables(session, plan_of).catalog,
                          {name: made.domain.columns for name, made in models(session).items()})
 
 
@@ -25,5 +30,4 @@ def _periods(session: Session) -> Tabular:
 
 
 LISTS: Mapping[str, Callable[[Session], Tabular]] = {
-    "budget": budget_of, "periods": _periods, "releases": lambda session: listed_releases(releases_of(session)),
-    "tables": _tables}
+    "budget": budget_of, "periods": _periods, "releases": lambda session: listed_releases(releases_of(session))}

@@ -111,7 +111,7 @@ class SingleStatement(Charged[Answer]):
             entity, many = session.catalog.entity.name, session.budget.in_any_periods
             notes = (charged_in(reads, program.cost, entity), *([charged_in_any(reads, entity, many)] if many else []),
                      *revised_in_words(self.revised), *notes)
-        if not session.released:
+        if not session.released and not session.series:
             return notes
         from dpsql.engine.synthetic_notes import notes_on_public_parts  # loaded only where there are synthetic tables
 

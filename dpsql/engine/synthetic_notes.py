@@ -1,4 +1,5 @@
-"""Notes on answers from synthetic tables: how far they may be off, from what the query reads and what was released."""
+"""Notes on answers from synthetic tables, and from tables of standing queries: how far they may be off, from what the query
+reads and what was released."""
 
 from __future__ import annotations
 
@@ -22,22 +23,30 @@ TOGETHER = "how rows of several synthetic tables belong together follows from th
 
 
 def synthetic_notes(view: Node, session: Session, question: Question | None = None) -> tuple[str, ...]:
-    """A note for each synthetic table that a view reads, in the order of the query; `question` is what is asked of the view."""
-    tables = dict(_tables_read(view, session))
+    """Notes on the synthetic tables that a view reads, in the order of the query, and on those of standing queries; `question` is
+    what is asked of the view."""
+    tables, series = dict(_tables_read(view, session)), _series_read(view, session)
     if not tables:
-        return ()
+        return series
     from dpsql.synthesis.answer_errors import about_answer, about_rows, how_to_be_sure  # loaded only where there is such a table
 
     if question is not None and not question.aggregates:
-        return tuple(map(about_rows, tables.values()))
+        return (*map(about_rows, tables.values()), *series)
     notes = [about_answer(counts, _read(name, view, question)) for name, counts in tables.items()]
-    return (*notes, *((TOGETHER,) if len(tables) > 1 else ()), how_to_be_sure([*tables.values()]))
+    return (*notes, *((TOGETHER,) if len(tables) > 1 else ()), how_to_be_sure([*tables.values()]), *series)
 
 
 def notes_on_public_parts(program: Program, session: Session) -> tuple[str, ...]:
     """The notes on the parts of a program that read no private rows."""
     parts = [part for part in (*(below for _, below in program.first), program) if part.known.public]
     return tuple(dict.fromkeys(note for part in parts for note in synthetic_notes(part.view, session, part.question)))
+
+
+def _series_read(view: Node, session: Session) -> tuple[str, ...]:
+    """A note for each table of a standing query that is read."""
+    scans = (node for node in bottom_up(view) if isinstance(node, Scan)) if session.series else ()
+    found = ((session.series.get(scan.table.name.lower()), scan.table.content) for scan in scans)
+    return tuple(dict.fromkeys(held.note for held, content in found if held is not None and held.content == content))
 
 
 def _tables_read(view: Node, session: Session) -> Iterator[tuple[str, MeasuredCounts]]:

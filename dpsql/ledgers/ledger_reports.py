@@ -426,6 +426,10 @@ class ReportingLedger(Ledger):
         """The newest of the same answers to each statement on each data, by what identifies both."""
         return {(answer.digest, answer.data): self._told(answer).body or "" for answer in self._answers_to(account, sql)}
 
+    def tell_answers_to(self, account: Account, analyst: str, sql: str) -> None:
+        """Record that an account is told the answers of another one to a statement with this text, where the budget shares
+        answers: here it does not, so nothing is told."""
+
     def _answers_to(self, account: Account, sql: str) -> list[Event]:
         return self._events(f"kind = 'answer' AND {self._store.whose('$1', '$2')} AND sql = $3 ORDER BY seq", account.budget,
                             account.named.analyst, sql)

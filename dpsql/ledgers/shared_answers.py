@@ -18,6 +18,7 @@ from dpsql.ledgers.ledger_reports import ReportingLedger, SharedAnswer
 from dpsql.trusted.accounting.cost import NOTHING, Account, Charge
 from dpsql.trusted.kernel.chain import Event
 from dpsql.trusted.kernel.ledger import Ledger, Underway
+from dpsql.trusted.kernel.period_reads import START
 from dpsql.trusted.kernel.run import AnsweredBefore
 
 PAID = ("EXISTS (SELECT 1 FROM events AS paid WHERE paid.seq = events.answers AND "
@@ -83,6 +84,16 @@ class SharingLedger(ReportingLedger):
 
         self._check_anchor()
         self._take(step)
+
+    def tell_answers_to(self, account: Account, analyst: str, sql: str) -> None:
+        """Record that an account is told the answers to a statement with this text that another account of the budget was told of
+        periods, so that `answers_to` has them."""
+        charges: dict[str, list[int]] = {}
+        for answer in self._answers_to(Account(budget=account.budget, analyst=analyst), sql):
+            if answer.data.startswith(START):
+                charges.setdefault(answer.data, []).append(answer.answers or 0)
+        for data, own in charges.items():
+            self.tell_of(account, own, data, sql)
 
     def of_others(self, account: Account, data: str, mark: str) -> list[SharedAnswer]:
         """The stored answers of other accounts of the budget that this one was not told, on the same data, whose text contains

@@ -189,9 +189,9 @@ ROOMS = {
     "files of other programs": (FOREIGN, 430),
     # lists for auditors and what owners change about users are decided in the vault, as the front may be in other hands: 300 lines,
     # of which people are closed who sign on elsewhere, and causes of stops are counted; turns, and what is crowded; an account's
-    # charges before a day and in any periods, its stored answers, and a setting for agents; memory that is handed back to the system
+    # charges before a day and in any periods, its stored answers, those told of standing queries, and a setting for agents; memory that is handed back to the system
     "the vault of a server": ([*(module for module in below("dpsql.server.vault", "dpsql.server.link") if module not in SIGN_ON),
-                               "dpsql.server.start.serving"], 2038),
+                               "dpsql.server.start.serving"], 2060),
     "signing on elsewhere": (SIGN_ON, 420),  # with the names that keep people apart whose names are folded alike; with the states of
     # sessions by account, so that strangers fill no memory, a rest after a failed request to the provider, who is signed on, to be
     # closed, and whose each name is

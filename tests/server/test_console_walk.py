@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from support.browsers import CUT_OFF, FAINT, OUTSIDE, REFUSED, TOO_WIDE, UNNAMED, browser, opened
-from support.console_walk import FAILED_FOR, THEMES, WIDTHS, console_served, walk
+from support.console_walk import FAILED_FOR, THEMES, WIDTHS, console_served, growing_served, walk
 
 ROOT = Path(__file__).parents[2]
 CHECKS = {"is wider than the window": TOO_WIDE, "leaves its card": OUTSIDE, "is cut off": CUT_OFF, "has no name": UNNAMED, "is too faint": FAINT}
@@ -28,8 +28,8 @@ def chromium() -> Iterator[Any]:
 def test_every_state_can_be_read_at_every_width_and_in_both_themes(chromium: Any, tmp_path: Path) -> None:
     pytest.importorskip("fastapi")
     faults, seen = [], set[str]()
-    with console_served(tmp_path) as address:
-        for name, console in walk(chromium, address):
+    with console_served(tmp_path) as address, growing_served(tmp_path / "growing") as growing:
+        for name, console in walk(chromium, address, growing):
             seen.add(name)
             for width in WIDTHS:
                 for theme in THEMES:
@@ -40,7 +40,8 @@ def test_every_state_can_be_read_at_every_width_and_in_both_themes(chromium: Any
             console.logged.clear()
             console.look(max(WIDTHS))
     assert not faults, "\n".join(faults)
-    assert len(seen) > 50 and {"answer-many-chart", "ask-confirm", "accounts-closed", "guide-sql", "incidents"} <= seen
+    assert len(seen) > 50 and {"answer-many-chart", "ask-confirm", "accounts-closed", "guide-sql", "incidents", "time", "time-table", "time-periods",
+                                      "time-of-others", "time-of-owners"} <= seen
 
 
 @pytest.mark.long

@@ -539,7 +539,7 @@ def test_each_role_has_its_calls(role: str, vault: Vault) -> None:
     session = remote(vault, role)
     for name in (*sorted(CALLS), *sorted(CALLS)):
         denied = (name in ROWS and role in ("analyst", "eve")) or (
-            name in ("run", "compare", "tell", "tell_of") and role == "auditor") or (
+            name in ("run", "compare", "tell", "tell_of", "tell_answers_to") and role == "auditor") or (
             name in GOVERNING and role != "owner")
         found = raw(session, (name, encoded((), {})))
         assert (isinstance(found, Fault) and found.fields[1:2] == ("role",)) is denied, name

@@ -56,8 +56,10 @@ def eventful(policy: Path, budget: str) -> None:
     ledger.close()
 
 
-def walk(chromium: Any, address: str) -> Iterator[tuple[str, Any]]:
-    """The names of pages and states, each with the page when it is in that state."""
+def walk(chromium: Any, address: str, growing: str) -> Iterator[tuple[str, Any]]:
+    """The names of pages and states, each with the page when it is in that state. `growing` is the address of a server whose tables
+    grow."""
+    yield from _time(chromium, growing)
     yield from _signed_out(chromium, address)
     yield from _analyst(chromium, address)
     yield from _agent(chromium, address)
@@ -250,6 +252,34 @@ def _owner(chromium: Any, address: str) -> Iterator[tuple[str, Any]]:
     olga.page.context.close()
 
 
+def _time(chromium: Any, address: str) -> Iterator[tuple[str, Any]]:
+    """Of tables that grow: two standing queries of ada, of which one was measured, and one of bea."""
+    from support.browsers import opened
+
+    ada = opened(chromium, address)
+    page = ada.page
+    ada.sign_in("ada")
+    ada.go("Time")
+    page.get_by_role("article", name="Standing query visits", exact=True).locator("svg:visible").first.wait_for()
+    page.get_by_text("No period is measured yet").wait_for()
+    yield "time", ada
+    measured = page.get_by_role("article", name="Standing query visits", exact=True)
+    for tab in ("Table", "Periods"):
+        measured.get_by_role("tab", name=tab).click()
+        yield f"time-{tab.lower()}", ada
+    page.get_by_role("button", name="Show the numbers of bea_by_day").click()
+    page.get_by_role("article", name="Standing query bea_by_day").locator("svg:visible").first.wait_for()
+    yield "time-of-others", ada
+    page.context.close()
+    olga = opened(chromium, address)
+    olga.sign_in("olga")
+    olga.page.locator("#console").wait_for()
+    olga.go("Time")
+    olga.page.get_by_role("button", name="Show the numbers of visits").wait_for()
+    yield "time-of-owners", olga
+    olga.page.context.close()
+
+
 def _turn(console: Any, view: str) -> None:
     console.page.locator("#console").wait_for()
     console.page.evaluate(f"location.hash = 'oversight/{view}'")
@@ -275,14 +305,62 @@ def console_served(folder: Path) -> Iterator[str]:
         yield f"http://127.0.0.1:{server.http_port}/"
 
 
+STANDING = {
+    "ada": {"visits": "SELECT date_trunc('month', visited_on) AS month, sex, COUNT(*) AS n, AVG(cost) AS average_cost FROM visits JOIN people "
+                      "USING (person_id) GROUP BY month, sex OPTIONS (epsilon = 0.4)",
+            "a_name_of_a_standing_query_that_is_as_long_as_a_name_may_be_63c":
+                "SELECT date_trunc('month', visited_on) AS month, COUNT(*) AS n FROM visits GROUP BY month OPTIONS (epsilon = 0.1)"},
+    "bea": {"bea_by_day": "SELECT visited_on AS day, COUNT(*) AS n FROM visits GROUP BY day OPTIONS (epsilon = 0.2)"}}
+
+
+@contextlib.contextmanager
+def growing_served(folder: Path) -> Iterator[str]:
+    """The address of a server of tables that grow, with standing queries, whose budget shares answers."""
+    import datetime as dt
+    import itertools
+
+    from support.growing_worlds import add_visits, project
+    from support.wire_servers import PASSWORD, served
+
+    import dpsql
+    from dpsql.engine.publishing import publish
+    from dpsql.engine.standing_queries import kept
+    from dpsql.server.vault.passwords import User, add_user, verifier
+
+    folder.mkdir()
+    policy = project(folder)
+    text = policy.read_text(encoding="utf-8").replace("since = 2025-01-01", f"since = {_months_ago(5)}")
+    policy.write_text(f"{text}share_answers = true\nin_any = {{ periods = 3, epsilon = 20, delta = 1e-3 }}\n", encoding="utf-8")
+    days = [_months_ago(5) + dt.timedelta(days=day) for day in range(0, 150, 3)]
+    add_visits(policy, ((person, day) for day, person in itertools.product(days, range(40)) if (person + day.day) % 3 == 0))
+    for analyst, queries in STANDING.items():
+        with dpsql.connect(policy=policy, budget="study", analyst=analyst) as connection:
+            for name, query in queries.items():
+                connection.execute(f"CREATE STANDING QUERY {name} AS {query}")
+            publish(kept(connection.session)[next(iter(queries))], connection.session)
+    with served(policy, budget="study", terms=("--http", "127.0.0.1:0")) as server:
+        for name, role in (("bea", "analyst"), ("olga", "owner")):
+            add_user(server.users, User(name=name, verifier=verifier(PASSWORD), budget="study", role=role))
+        yield f"http://127.0.0.1:{server.http_port}/"
+
+
+def _months_ago(many: int) -> Any:
+    """The first day of a month."""
+    import datetime as dt
+
+    number = dt.datetime.now(dt.UTC).year * 12 + dt.datetime.now(dt.UTC).month - 1 - many
+    return dt.date(number // 12, number % 12 + 1, 1)
+
+
 def main() -> None:
     sys.path.insert(0, str(Path(__file__).parents[1]))
     from support.browsers import browser
 
     to = Path(sys.argv[1])
     to.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory() as folder, browser() as chromium, console_served(Path(folder)) as address:
-        for at, (name, console) in enumerate(walk(chromium, address)):
+    with (tempfile.TemporaryDirectory() as folder, browser() as chromium, console_served(Path(folder)) as address,
+          growing_served(Path(folder) / "growing") as growing):
+        for at, (name, console) in enumerate(walk(chromium, address, growing)):
             for width in WIDTHS:
                 for theme in THEMES:
                     console.look(width, theme)

@@ -9,12 +9,13 @@ import {showOversight} from "./oversight.js";
 import {showReleases} from "./releases.js";
 import {signIn} from "./sign_in.js";
 import {showTables} from "./tables.js";
+import {showTime} from "./time.js";
 
 const KNOWN = "dpsql.signed-in"; // so that the server is not asked in vain who this is
 const ENTERED = "dpsql.entered"; // when somebody was let in last, so that pages which wait for it go on
 const DRAFT = "dpsql.draft"; // what was in the editor when a session ended, for whoever wrote it
 const OVER = "The session has ended. Sign in again; your answers are kept.";
-const PAGES = ["ask", "budget", "releases", "tables", "oversight"];
+const PAGES = ["ask", "budget", "releases", "tables", "time", "oversight"];
 
 let ask = null;
 let account = null;
@@ -60,6 +61,7 @@ async function inside(told) {
   else localStorage.setItem(KNOWN, account.name); // other pages are told of what changes, once
   const {tables, words} = await get("/api/tables");
   byId("to-oversight").hidden = account.role === "analyst";
+  byId("to-time").hidden = !account.grows;
   byId("sign-in").hidden = true;
   byId("console").hidden = false;
   byId("who").textContent = `${account.name} · ${account.budget}`;
@@ -76,7 +78,8 @@ function turn() {
   if (ask === null) return;
   const [named, view = ""] = location.hash.slice(1).split("/");
   const first = account.role === "auditor" ? "oversight" : "ask"; // auditors can ask nothing that is charged
-  const page = PAGES.includes(named) && (named !== "oversight" || account.role !== "analyst") ? named : first;
+  const there = {oversight: account.role !== "analyst", time: account.grows};
+  const page = PAGES.includes(named) && (there[named] ?? true) ? named : first;
   if (named === "content") return;
   scrollTo(0, 0);
   for (const each of PAGES) byId(`page-${each}`).hidden = each !== page;
@@ -89,6 +92,7 @@ function turn() {
   if (page === "budget") showBudget(byId("budget"));
   if (page === "releases") showReleases(byId("releases"), again);
   if (page === "tables") showTables(byId("tables"), again);
+  if (page === "time") showTime(byId("time"));
   if (page === "oversight") showOversight(byId("oversight"), view, account);
 }
 

@@ -19,7 +19,7 @@ from dpsql.catalog.model import LONGEST_PACE, Budget, Catalog
 from dpsql.catalog.price import Price
 from dpsql.errors import Error, OperationalError
 from dpsql.frozen import Frozen
-from dpsql.ledgers.ledger_reports import Entry, Failure, KeptAnswer, RecordedNote, SharedAnswer
+from dpsql.ledgers.ledger_reports import Entry, Failure, KeptAnswer, PaidAnswer, RecordedNote, SharedAnswer
 from dpsql.server.link.told_to_overseers import (
     AddedUser,
     CheckOutcome,
@@ -267,6 +267,8 @@ SPENT_IN_PERIODS: VaultCall[ChargedRuns] = VaultCall("spent_in_periods", (is_fla
 SPENT_IN_WINDOWS: VaultCall[ChargedRuns] = VaultCall("spent_in_windows", (is_flag,))
 TIME_STATE: VaultCall[TimeState] = VaultCall("time_state")
 STANDING_NOTES: VaultCall[list[RecordedNote]] = VaultCall("standing_notes")
+ANSWERS_TO: VaultCall[list[PaidAnswer]] = VaultCall("answers_to", (is_text,), checked=True)
+TELL_ANSWERS_TO: VaultCall[None] = VaultCall("tell_answers_to", (is_short, is_text), checked=True, shares=True)
 FAILED: VaultCall[list[int]] = VaultCall("failed")
 REFRESH: VaultCall[Spent] = VaultCall("refresh")
 ENTER: VaultCall[None] = VaultCall("enter", (is_short,))
@@ -287,8 +289,8 @@ REOPEN_USER: VaultCall[None] = VaultCall("reopen_user", (is_short,), governs=Tru
 CALLS: Mapping[str, VaultCall[Any]] = {call.name: call for call in (
     CHECK, VERSION_OF, PUBLIC_ROWS, FANOUT, HOLD, RUN, COMPARE, STORED, ANSWERED, ANSWERS, HOLDING, PART, IS_TOLD, TELL,
     TELL_OF, OF_OTHERS, OF_ANOTHER, TEXTS, ENTRIES, TOLD_ENTRIES, SPENT, PRICES, SPENT_BEFORE, SPENT_IN_PERIODS,
-    SPENT_IN_WINDOWS, TIME_STATE, STANDING_NOTES, FAILED, REFRESH, ENTER, LEAVE, EVERYTHING, ACCOUNTS, LISTED, FAILURES, STOPS,
-    LATE, USERS, STATE, CHECKS, ADD_USER, CLOSE_USER, REOPEN_USER)}
+    SPENT_IN_WINDOWS, TIME_STATE, STANDING_NOTES, ANSWERS_TO, TELL_ANSWERS_TO, FAILED, REFRESH, ENTER, LEAVE, EVERYTHING,
+    ACCOUNTS, LISTED, FAILURES, STOPS, LATE, USERS, STATE, CHECKS, ADD_USER, CLOSE_USER, REOPEN_USER)}
 
 
 def may_call(role: str, call: VaultCall[Any]) -> bool:

@@ -28,7 +28,7 @@ from typing import Any, Protocol, TypeAlias
 from dpsql.engine.session import Session
 from dpsql.errors import Error, OperationalError, Unsupported
 from dpsql.frozen import Frozen, replace
-from dpsql.ledgers.ledger_reports import Entry, Failure, KeptAnswer, RecordedNote, SharedAnswer
+from dpsql.ledgers.ledger_reports import Entry, Failure, KeptAnswer, PaidAnswer, RecordedNote, SharedAnswer
 from dpsql.server.link.plain_values import MOST_BYTES, MessageReader, decoded, encoded
 from dpsql.server.link.told_to_overseers import (
     AddedUser,
@@ -590,6 +590,9 @@ class ServedAccount:
         """Those of all accounts of the budget: what is to be published is no secret."""
         return self._session.ledger.standing_notes(self._session.budget.name)
 
+    def _answers_to(self, sql: str) -> list[PaidAnswer]:
+        return self._session.ledger.answers_to(self._session.account, sql)
+
     def _failed(self) -> list[int]:
         return self._session.ledger.failed(self._session.account)
 
@@ -617,6 +620,10 @@ class ServedAccount:
     def _tell_of(self, charges: tuple[int, ...], sql: str, data: str | None = None) -> None:
         if self._shares:
             self._session.ledger.tell_of(self._session.account, charges, data or self._session.kernel.version, sql)
+
+    def _tell_answers_to(self, analyst: str, sql: str) -> None:
+        if self._shares:
+            self._session.ledger.tell_answers_to(self._session.account, analyst, sql)
 
     def _of_others(self, mark: str) -> list[SharedAnswer]:
         session = self._session

@@ -27,6 +27,7 @@ from dpsql.sql.binding.owners import say_owners
 from dpsql.sql.binding.select_binder import SelectBinder
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.refusals import JOINS, LATERAL
+from dpsql.sql.text.schemas import standing_in
 from dpsql.sql.text.spelling import closest, one_of
 from dpsql.trusted.declarations.tables import Table
 from dpsql.trusted.plan.expr.facts import Facts
@@ -122,6 +123,9 @@ def unknown_table(name: str, span: Span | None, catalog: Catalog, ctes: Iterable
     if any(table.lower() == name.lower() for table in catalog.undeclared):
         return Unsupported(f"table {name} is not declared in the policy, so it is private and unusable", code="undeclared-table",
                            span=span, subject=name, try_=f"[tables.{key(name)}] in the policy")
+    if (query := standing_in(name)) is not None:
+        return SqlError(f"there is no standing query {query} whose numbers could be read", code="unknown-table", span=span,
+                        subject=name, try_=closest(name, [*catalog.tables]) or "SHOW STANDING QUERIES, which lists them")
     if "." in name or "/" in name:
         return Unsupported("files are not read by statements", code="file", span=span, try_="source = ... in the policy")
     known = [*catalog.tables, *ctes]

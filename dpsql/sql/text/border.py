@@ -80,6 +80,8 @@ ACCEPTED |= {kind: _BINARY if AGGREGATES[name].kind is Kind.PAIR else _UNARY for
 ACCEPTED |= dict.fromkeys(OF_ONE, _BINARY)
 
 MAIN, PUBLIC = "main", "public"  # the schema that every table of a policy is in, as DuckDB and as PostgreSQL call it
+STANDING = "standing"  # that of the numbers of standing queries
+SCHEMAS = MAIN, PUBLIC, STANDING
 
 _ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod, exp.Pow, exp.Neg)
 _COMPARISONS = (exp.LT, exp.LTE, exp.GT, exp.GTE, exp.EQ, exp.NEQ, exp.NullSafeEQ, exp.NullSafeNEQ)
@@ -120,7 +122,7 @@ def _check_whole(node: exp.Expr) -> None:
         raise Unsupported("IN takes a list or a subquery", code="not-accepted", span=span_of(node.args["unnest"]),
                           subject="In.unnest", try_="x IN (1, 2)")
     schema = node.args.get("db") if isinstance(node, exp.Table | exp.Column) else None
-    if schema is not None and str(schema.this).lower() not in (MAIN, PUBLIC):
+    if schema is not None and str(schema.this).lower() not in SCHEMAS:
         raise Unsupported(f"the policy's tables are in the schema {MAIN}", code="not-accepted", span=span_of(schema),
                           try_="the name alone", subject=_subject(node))
     if isinstance(node, exp.Star) and any(node.args.values()):

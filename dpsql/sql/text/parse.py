@@ -21,9 +21,11 @@ from sqlglot.tokenizer_core import Token, TokenType
 from dpsql.errors import SqlError, Unsupported
 from dpsql.sql.text.accuracy_clause import FIRST_WORDS as OF_ACCURACY
 from dpsql.sql.text.accuracy_clause import take_goals
+from dpsql.sql.text.border import STANDING
 from dpsql.sql.text.equivalents import WRITTEN_WITH, rewrite_equivalents
 from dpsql.sql.text.option_clause import take_errors, take_options
 from dpsql.sql.text.places import CLOSING, nodes_of, place
+from dpsql.sql.text.schemas import name_of_standing, name_whole
 from dpsql.sql.text.statement import PARAMETER, CheckedQuery, Describe, Explain, Explained, Query, Show, Statement
 from dpsql.sql.text.synthesis_clause import read_drop, read_synthesis
 from dpsql.sql.text.tokens import place_of, shown, tokens_of
@@ -101,11 +103,18 @@ def _parse(text: str) -> Statement:
 
         return read_standing_drop(text, tokens)
     if words[0] in ("DESCRIBE", "DESC"):
-        if len(tokens) != 2 or (tokens[1].token_type is not TokenType.IDENTIFIER and not tokens[1].text.isidentifier()):
+        named = tokens[3:] if _in_schema(tokens) else tokens[1:]
+        if len(named) != 1 or (named[0].token_type is not TokenType.IDENTIFIER and not named[0].text.isidentifier()):
             raise SqlError("DESCRIBE takes the name of one table", code="syntax", span=place_of(tokens[-1]),
                            try_="SHOW TABLES, which lists them")
-        return Describe(table=tokens[1].text, span=place_of(tokens[1]), text=text)
+        name = named[0].text
+        return Describe(table=name_of_standing(name) if _in_schema(tokens) else name, span=place_of(named[0]), text=text)
     return _asked(text, tokens, tokens[0])
+
+
+def _in_schema(tokens: Sequence[Token]) -> bool:
+    """Whether a table of the schema of standing queries is described."""
+    return len(tokens) == 4 and tokens[1].text.lower() == STANDING and tokens[2].token_type is TokenType.DOT
 
 
 def _asked(text: str, tokens: Sequence[Token], before: Token) -> Explained:
@@ -174,6 +183,7 @@ def _tree(text: str, tokens: list[Token]) -> exp.Query:
         raise _not_a_query(tokens)
     nodes = nodes_of(trees[0])
     place(nodes, tokens)
+    name_whole(nodes)
     if not WRITTEN_WITH.isdisjoint(map(type, nodes)):
         rewrite_equivalents(nodes)
     return trees[0]

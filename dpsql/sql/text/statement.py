@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 from sqlglot import exp
 
 from dpsql.frozen import Frozen, field, replace
-from dpsql.sql.text.places import nodes_of
+from dpsql.sql.text.places import nodes_of, span_of
 from dpsql.trusted.cached import cached_property
 from dpsql.trusted.plan.expr.nodes import Value
 from dpsql.types import Span
@@ -69,6 +69,11 @@ class Query(Frozen):
         made = {part.alias.lower() for part in found if isinstance(part, exp.CTE)}
         return tuple(part.name for part in found if isinstance(part, exp.Table) and (
             part.name.lower() not in made or _defines(part)))
+
+    def place_of(self, table: str) -> Span | None:
+        """Where the query names a table."""
+        found = (part for part in nodes_of(self.tree) if isinstance(part, exp.Table) and part.name == table)
+        return next((span_of(part.this) for part in found), None)
 
     @property
     def all_options(self) -> tuple[Option, ...]:

@@ -18,7 +18,8 @@ from dpsql.catalog.policy import quoted_if_needed
 from dpsql.frozen import Frozen
 from dpsql.server.front.catalogue.catalog_lists import listed
 from dpsql.server.front.catalogue.catalog_words import words
-from dpsql.sql.text.border import PUBLIC
+from dpsql.sql.text.border import PUBLIC, STANDING
+from dpsql.sql.text.schemas import schema_and_name
 from dpsql.trusted.declarations.tables import Table
 from dpsql.types import Type
 
@@ -34,7 +35,7 @@ SPELLED = {16: "boolean", 18: '"char"', 20: "bigint", 21: "smallint", 23: "integ
 _APART = ("date", "time", "timestamp", "timestamptz", "interval", "numeric", "json", "jsonb", "uuid", "record", "void")
 """Types whose functions have a line between the name and what they do: date_in, and textin."""
 
-SYSTEM, INFORMATION, TABLES, OWNER, HEAP, BTREE, FIRST = 11, 13_000, 2200, 10, 2, 403, 16_384  # oids
+SYSTEM, INFORMATION, TABLES, SERIES, OWNER, HEAP, BTREE, FIRST = 11, 13_000, 2200, 13_001, 10, 2, 403, 16_384  # oids
 NAMESPACES = {SYSTEM: "pg_catalog", INFORMATION: "information_schema", TABLES: PUBLIC}
 CLASSES = {"pg_type": 1247, "pg_attribute": 1249, "pg_proc": 1255, "pg_class": 1259, "pg_authid": 1260, "pg_database": 1262,
            "pg_am": 2601, "pg_constraint": 2606, "pg_namespace": 2615, "pg_trigger": 2620, "pg_extension": 3079}
@@ -47,6 +48,9 @@ def facts_of(catalog: Catalog, user: str, database: str) -> Facts:
     numbers = count(FIRST)
     placed = [Placed(table=table, oid=next(numbers), key=next(numbers)) for table in catalog.tables.values()]
     found = _server(user, database)
+    if any(each.schema == STANDING for each in placed):
+        for relation, row in _of_series(database):
+            found[relation].append(row)
     for each in placed:
         for relation, row in (*_table(each, catalog, database), *_columns(each, database), *_key(each, database)):
             found.setdefault(relation, []).append(row)
@@ -74,6 +78,20 @@ class Placed(Frozen):
     def has_key(self) -> bool:
         """Whether the primary key can be shown, that is whether all of its columns may be queried."""
         return bool(self.table.key) and all(name in self.table.columns for name in self.table.key)
+
+    @property
+    def schema(self) -> str:
+        return schema_and_name(self.table.name)[0]
+
+    @property
+    def name(self) -> str:
+        """Its name in its schema."""
+        return schema_and_name(self.table.name)[1]
+
+    @property
+    def namespace(self) -> int:
+        """The oid of its schema."""
+        return SERIES if self.schema == STANDING else TABLES
 
     @property
     def key_name(self) -> str:
@@ -117,6 +135,14 @@ def _server(user: str, database: str) -> Facts:
     }
 
 
+def _of_series(database: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The schema of standing queries, whose tables have no keys."""
+    yield "pg_catalog.pg_namespace", {"oid": SERIES, "nspname": STANDING, "nspowner": OWNER}
+    yield "pg_catalog.pg_description", {"objoid": SERIES, "classoid": CLASSES["pg_namespace"], "objsubid": 0,
+                                        "description": "the numbers of standing queries, which cost nothing"}
+    yield "information_schema.schemata", {"catalog_name": database, "schema_name": STANDING, "schema_owner": OWNER_NAME}
+
+
 def _procedures(kind: str) -> dict[str, str]:
     """The functions by which values of a type are read and written, which drivers know it by."""
     stem = "array_" if kind.startswith("_") else f"{kind}_" if kind in _APART else kind
@@ -126,22 +152,23 @@ def _procedures(kind: str) -> dict[str, str]:
 
 def _table(at: Placed, catalog: Catalog, database: str) -> Iterator[tuple[str, dict[str, Any]]]:
     table = at.table
-    relation = {"relnamespace": TABLES, "relowner": OWNER, "relpersistence": "p", "reltuples": -1.0, "relispopulated": True}
+    relation = {"relnamespace": at.namespace, "relowner": OWNER, "relpersistence": "p", "reltuples": -1.0, "relispopulated": True}
     yield "pg_catalog.pg_class", {
-        **relation, "oid": at.oid, "relname": table.name, "relam": HEAP, "relkind": "r", "relnatts": len(table.columns),
+        **relation, "oid": at.oid, "relname": at.name, "relam": HEAP, "relkind": "r", "relnatts": len(table.columns),
         "relhasindex": at.has_key, "relreplident": "d"}
     limit = "" if table.rows is None else f", {limit_of_rows(table, catalog.entity.name)}"
     yield "pg_catalog.pg_description", {"objoid": at.oid, "classoid": CLASSES["pg_class"], "objsubid": 0,
-                                        "description": "public" if table.public else f"private{limit}"}
-    yield "pg_catalog.pg_tables", {"schemaname": PUBLIC, "tablename": table.name, "tableowner": OWNER_NAME,
+                                        "description": "numbers of a standing query" if at.schema == STANDING else
+                                        "public" if table.public else f"private{limit}"}
+    yield "pg_catalog.pg_tables", {"schemaname": at.schema, "tablename": at.name, "tableowner": OWNER_NAME,
                                    "hasindexes": at.has_key}
     for name in ("pg_stat_user_tables", "pg_stat_all_tables", "pg_statio_user_tables", "pg_statio_all_tables"):
-        yield f"pg_catalog.{name}", {"relid": at.oid, "schemaname": PUBLIC, "relname": table.name}
+        yield f"pg_catalog.{name}", {"relid": at.oid, "schemaname": at.schema, "relname": at.name}
     yield "information_schema.tables", {
-        "table_catalog": database, "table_schema": PUBLIC, "table_name": table.name, "table_type": "BASE TABLE",
+        "table_catalog": database, "table_schema": at.schema, "table_name": at.name, "table_type": "BASE TABLE",
         "is_insertable_into": "NO", "is_typed": "NO"}
     yield "information_schema.table_privileges", {
-        "grantor": OWNER_NAME, "grantee": "PUBLIC", "table_catalog": database, "table_schema": PUBLIC, "table_name": table.name,
+        "grantor": OWNER_NAME, "grantee": "PUBLIC", "table_catalog": database, "table_schema": at.schema, "table_name": at.name,
         "privilege_type": "SELECT", "is_grantable": "NO", "with_hierarchy": "NO"}
 
 
@@ -157,7 +184,7 @@ def _columns(at: Placed, database: str) -> Iterator[tuple[str, dict[str, Any]]]:
                                             "description": described_column(column)}
         name, precision = _in_words(kind), {20: (64, 2, 0), 701: (53, 2, None)}.get(kind, (None, None, None))
         yield "information_schema.columns", {
-            "table_catalog": database, "table_schema": PUBLIC, "table_name": at.table.name, "column_name": column.name,
+            "table_catalog": database, "table_schema": at.schema, "table_name": at.name, "column_name": column.name,
             "ordinal_position": place, "is_nullable": "NO" if required else "YES", "data_type": name,
             "character_maximum_length": None, "character_octet_length": 2**30 if column.type is Type.VARCHAR else None,
             "numeric_precision": precision[0],

@@ -122,7 +122,7 @@ class CatalogDatabase:
 
     def columns_of_rows(self, tree: exp.Query) -> tuple[ColumnOnWire, ...]:
         """The columns of an accepted query over tables of the policy. These tables have no rows here."""
-        plain = tree.copy()
+        plain = tree.copy()  # in which the schema of standing queries is a part of their names
         for node in list(plain.find_all(exp.Table, exp.Column)):
             node.set("db", None)
         return self._run(plain.sql(dialect="duckdb")).columns

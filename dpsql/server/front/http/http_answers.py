@@ -21,6 +21,7 @@ from dpsql.answers.spending import ALL, BudgetLine, Spending, share_of_rest
 from dpsql.catalog.model import Catalog
 from dpsql.dbapi import Connection, Cursor
 from dpsql.engine.accounts import accounts_of, left_if_known, releases_of
+from dpsql.engine.answering import with_all_tables
 from dpsql.engine.stored_models import models
 from dpsql.engine.synthesizing import with_synthetic_tables
 from dpsql.errors import OperationalError, Unsupported
@@ -50,7 +51,7 @@ def account_of(connection: Connection, limits: ServerLimits, policy: str) -> dic
     session = connection.session
     cast(RemoteKernel, session.kernel).check_now()
     return {"name": session.analyst, "role": cast(RemoteLedger, session.ledger).role,
-            "budget": session.budget.name, "unit": unit_of(session.catalog),
+            "budget": session.budget.name, "unit": unit_of(session.catalog), "grows": session.catalog.grows,
             "confidence": float(session.confidence), "policy": policy,
             "price": None if session.price is None else str(session.price), "notes": list(session.notes),
             "limits": {"text_bytes": limits.text_bytes, "statements_a_minute": limits.statements_a_minute,
@@ -68,7 +69,7 @@ def unit_of(catalog: Catalog) -> str:
 def tables_of(connection: Connection) -> dict[str, Any]:
     """The tables and online models that statements may name, the reasons why other tables cannot be queried, and SQL keywords."""
     session = connection.session
-    catalog = with_synthetic_tables(session).catalog
+    catalog = with_all_tables(session).catalog
     told = [{"name": table.name, "public": table.public, "notes": [*_notes_of(table, catalog)], "columns": [
         {"name": column.name, "type": column.type.value, "nullable": column.nullable, "words": described_column(column),
          "values": [] if column.domain is None else [*listed_texts(column.domain.values)]}
@@ -203,6 +204,15 @@ def answered_json(connection: Connection, sql: str, parameters: Any, name: str |
     errors = ([None] * len(columns) for _ in rows) if answer is None else _errors(answer)
     drawn = charts_of(answer, orders_of(answer, sql, connection.session.catalog)) if charts else {"charts": [], "undrawn": None}
     return _in_full({"name": name, "columns": columns, **_about(cursor, sql), **drawn}, cells, errors, most)
+
+
+def released_body(answer: Answer, sql: str, catalog: Catalog) -> dict[str, Any]:
+    """A stored answer in the shape of `ToldAnswer`, with its charts."""
+    columns = [{"name": column.name, "type": column.type.value, "exact": column.exact, "approximate": column.approximate}
+               for column in answer.columns]
+    return {"name": None, "columns": columns, "rows": [[_cell(value) for value in row] for row in answer.rows],
+            "errors": [*_errors(answer)], "cost": "", "stored": True, "notes": [*answer.notes], "left": "",
+            "confidence": answer.confidence, **charts_of(answer, orders_of(answer, sql, catalog))}
 
 
 def _listed(listing: str, connection: Connection, name: str | None, most: int) -> bytes:

@@ -112,13 +112,14 @@ class ToldLimits(BaseModel):
 
 
 class OwnAccount(BaseModel):
-    """`role` is the user's role at the login; `unit` says who is protected; `price` is the cost of a statement that does not
-    state one, or null."""
+    """`role` is the user's role at the login; `unit` says who is protected; `grows` whether some tables grow by periods; `price`
+    is the cost of a statement that does not state one, or null."""
 
     name: str
     role: Role
     budget: str
     unit: str
+    grows: bool
     confidence: float
     policy: str
     price: str | None
@@ -309,6 +310,66 @@ class ToldReleases(BaseModel):
 
     answers: list[StoredAnswer]
     tables: list[OwnTable]
+
+
+class ToldPeriod(BaseModel):
+    """What is left in a closed period, or in the consecutive periods in which the least is left; `whose` account, or all.
+    `revised` says when the owner declared that its rows were corrected, and why."""
+
+    tables: str
+    period: str
+    whose: str
+    limit: str
+    left: str
+    revised: str
+
+
+class ToldStandingQuery(BaseModel):
+    """A standing query: the `last` period that was measured and the `next` one, the day on which it `closes`, the price of a
+    period and of a year, and whether the budget has room for it. `own` is what the user made; the numbers of others are
+    `readable` where the budget shares answers."""
+
+    name: str
+    analyst: str
+    last: str
+    next: str
+    closes: str
+    price: str
+    year_in_period: str
+    year_in_all: str
+    room: str
+    statement: str
+    own: bool
+    readable: bool
+
+
+class ToldTime(BaseModel):
+    periods: list[ToldPeriod]
+    queries: list[ToldStandingQuery]
+
+
+class AskedSeries(AskedBody):
+    """The name of a standing query."""
+
+    name: StrictStr = Field(max_length=63)
+
+
+class MeasuredPeriod(BaseModel):
+    """A period with its first and last day, and what a person in it was charged for it, and a person in all."""
+
+    period: str
+    first: str
+    last: str
+    price_in_period: str
+    price_in_all: str
+
+
+class ToldSeries(BaseModel):
+    """The numbers of a standing query so far: no `answer` if none was measured."""
+
+    name: str
+    answer: ToldAnswer | None
+    periods: list[MeasuredPeriod]
 
 
 class GuideNames(BaseModel):

@@ -22,6 +22,7 @@ from dpsql.server.front.http.http_desk import HttpDesk
 from dpsql.server.front.http.http_errors import HttpRefusal, fault_of_server, refused
 from dpsql.server.front.http.http_guard import cookie_of
 from dpsql.server.front.http.http_sessions import HttpSession
+from dpsql.server.front.http.http_time import series_of, time_of
 from dpsql.server.front.http.oversight_routes import overseeing
 from dpsql.server.front.http.request_parts import ERRORS, address_of_client, desk_of, kept, session_of_request, told
 from dpsql.server.front.http.sign_on_routes import signing_on
@@ -86,6 +87,18 @@ async def budget(request: Request, session: HttpSession = Depends(session_of_req
 async def releases(request: Request, session: HttpSession = Depends(session_of_request)) -> Response:
     """Stored answers and synthetic tables of the analyst."""
     return await told(request, session, answers.releases)
+
+
+@api.get("/time", response_model=bodies.ToldTime)
+async def time(request: Request, session: HttpSession = Depends(session_of_request)) -> Response:
+    """What is left in each period of growing tables, and the standing queries of the budget."""
+    return await told(request, session, time_of)
+
+
+@api.post("/series", response_model=bodies.ToldSeries)
+async def series(asked: bodies.AskedSeries, request: Request, session: HttpSession = Depends(session_of_request)) -> Response:
+    """The numbers of a standing query so far, with their charts; no charge. The ledger records whom those of others are shown."""
+    return await told(request, session, lambda connection: series_of(connection, asked.name))
 
 
 @api.post("/describe", response_model=bodies.ToldShape)

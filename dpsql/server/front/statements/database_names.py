@@ -10,7 +10,7 @@ from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.errors import TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
-from dpsql.sql.text.border import MAIN, PUBLIC
+from dpsql.sql.text.border import SCHEMAS
 from dpsql.sql.text.tokens import MOST_BYTES, Words
 
 
@@ -18,7 +18,7 @@ def without_database(text: str, database: str) -> str:
     """The statement without the name of `database` wherever a schema and another name follow it; other names stay."""
     lowered = text.lower()
     if not database or database.lower() not in lowered or len(text) > MOST_BYTES or not any(
-            name in lowered for name in (MAIN, PUBLIC)):
+            name in lowered for name in SCHEMAS):
         return text
     try:
         tokens = list(Words(dialect=DuckDB()).tokenize(text))
@@ -35,4 +35,4 @@ def _is_qualified(tokens: list[Token], database: str) -> bool:
     """Whether these are the database, a dot, a schema of tables, a dot and a name."""
     first, dot, schema, other, _ = tokens
     return (first.token_type is not TokenType.STRING and first.text.lower() == database.lower()
-            and dot.token_type is other.token_type is TokenType.DOT and schema.text.lower() in (MAIN, PUBLIC))
+            and dot.token_type is other.token_type is TokenType.DOT and schema.text.lower() in SCHEMAS)

@@ -18,7 +18,7 @@ from dpsql.backends.scratch import DuckScratch
 from dpsql.catalog.schema import carried_as
 from dpsql.engine.session import Session
 from dpsql.errors import Error
-from dpsql.ledgers.ledger_reports import Entry, Failure, KeptAnswer, RecordedNote, ReportingLedger, SharedAnswer
+from dpsql.ledgers.ledger_reports import Entry, Failure, KeptAnswer, PaidAnswer, RecordedNote, ReportingLedger, SharedAnswer
 from dpsql.server.link.plain_values import MessageWriter, encoded
 from dpsql.server.link.told_to_overseers import (
     AddedUser,
@@ -34,6 +34,7 @@ from dpsql.server.link.vault_calls import (
     ADD_USER,
     ANSWERED,
     ANSWERS,
+    ANSWERS_TO,
     CALLS,
     CHECK,
     CHECKS,
@@ -70,6 +71,7 @@ from dpsql.server.link.vault_calls import (
     STOPS,
     STORED,
     TELL,
+    TELL_ANSWERS_TO,
     TELL_OF,
     TEXTS,
     TIME_STATE,
@@ -445,6 +447,12 @@ class RemoteLedger:
 
     def standing_notes(self, budget: str) -> list[RecordedNote]:
         return self._channel.ask(STANDING_NOTES)
+
+    def answers_to(self, account: Account, sql: str) -> list[PaidAnswer]:
+        return self._channel.ask(ANSWERS_TO, sql)
+
+    def tell_answers_to(self, account: Account, analyst: str, sql: str) -> None:
+        self._channel.ask(TELL_ANSWERS_TO, analyst, sql)
 
     @property
     def waits(self) -> float:

@@ -18,7 +18,7 @@ from dpsql.answers.listings import price_in_words
 from dpsql.catalog.model import Catalog
 from dpsql.dbapi import Connection, Cursor
 from dpsql.engine.accounts import left_if_known
-from dpsql.engine.answering import session_for, tables_named
+from dpsql.engine.answering import session_for, tables_named, with_all_tables
 from dpsql.errors import Error, InternalError, Interrupted, Unsupported
 from dpsql.frozen import Frozen, replace
 from dpsql.server.front.catalogue.catalog_queries import CatalogDatabase, parameter_kinds, read_question
@@ -264,7 +264,7 @@ class ConnectionSeat:
     def _asked(self) -> CatalogDatabase:
         """The catalogue as it is now; the tables of the analyst's own that are made meanwhile come into it."""
         session = self._connection.session
-        catalog = session_for(session, _NAMING_NOTHING).catalog
+        catalog = with_all_tables(session_for(session)).catalog
         if self._catalogue is None or self._catalogue[0] != catalog.tables.keys():
             if self._catalogue is not None:
                 self._catalogue[1].close()
@@ -404,9 +404,6 @@ def _notes(cursor: Cursor) -> Iterator[str]:
         if rough:
             yield f"errors are approximate for {', '.join(rough)}"
     yield from () if made is None else made.notes
-
-
-_NAMING_NOTHING = parse("DESCRIBE \"no table has this name\"")  # so that the tables of the account are looked up
 
 
 def names_policy_alone(statement: Statement, catalog: Catalog) -> bool:
