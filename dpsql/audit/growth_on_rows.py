@@ -6,9 +6,11 @@ import datetime as dt
 from collections import Counter
 
 from dpsql.frozen import Frozen, replace
-from dpsql.trusted.declarations.growth import Growth, PeriodRange, first_day, name_of, period_of
+from dpsql.trusted.declarations.growth import CALENDAR, Growth, PeriodRange, first_day, names_of, period_of
 from dpsql.trusted.declarations.tables import Table
-from dpsql.trusted.plan.expr.printing import literal
+from dpsql.trusted.plan.expr.nodes import Ref
+from dpsql.trusted.plan.expr.period_places import place_among
+from dpsql.trusted.plan.expr.printing import literal, to_sql
 from dpsql.trusted.plan.node import Printing
 from dpsql.trusted.plan.operators.scan import Scan
 from dpsql.trusted.reader import Reader
@@ -54,30 +56,36 @@ def growth_on_rows(table: Table, growth: Growth, entity: str, reader: Reader, da
     anytime = replace(everybodys, growth=replace(growth, arrived=None))
     counts, read = (_by_period(Scan(table=one, columns=(("v", growth.column),), periods=closed), reader)
                     for one in (anytime, everybodys if growth.arrived else anytime))
-    numbers = range(growth.since, last + 1)
+    each = growth.each(closed)
     most, beyond = _most(table, growth, last, reader)
     return replace(found, most=most, beyond=beyond,
-                   periods=tuple((name_of(growth.period, number), counts[number]) for number in numbers),
-                   late=tuple(counts[number] - read[number] for number in numbers) if growth.arrived else ())
+                   periods=tuple((names_of(one), counts[one.first]) for one in each),
+                   late=tuple(counts[one.first] - read[one.first] for one in each) if growth.arrived else ())
 
 
 def _by_period(scan: Scan, reader: Reader) -> Counter[int]:
-    """The number of rows that a scan reads in each of its periods."""
-    periods, counts = scan.periods, Counter[int]()
-    assert periods is not None
+    """The number of rows that a scan reads in each of its periods, by its first number."""
+    growth, counts = scan.table.growth, Counter[int]()
+    assert growth is not None
     rows = scan.render((), Printing())
     for at, number in reader.rows(f'SELECT CAST(t."v" AS DATE) AS d, COUNT(*) FROM ({rows}) AS t GROUP BY d'):
-        counts[period_of(periods.period, at)] += number
+        period = growth.containing(period_of(growth.period, at))
+        assert period is not None
+        counts[period.first] += number
     return counts
 
 
 def _most(table: Table, growth: Growth, last: int, reader: Reader) -> tuple[int, int]:
     """The largest number of rows of an entity in a closed period, and the number of rows beyond the limit."""
     owners = tuple(f"o{i}" for i in range(len(table.owners)))
-    scan = Scan(table=table, columns=(("v", growth.column),), owners=owners,
-                periods=PeriodRange(period=growth.period, first=growth.since, last=last)).render((), Printing())
+    closed = PeriodRange(period=growth.period, first=growth.since, last=last)
+    scan = Scan(table=table, columns=(("v", growth.column),), owners=owners, periods=closed).render((), Printing())
+    period = f"date_trunc('{growth.period}', t.\"v\")"
+    if growth.period == CALENDAR:
+        time = Ref(column="v", type=table.columns[growth.column].type)
+        period = to_sql(place_among(time, growth.first_numbers(closed)), {"v": 't."v"'})
     named = ", ".join(f't."{owner}"' for owner in owners)
-    each = (f"SELECT unnest(list_distinct([{named}])) AS o, date_trunc('{growth.period}', t.\"v\") AS p FROM ({scan}) AS t")
+    each = (f"SELECT unnest(list_distinct([{named}])) AS o, {period} AS p FROM ({scan}) AS t")
     limit = "n" if growth.rows is None else str(growth.rows)
     (most, beyond), = reader.rows(
         f"SELECT COALESCE(MAX(n), 0), CAST(COALESCE(SUM(GREATEST(n - {limit}, 0)), 0) AS BIGINT) "

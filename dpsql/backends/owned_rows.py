@@ -9,7 +9,7 @@ from typing import Any
 
 from dpsql.backends.row_orders import row_order
 from dpsql.frozen import Frozen, replace
-from dpsql.trusted.declarations.growth import EARLIEST, LATEST, PeriodRange
+from dpsql.trusted.declarations.growth import CALENDAR, EARLIEST, LATEST, PeriodRange
 from dpsql.trusted.declarations.tables import Table
 from dpsql.trusted.plan.expr.printing import quote
 from dpsql.trusted.plan.node import Printing
@@ -117,9 +117,10 @@ class OwnedRows(Frozen):
             raise ReaderFault
         printing = Printing(stored={self.scan.table.name: StoredTable(shape="")}, bucket=bucket)
         always = PeriodRange(period="year", first=EARLIEST.year, last=LATEST.year)
-        table = replace(self.scan.table, growth=replace(growth, period="year"))
+        table = replace(self.scan.table, growth=replace(growth, period="year", calendar=()))
         rows = replace(self.scan, table=table, periods=always).render((), printing)
-        grouped = f"t0.{quote(self.owner)}, date_trunc('{growth.period}', {day})"
+        grouped = f"t0.{quote(self.owner)}"  # and, but for calendars, which may have periods of any length, the period
+        grouped += "" if growth.period == CALENDAR else f", date_trunc('{growth.period}', {day})"
         counted = f"SELECT COUNT(*) AS \"n\", MIN({day}) AS \"d\", MAX({day}) AS \"e\" FROM ({rows}) AS t0 GROUP BY {grouped}"
         first, last = (f"(DATE '1970-01-01' - {end}) * -1 + {UNIX}" for end in ("MIN(t1.\"d\")", "MAX(t1.\"e\")"))
         return f"SELECT COALESCE(MAX(t1.\"n\"), 0), {first}, {last} FROM ({counted}) AS t1"

@@ -42,7 +42,7 @@ def within(table: Table, periods: PeriodRange) -> Table:
     growth = table.growth
     assert growth is not None
     columns = {**table.columns, growth.column: _of_days(table.columns[growth.column], periods)}
-    rows = table.rows if growth.rows is None or table.rows == 1 else growth.rows * len(periods)
+    rows = table.rows if growth.rows is None or table.rows == 1 else growth.rows * len(growth.first_numbers(periods))
     return replace(table, columns=columns, rows=rows)
 
 

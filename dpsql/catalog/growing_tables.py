@@ -12,11 +12,11 @@ import re
 from collections.abc import Callable, Mapping
 
 from dpsql.catalog.foreign_keys import above
-from dpsql.catalog.model import Budget, Entity, GrowthPolicy, Policy
+from dpsql.catalog.model import Budget, CalendarPolicy, Entity, GrowthPolicy, Policy
 from dpsql.catalog.price import Price, excess, in_policy, misfit
 from dpsql.catalog.sections import FORMS, Section, closest
 from dpsql.frozen import replace
-from dpsql.trusted.declarations.growth import EARLIEST, KINDS, LATEST, LONGEST_CLOSES, PeriodKind
+from dpsql.trusted.declarations.growth import CALENDAR, EARLIEST, KINDS, LATEST, LONGEST_CLOSES, PeriodKind
 
 CLOSES = re.compile(r"([0-9]{1,3}) days?")
 LATE_RULES = "revision", "drop", "arrival"  # what a policy may say, or has to be told another way to say, of late rows
@@ -37,12 +37,28 @@ def growth_of(part: Section, rows: Mapping[str, int]) -> GrowthPolicy | None:
                 part.fail(key, "there is no grows_by, the column by which rows belong to periods",
                           try_='grows_by = "visited_on" beside it, or leaving it out')
         return None
-    growth = GrowthPolicy(column=column, period=_period(part), since=_since(part), closes=_closes(part), rows=rows,
-                          arrived=_arrived(part, column))
+    calendar = _calendar(part)
+    growth = GrowthPolicy(column=column, period=_period(part) if calendar is None else CALENDAR, since=_since(part),
+                          closes=_closes(part), rows=rows, arrived=_arrived(part, column), calendar=calendar)
+    if calendar is not None and growth.arrived is not None:
+        part.fail("late", "late rows can be dropped only where periods are days, weeks, months, quarters or years",
+                  try_='leaving out late and arrived, and declaring revisions with dpsql revise')
     if part.has("rows_per_entity"):
         part.fail("rows_per_entity", "the table grows, so its rows are limited in each period",
                   try_=FORMS["rows_per_entity_and_period"])
     return growth
+
+
+def _calendar(part: Section) -> CalendarPolicy | None:
+    """The calendar that the periods are declared by; None if they are of another kind."""
+    if not isinstance(part.take("period", str, dict, required=True), dict):
+        return None
+    own = part.section("period")
+    assert own is not None
+    made = CalendarPolicy(table=own.take("table", str, required=True, form='table = "terms", a public table'),
+                          starts=own.take("starts", str, required=True))
+    own.finish()
+    return made
 
 
 def _period(part: Section) -> PeriodKind:
@@ -105,9 +121,24 @@ def growing_of(policy: Policy, entity: Entity) -> dict[str, GrowthPolicy]:
 
 
 def check_growing(policy: Policy, fail: Fail) -> None:
-    """Check that budgets limit each period exactly where there are some."""
+    """Check that calendars are public, and that budgets limit each period exactly where there are some."""
+    for name, table in policy.tables.items():
+        if table.growth is not None and table.growth.calendar is not None:
+            _check_calendar(policy, name, table.growth.calendar, fail)
     for budget in policy.budgets.values():
         _check_budget(budget, growing_of(policy, policy.entities[budget.entity]), fail)
+
+
+def _check_calendar(policy: Policy, name: str, calendar: CalendarPolicy, fail: Fail) -> None:
+    path, known = ("tables", name, "period"), policy.tables.get(calendar.table)
+    if known is None:
+        public = [table.name for table in policy.tables.values() if table.public]
+        fail(path, f"table {calendar.table} is not declared", closest(calendar.table, public) or f"[tables.{calendar.table}]")
+    elif not known.public:
+        fail(path, f"table {calendar.table} is not public, so its days are private", f"public = true in [tables.{known.name}]")
+    elif calendar.starts not in known.columns:
+        fail(path, f"column {calendar.starts} of {known.name} is not declared",
+             closest(calendar.starts, known.columns) or f"[tables.{known.name}.columns]  {calendar.starts} = {{}}")
 
 
 def _check_budget(budget: Budget, growing: Mapping[str, GrowthPolicy], fail: Fail) -> None:
@@ -117,14 +148,23 @@ def _check_budget(budget: Budget, growing: Mapping[str, GrowthPolicy], fail: Fai
             fail((*path, key), f"no table that belongs to {budget.entity} grows, so there are no periods",
                  'leaving it out, or grows_by = "visited_on" in a table')
         return
-    period = growing[names[0]].period
+    period, calendar = growing[names[0]].period, growing[names[0]].calendar
     for name, growth in growing.items():
-        if growth.period != period:
-            fail(("tables", name, "period"), f"{names[0]}, whose rows belong to the same {budget.entity}, grows by {period}",
-                 f'period = "{period}"')
+        if (growth.period, growth.calendar) != (period, calendar):
+            told = period if calendar is None else calendar.words
+            form = f'"{period}"' if calendar is None else f'{{ table = "{calendar.table}", starts = "{calendar.starts}" }}'
+            fail(("tables", name, "period"), f"{names[0]}, whose rows belong to the same {budget.entity}, grows by {told}",
+                 f"period = {form}")
+    if calendar is not None and budget.in_any_periods:
+        fail((*path, "in_any"), "a limit in any so many consecutive periods is for days, weeks, months, quarters or years",
+             "leaving it out; per_period limits each period, and the total all of them")
     if budget.per_period is None:
-        fail(path, f"per_period is missing, the limit on what is spent on one {budget.entity} in one {period} of "
+        fail(path, f"per_period is missing, the limit on what is spent on one {budget.entity} in one {_in_words(period)} of "
              f"{' and '.join(names)}", f"per_period = {in_policy(_part_of(budget.total))}")
+
+
+def _in_words(period: PeriodKind) -> str:
+    return "period" if period == CALENDAR else period
 
 
 def check_limits_of_periods(part: Section, parts: Mapping[str, Section | None], prices: Mapping[str, Price | None],

@@ -64,11 +64,25 @@ class SparkPolicy(Frozen):
     store: str
 
 
+class CalendarPolicy(Frozen):
+    """Periods that begin on the days of the column `starts` of a public table. `days` are these days, as `date.toordinal` numbers
+    them, in order; none before they are read (`calendars`)."""
+
+    table: str
+    starts: str
+    days: tuple[int, ...] = ()
+
+    @property
+    def words(self) -> str:
+        return f"{self.table}.{self.starts}"
+
+
 class GrowthPolicy(Frozen):
     """How a table grows: each row belongs to the period of its day, or time, in `column`. The first period contains the day
     `since`, and a period is closed so many days (`closes`) after its end. `rows` has the largest number of rows of one entity
     that are used in each period, by the name of the entity. `arrived` is the column of the time at which a row arrived, if rows
-    that arrive later than that are dropped."""
+    that arrive later than that are dropped. `calendar` says when periods begin that are no days, weeks, months, quarters or
+    years; the first one then begins on the day `since`."""
 
     column: str
     period: PeriodKind
@@ -76,6 +90,7 @@ class GrowthPolicy(Frozen):
     closes: int = 0
     rows: Mapping[str, int] = field(default_factory=dict)
     arrived: str | None = None
+    calendar: CalendarPolicy | None = None
 
 
 class TablePolicy(Frozen):

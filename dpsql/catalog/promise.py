@@ -19,6 +19,7 @@ charges with less than the budget claims, or end what they protected:
   withdrawn    Rows that were answered exactly, at no charge, are private now.
   periods      A table grows by another column of time, one that is read in another way, or other periods; or it did not grow, or
                grows no more. Earlier charges were counted for other rows of an entity than those of one period now, or for all.
+  calendar     A first day of the calendar of such periods is gone, moved or inserted. Further ones at its end change nothing.
   unlimited    The limit on what is spent in each period is gone.
   shorter      The limit in any so many consecutive periods is gone, or is about fewer of them. More of them include fewer.
 
@@ -37,6 +38,7 @@ by its name and by the place of its rows, so rows do not become public under ano
 
 from __future__ import annotations
 
+import datetime as dt
 import os
 import re
 import string
@@ -59,6 +61,7 @@ PUBLIC, PROTECTED, CLOSED = "public", "protected", "closed"
 
 Link = tuple[str, tuple[tuple[str, str], ...]]  # the table that is referenced, and the columns: ours and those referenced
 USUAL_SCHEMAS = "main", "public"  # which a name may leave out
+MOST_DAYS = 5  # of a calendar that are told
 ANY, ONE = "*", "?"  # of a pattern: any letters of a name, or of a path if doubled; and one letter
 PARTS = re.compile(r"\*\*/|\*\*|\[[^]]+\]|.", re.DOTALL)
 IN_ASCII = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
@@ -68,7 +71,8 @@ class PromisedTable(Frozen):
     """What a table is; if it is protected, its key, its foreign keys towards entities, and the columns that name entities or lead
     to them, with how they are read: their declared types ("" for none) and what is done to their cells. `csv` says how its files
     are written, where that is not the usual way. `places` says where its rows are, or were. `grows` says by which periods of
-    which column the table grows, and how that column is read; "" if it does not grow."""
+    which column the table grows, and how that column is read; "" if it does not grow. `calendar` has the first days of these
+    periods, as `date.toordinal` numbers them: those that were read last, or none if they were not read."""
 
     state: str
     key: frozenset[str] = frozenset()
@@ -77,6 +81,7 @@ class PromisedTable(Frozen):
     csv: str = ""
     grows: str = ""
     places: frozenset[str] = frozenset()
+    calendar: tuple[int, ...] = ()
 
 
 class Promise(Frozen):
@@ -103,7 +108,8 @@ class Promise(Frozen):
         """The promise as JSON values, in an order that does not depend on the policy's."""
         tables = {name: {"state": table.state, "key": sorted(table.key), "links": sorted(table.links),
                          "types": sorted(table.types), "csv": table.csv, "places": sorted(table.places),
-                         **({"grows": table.grows} if table.grows else {})}
+                         **({"grows": table.grows} if table.grows else {}),
+                         **({"calendar": [*table.calendar]} if table.calendar else {})}
                   for name, table in sorted(self.tables.items())}
         return {"neighbours": self.neighbours, "entity": self.entity, "kinds": sorted(self.kinds), "delta": sorted(self.delta),
                 "tables": tables, **({"by_period": True} if self.by_period else {}),
@@ -116,7 +122,8 @@ class Promise(Frozen):
             state=table["state"], key=frozenset(table["key"]), places=frozenset(table["places"]),
             links=frozenset((target, tuple((ours, theirs) for ours, theirs in columns)) for target, columns in table["links"]),
             types=frozenset((column, kind) for column, kind in table["types"]),
-            csv=str(table.get("csv", "")), grows=str(table.get("grows", "")))  # earlier versions had no other format
+            csv=str(table.get("csv", "")), grows=str(table.get("grows", "")),  # earlier versions had no other format
+            calendar=tuple(map(int, table.get("calendar", ()))))
             for name, table in told["tables"].items()}
         return cls(neighbours=told["neighbours"], entity=told["entity"], delta=frozenset(told["delta"]), tables=tables,
                    kinds=frozenset((table, key) for table, key in told["kinds"]), by_period=told.get("by_period") is True,
@@ -160,7 +167,8 @@ def _promised(policy: Policy, table: TablePolicy, links: frozenset[Link] | None,
              if (_name(table.name), _column(table, column.name)) in naming}
     return PromisedTable(state=PROTECTED, key=frozenset(_column(table, column) for column in table.key), links=links,
                          types=frozenset(types), csv="" if table.csv is None else format_in_words(table.csv),
-                         grows=_growth(table), places=places)
+                         grows=_growth(table), places=places,
+                         calendar=() if table.growth is None or table.growth.calendar is None else table.growth.calendar.days)
 
 
 def _growth(table: TablePolicy) -> str:
@@ -168,7 +176,11 @@ def _growth(table: TablePolicy) -> str:
     if table.growth is None:
         return ""
     read = reading_in_words(table.columns[table.growth.column].reading)
-    return f"{table.growth.period} of {_column(table, table.growth.column)}{f' ({read})' if read else ''}"
+    calendar = table.growth.calendar
+    period: str = table.growth.period
+    if calendar is not None:
+        period = f"period from {_name(calendar.table)}.{calendar.starts.translate(IN_ASCII)}"
+    return f"{period} of {_column(table, table.growth.column)}{f' ({read})' if read else ''}"
 
 
 def _links(policy: Policy, owned: set[str]) -> dict[str, frozenset[Link]]:
@@ -328,10 +340,24 @@ def _in_table(name: str, old: PromisedTable, table: PromisedTable) -> Iterator[C
         yield Change(kind="format", table=name, before=old.csv, now=table.csv)
     if old.grows != table.grows:
         yield Change(kind="periods", table=name, before=old.grows, now=table.grows)
+    elif not _continues(old.calendar, table.calendar) and not _continues(table.calendar, old.calendar):
+        yield Change(kind="calendar", table=name, before=_days_apart(old.calendar, table.calendar),
+                     now=_days_apart(table.calendar, old.calendar))
     before, now = dict(old.types), dict(table.types)
     for column in sorted(before.keys() & now.keys()):
         if before[column] != now[column]:
             yield Change(kind="type", table=name, before=_typed(column, before[column]), now=_typed(column, now[column]))
+
+
+def _continues(days: tuple[int, ...], longer: tuple[int, ...]) -> bool:
+    """Whether a calendar is the other one with further first days, or is unknown."""
+    return longer[:len(days)] == days
+
+
+def _days_apart(days: tuple[int, ...], others: tuple[int, ...]) -> str:
+    """The first days of a calendar that another one has not, the first few of them."""
+    found = [dt.date.fromordinal(day).isoformat() for day in days if day not in others]
+    return ", ".join(found[:MOST_DAYS]) + (f" and {len(found) - MOST_DAYS} more" if len(found) > MOST_DAYS else "")
 
 
 def _typed(column: str, kind: str) -> str:
@@ -365,4 +391,6 @@ def replaced(record: Promise, now: Promise, *, of_another: bool = False) -> Prom
 def _merged(old: PromisedTable | None, table: PromisedTable) -> PromisedTable:
     if old is None:
         return table
-    return replace(table, places=table.places | old.places, types=frozenset((dict(old.types) | dict(table.types)).items()))
+    calendar = old.calendar if _continues(table.calendar, old.calendar) and old.grows == table.grows else table.calendar
+    return replace(table, calendar=calendar, places=table.places | old.places,
+                   types=frozenset((dict(old.types) | dict(table.types)).items()))

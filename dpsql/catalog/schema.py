@@ -13,6 +13,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
+from dpsql.catalog.calendars import with_calendars
 from dpsql.catalog.days import Days
 from dpsql.catalog.foreign_keys import Circle, parents_first
 from dpsql.catalog.model import Catalog, ColumnPolicy, Entity, Policy, TablePolicy
@@ -89,6 +90,7 @@ def fit(policy: Policy, budget: str, schema: Mapping[str, TableSchema], values: 
     that cannot hold the declared values, where a private table is a view, or where a chain of foreign keys does not lead to
     one entity.
     """
+    policy = with_calendars(policy, schema, values)
     entity = policy.entities[policy.budgets[budget].entity]
     names = {name.lower(): name for name in schema} | {name.lower(): name for name in policy.tables if name in schema}
     found: dict[str, TableSchema] = {}
@@ -157,7 +159,8 @@ def _table(declared: TablePolicy, columns: Mapping[str, Column], schema: TableSc
     grows, growth = declared.growth, None
     if grows is not None:
         growth = Growth(column=grows.column, period=grows.period, since=period_of(grows.period, grows.since), closes=grows.closes,
-                        rows=grows.rows.get(entity.name, grows.rows.get(own, rows)), arrived=grows.arrived)
+                        rows=grows.rows.get(entity.name, grows.rows.get(own, rows)), arrived=grows.arrived,
+                        calendar=() if grows.calendar is None else grows.calendar.days)
     return Table(name=declared.name, public=declared.public, columns=columns, key=declared.key, unique=unique,
                  foreign_keys=declared.foreign_keys, owners=owners, rows=rows, rows_per_value=declared.rows_per_value,
                  limits_hold=declared.limits_hold, growth=growth)

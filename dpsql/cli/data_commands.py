@@ -53,8 +53,9 @@ def _refresh(options: argparse.Namespace) -> None:
 
 def _check(options: argparse.Namespace) -> int:
     from dpsql.answers.listings import listed_tables
+    from dpsql.catalog.calendars import with_calendars
     from dpsql.catalog.policy import read_policy
-    from dpsql.engine.opening import choose_budget, find_policy, fitted, open_reader
+    from dpsql.engine.opening import choose_budget, find_policy, fitted, open_reader, public_values
     from dpsql.engine.refreshing import check_unread
     from dpsql.planning.groups import long_ranges
 
@@ -65,6 +66,7 @@ def _check(options: argparse.Namespace) -> int:
     if options.rows:
         return _check_rows(policy, chosen, options)
     reader = open_reader(policy, options.database)
+    policy = with_calendars(policy, reader.schema(), public_values(reader))
     _tell_slips(policy, options, [budget.name for budget in chosen])
     catalogs = [fitted(policy, budget.name, reader) for budget in chosen]
     for text in dict.fromkeys(chain.from_iterable(map(long_ranges, catalogs))):

@@ -130,16 +130,16 @@ def _budget(options: argparse.Namespace) -> None:
 
 
 def _accept_change(options: argparse.Namespace) -> None:
-    """Record what the owner agrees to, after it was said. No database is opened."""
+    """Record what the owner agrees to, after it was said. A database is opened only for first days of periods."""
     from dpsql.catalog.policy import read_policy
-    from dpsql.engine.opening import choose_budget, find_ledger, find_policy
+    from dpsql.engine.opening import choose_budget, find_ledger, find_policy, read_calendars
     from dpsql.engine.promises import accept, in_words, not_accepted
     from dpsql.ledgers.ledger_reports import ReportingLedger
 
     if not options.accept_change:
         raise OperationalError("--yes needs --accept-change, which names the change to accept", code="argument",
                                try_="dpsql budget --accept-change --yes")
-    policy = read_policy(find_policy(options.database, options.policy))
+    policy = read_calendars(read_policy(find_policy(options.database, options.policy)), options.database)
     chosen = [*policy.budgets.values()] if options.budget is None else [choose_budget(policy, options.budget)]
     with contextlib.closing(ReportingLedger(*find_ledger(policy, options.ledger))) as ledger:
         found = [(budget, differences) for budget in chosen if (differences := not_accepted(policy, budget, ledger))]

@@ -22,16 +22,15 @@ def growing_scan(tree: exp.Expr, view: Node) -> Scan | None:
         return None
     scans = {id(node): node for node in bottom_up(view) if isinstance(node, Scan) and node.periods is not None}
     scan = next(iter(scans.values()), None)
-    if scan is None or scan.periods is None or len(scans) > 1 or len(scan.periods) == 1:
+    if scan is None or scan.periods is None or len(scans) > 1 or scan.in_one_period:
         return None
     return scan if len(_tables(tree, scan)) == 1 else None
 
 
 def each_period(scan: Scan) -> list[PeriodRange]:
     """The periods that are read, one by one."""
-    assert scan.periods is not None
-    return [PeriodRange(period=scan.periods.period, first=number, last=number)
-            for number in range(scan.periods.first, scan.periods.last + 1)]
+    assert scan.table.growth is not None and scan.periods is not None
+    return scan.table.growth.each(scan.periods)
 
 
 def only_in(query: Query, scan: Scan, period: PeriodRange) -> Query:

@@ -17,7 +17,7 @@ from dpsql.errors import OptionError, SqlError, Unsupported
 from dpsql.frozen import Frozen, replace
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.statement import CreateStandingQuery
-from dpsql.trusted.declarations.growth import name_of
+from dpsql.trusted.declarations.growth import names_of
 
 if TYPE_CHECKING:
     from dpsql.planning.explain import Explanation
@@ -32,7 +32,7 @@ def creating(statement: CreateStandingQuery, session: Session, plan_of: PlanOf) 
         number, day = next_closing(growth, today) if growth is not None else (0, today)
         plan = _priced_plan(statement, session, day, plan_of)
         if growth is None or plan.periods[-1].first < number:
-            last = name_of(plan.periods[-1].period, plan.periods[-1].first)
+            last = names_of(plan.periods[-1])
             raise Unsupported(f"a standing query goes on with each period that closes, and this one ends with {last}",
                               code="standing", span=span_of(query.tree), try_="the statement without an end of its time")
         options = due_of(plan).options

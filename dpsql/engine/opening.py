@@ -23,6 +23,7 @@ from dpsql.backends.scratch import DuckScratch
 from dpsql.backends.source_files import DataOrigin, FileState, SourceFiles, files_of
 from dpsql.backends.store import NO_STORE, FindStore, NothingKnown, RememberedFacts, Store, find_store, manifest_of
 from dpsql.backends.upload_folders import Uploads
+from dpsql.catalog.calendars import has_calendars, with_calendars
 from dpsql.catalog.database_uris import fault_of_ledger, place_of, scheme_of
 from dpsql.catalog.file_names import is_copied, is_of_rows, usual_format
 from dpsql.catalog.foreign_keys import tying_columns
@@ -161,6 +162,7 @@ def open_session(database: str | Path | None, policy: str | Path | None, ledger:
     book = open_ledger(declared, budget, ledger)
     check_promise(declared, budget, book)
     reader = open_data(declared, database, budget, book, adopting=await_store is not None)
+    declared = with_calendars(declared, reader.schema(), public_values(reader))
     catalog = fitted(declared, budget.name, reader)
     check_views(declared, _reads(declared, reader), book)
     if _in_spark(declared):
@@ -348,6 +350,17 @@ def fitted(policy: Policy, budget: str, reader: Reader) -> Catalog:
 
         found = with_patterns(policy, found)
     return found
+
+
+def read_calendars(policy: Policy, database: str | Path | None) -> Policy:
+    """The policy with the first days of its calendars. A database is opened only if there are some."""
+    if not has_calendars(policy):
+        return policy
+    reader = open_reader(policy, database)
+    try:
+        return with_calendars(policy, reader.schema(), public_values(reader))
+    finally:
+        reader.close()
 
 
 def public_values(reader: Reader) -> Values:

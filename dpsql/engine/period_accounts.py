@@ -14,7 +14,7 @@ from dpsql.engine.session import Session
 from dpsql.errors import BudgetExhausted
 from dpsql.planning.claimed_periods import told_of
 from dpsql.trusted.accounting.cost import NOTHING, Charge
-from dpsql.trusted.declarations.growth import PeriodKind, PeriodRange, name_of
+from dpsql.trusted.declarations.growth import Growth, PeriodKind, PeriodRange, name_of, names_of
 from dpsql.trusted.kernel.ledger import Refused
 from dpsql.trusted.kernel.period_runs import ChargesByPeriod
 from dpsql.trusted.kernel.revisions import Revision
@@ -35,12 +35,12 @@ def periods_of(session: Session) -> Listing:
                for window in fullest_windows(session)]
     session.ledger.refresh()
     spent = {whose: session.ledger.spent_in_periods(session.budget.name, whose) for whose in session.period_prices}
-    numbers = sorted({number for found in closed.values() for number in range(found.first, found.last + 1)}, reverse=True)
+    numbers = {period.first: period for name, found in closed.items() for period in _growth_of(name, session).each(found)}
     rows = (([name for name, found in closed.items() if found.first <= number <= found.last], number, line)
-            for number in numbers
+            for number in sorted(numbers, reverse=True)
             for line in _lines(session, {whose: each.get(number, NOTHING) for whose, each in spent.items()}))
     return Listing(columns=COLUMNS, rows=(*windows, *(
-        (", ".join(tables), name_of(_kind(session), number), line.whose or "all", str(line.total), line.part_left(),
+        (", ".join(tables), names_of(numbers[number]), line.whose or "all", str(line.total), line.part_left(),
          _revised(told.revised, tables, number, session)) for tables, number, line in rows)))
 
 
@@ -66,7 +66,7 @@ def _fullest(session: Session, whose: str | None, spent: ChargesByPeriod) -> Ful
 
 def _revised(revised: Sequence[Revision], tables: Iterable[str], number: int, session: Session) -> str:
     """When a period of some tables was revised last, and why; empty if it was not."""
-    period = PeriodRange(period=_kind(session), first=number, last=number)
+    period = _period(session, number)
     found = [one for one in revised if any(one.meets(table, period) for table in tables)]
     return told_of(found[-1]) if found else ""
 
@@ -79,7 +79,7 @@ def exhausted_in(refused: Refused, number: int, price: Price | None, session: Se
     total = (session.period_prices if many == 1 else session.window_prices)[refused.analyst]
     line = BudgetLine(whose=refused.analyst, total=total, spent=refused.spent)
     whose = "the budget" if line.whose is None else f"the budget of {line.whose}"
-    where = name_of(_kind(session), number) if many == 1 else _window_name(session, number, many)
+    where = names_of(_period(session, number)) if many == 1 else _window_name(session, number, many)
     scans = [node for view in views for node in bottom_up(view) if isinstance(node, Scan)]
     tables = {scan.table.name for scan in scans if scan.periods is not None}
     when = _revised(session.revised, tables, number, session) if many == 1 else ""
@@ -92,6 +92,18 @@ def exhausted_in(refused: Refused, number: int, price: Price | None, session: Se
 
 def _lines(session: Session, spent: dict[str | None, Charge]) -> list[BudgetLine]:
     return [BudgetLine(whose=whose, total=session.period_prices[whose], spent=charge) for whose, charge in spent.items()]
+
+
+def _period(session: Session, number: int) -> PeriodRange:
+    """The period with a number; this number alone, if a calendar does not say how long the period lasts."""
+    growth = next(table.growth for table in session.catalog.tables.values() if table.growth is not None)
+    return growth.containing(number) or PeriodRange(period=growth.period, first=number, last=number)
+
+
+def _growth_of(table: str, session: Session) -> Growth:
+    growth = session.catalog.tables[table].growth
+    assert growth is not None
+    return growth
 
 
 def _window_name(session: Session, first: int, many: int) -> str:

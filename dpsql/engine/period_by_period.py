@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast, overloa
 from dpsql.answers.answer import Answer, rows_shown, together
 from dpsql.answers.described_columns import DescribedColumn, of_question
 from dpsql.catalog.price import Price
+from dpsql.engine.calendar_keys import ValuesOfKey, one_of, values_of
 from dpsql.engine.charging import Charged, ChargeRequest, located
 from dpsql.engine.session import Session
 from dpsql.errors import Unsupported
@@ -28,7 +29,7 @@ from dpsql.questions.question import Key, Ordering, Question
 from dpsql.questions.rebuilding import rebuild
 from dpsql.sql.binding import typing
 from dpsql.sql.binding.periods_read import in_periods, read_in
-from dpsql.trusted.declarations.growth import KINDS, PeriodKind, PeriodRange, first_day, name_of, period_of
+from dpsql.trusted.declarations.growth import CALENDAR, KINDS, PeriodKind, PeriodRange, first_day, names_of, period_of
 from dpsql.trusted.declarations.tables import Domain
 from dpsql.trusted.kernel.period_reads import PeriodReads
 from dpsql.trusted.plan.expr.nodes import Call, Expr, Literal, Ref, conjuncts
@@ -190,17 +191,26 @@ def listed(names: Sequence[str]) -> str:
 
 class KeyedPeriods(Frozen):
     """The periods of a question, by one of its keys: the scan of the growing table, its column of time, and the position of the
-    key, which is the start of the period if it is `whole`, and else of a shorter time."""
+    key, which is the start of the period if it is `whole`, and else of a shorter time. Of a calendar, `values` has those of each
+    key in each period, where the day decides them."""
 
     scan: Scan
     time: str
     key: int
     whole: bool
     each: tuple[PeriodRange, ...]
+    values: tuple[ValuesOfKey | None, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
-        return tuple(name_of(one.period, one.first) for one in self.each)
+        return tuple(map(names_of, self.each))
+
+    def only_in(self, question: Question, period: PeriodRange) -> Question:
+        """The question of one period, without order and limit."""
+        asked = _of_period(question, self.scan, self.time, period)
+        at = self.each.index(period)
+        return replace(asked, keys=tuple(key if own is None else replace(key, domain=own.each[at]) for key, own in zip(
+            asked.keys, self.values, strict=True))) if self.values else asked
 
 
 def periods_of(question: Question, session: Session) -> KeyedPeriods | None:
@@ -210,17 +220,32 @@ def periods_of(question: Question, session: Session) -> KeyedPeriods | None:
         return None
     (scan,) = scans.values()
     periods, time = scan.periods, _time(scan)
-    if periods is None or time is None:
+    if periods is None or time is None or scan.table.growth is None:
         return None
+    if periods.period == CALENDAR:
+        return _of_calendar(question, scan, time, scan.table.growth.each(periods), session)
     units = [_unit(key, question.view, time) for key in question.keys]
     told = [i for i, unit in enumerate(units) if unit in NESTED[periods.period]]
     if not told:
         return None
     key = next((i for i in told if units[i] == periods.period), told[0])
     each = [PeriodRange(period=periods.period, first=number, last=number) for number in range(periods.first, periods.last + 1)]
-    if question.keys[key].nullable or not _is_made_of(each[0], question.view, question.keys[key], session):
+    tests = _between(each[0], question.view, question.keys[key])
+    if question.keys[key].nullable or not _is_made_of(each[0], question.view, tests, session):
         return None  # rows without a time, as outer joins make them, are of no period
     return KeyedPeriods(scan=scan, time=time, key=key, whole=units[key] == periods.period, each=tuple(each))
+
+
+def _of_calendar(question: Question, scan: Scan, time: str, each: Sequence[PeriodRange], session: Session) -> KeyedPeriods | None:
+    """The periods of a calendar, if each row belongs to one by one of the keys."""
+    values = [values_of(key, question.view, time, each, session) for key in question.keys]
+    told = [(i, own) for i, own in enumerate(values) if own is not None and own.telling]
+    if not told:
+        return None
+    key, own = next(((i, own) for i, own in told if own.whole), told[0])
+    if not _is_made_of(each[0], question.view, [one_of(question.keys[key], own.each[0], question.view)], session):
+        return None
+    return KeyedPeriods(scan=scan, time=time, key=key, whole=own.whole, each=tuple(each), values=tuple(values))
 
 
 def parts_of(question: Question, found: KeyedPeriods, plan: Callable[[Question], object]) -> Sequence[PeriodPart] | None:
@@ -228,7 +253,7 @@ def parts_of(question: Question, found: KeyedPeriods, plan: Callable[[Question],
     others can."""
 
     def asked(period: PeriodRange) -> Question:
-        return _of_period(question, found.scan, found.time, period)
+        return found.only_in(question, period)
 
     def planned(period: PeriodRange) -> PeriodPart:
         return cast(PeriodPart, plan(asked(period)))
@@ -255,13 +280,17 @@ def as_parts(plans: Sequence[object]) -> tuple[PeriodPart, ...] | None:
     return cast(tuple[PeriodPart, ...], tuple(plans)) if all(isinstance(part, Charged) for part in plans) else None
 
 
-def _is_made_of(period: PeriodRange, view: Node, key: Key, session: Session) -> bool:
-    """Whether the groups of a period are made of rows of this period alone: not where windows look at other ones, for instance.
-    They are if conditions on the key leave no other period to be read; what holds of one period holds of all."""
+def _between(period: PeriodRange, view: Node, key: Key) -> list[Expr]:
+    """The conditions that a key, which is the start of a time, is in a period."""
     column = Ref(column=key.column, type=key.type)
     ends = (dt.datetime.combine(day, dt.time()) if key.type is Type.TIMESTAMP else day for day in (period.start, period.end))
-    tests = [typing.call(sign, [column, Literal(value=end, type=key.type)], view.env, None)
-             for sign, end in zip((">=", "<"), ends, strict=True)]
+    return [typing.call(sign, [column, Literal(value=end, type=key.type)], view.env, None)
+            for sign, end in zip((">=", "<"), ends, strict=True)]
+
+
+def _is_made_of(period: PeriodRange, view: Node, tests: Sequence[Expr], session: Session) -> bool:
+    """Whether the groups of a period are made of rows of this period alone: not where windows look at other ones, for instance.
+    They are if conditions on the key leave no other period to be read; what holds of one period holds of all."""
     left = in_periods(view, session.catalog, session.scratch, tests)
     return all(node.periods in (None, period) for node in bottom_up(left) if isinstance(node, Scan))
 

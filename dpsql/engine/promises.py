@@ -23,7 +23,7 @@ from dpsql.ledgers.ledger_reports import ReportingLedger
 from dpsql.trusted.kernel.ledger import Promised
 
 KEYS = {"unlinked": "foreign_keys", "linked": "foreign_keys", "key": "key", "type": "columns", "format": "csv",
-        "periods": "grows_by"}
+        "periods": "grows_by", "calendar": "period"}
 """The key of a table in the policy that a kind of change is about, if it is not `public`."""
 
 
@@ -255,6 +255,11 @@ def meaning(one: Difference) -> str:
             if not change.now:
                 return f"{before}, and now does not grow; charges for its rows are no longer limited by period"
             return (f"{before}, and now grows by {change.now}; the earlier charges are not counted in these periods, so more may "
+                    f"have been revealed about one {entity} in one period than their limit says")
+        case "calendar":
+            gone = f"periods of {table} began on {change.before}, and now do not" if change.before else ""
+            new = f"periods of {table} now begin on {change.now}, and did not" if change.now else ""
+            return (f"{'; '.join(filter(None, (gone, new)))}; the earlier charges were counted in other periods, so more may "
                     f"have been revealed about one {entity} in one period than their limit says")
         case "unlimited":
             return f"what is spent on one {entity} in one period was limited, and now is not"

@@ -25,7 +25,7 @@ from dpsql.engine.standing_queries import StandingQuery, growth_of, next_closing
 from dpsql.errors import Error, LedgerError, Unsupported
 from dpsql.frozen import Frozen
 from dpsql.trusted.accounting.cost import Charge
-from dpsql.trusted.declarations.growth import PeriodKind, PeriodRange, name_of
+from dpsql.trusted.declarations.growth import CALENDAR, PeriodKind, PeriodRange, names_of
 from dpsql.trusted.kernel.period_reads import PeriodReads
 
 
@@ -69,11 +69,11 @@ def publish(query: StandingQuery, session: Session) -> Publication:
         except LedgerError:
             raise
         except Error as fault:
-            failed.append(UnmeasuredPeriod(period=name_of(period.period, period.first), fault=fault))
+            failed.append(UnmeasuredPeriod(period=names_of(period), fault=fault))
             found[period.first] = _period(period)
             continue
         found[period.first] = _answered(period, answer, part)
-        new += [] if answer.stored else [name_of(period.period, period.first)]
+        new += [] if answer.stored else [names_of(period)]
     if new:  # as every later run will read them
         found |= _stored(query, mine, kind)
     periods = tuple(found[number] for number in sorted(found))
@@ -98,7 +98,7 @@ def _stored(query: StandingQuery, session: Session, kind: PeriodKind | None) -> 
     found: dict[int, PublishedPeriod] = {}
     for paid in session.ledger.answers_to(session.account, query.text) if kind is not None else ():
         reads = PeriodReads.from_text(paid.data)
-        if reads is None or len(reads.periods) != 1 or reads.periods.period != kind:
+        if reads is None or (len(reads.periods) != 1 and kind != CALENDAR) or reads.periods.period != kind:
             continue
         found.setdefault(reads.periods.first, _period(
             reads.periods, of_json(paid.body), in_period=reads.first_charge(paid.charge), in_all=paid.charge))
@@ -112,7 +112,7 @@ def _answered(period: PeriodRange, answer: Answer, part: PeriodPart) -> Publishe
 
 def _period(period: PeriodRange, answer: Answer | None = None, *, in_period: Charge | None = None,
             in_all: Charge | None = None) -> PublishedPeriod:
-    return PublishedPeriod(name=name_of(period.period, period.first), first=period.start, answer=answer,
+    return PublishedPeriod(name=names_of(period), first=period.start, answer=answer,
                            last=period.end - dt.timedelta(days=1),
                            price_in_period="" if in_period is None else price_in_words(in_period),
                            price_in_all="" if in_all is None else price_in_words(in_all))

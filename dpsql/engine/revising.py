@@ -77,7 +77,9 @@ def _chosen(policy: Policy, table: str | None, period: str | None, to: str | Non
 def _periods(table: str, growth: GrowthPolicy, period: str | None, to: str | None, today: dt.date) -> PeriodRange | None:
     """The periods of a table from one name to another, or all that are closed; None if none is closed yet."""
     since = period_of(growth.period, growth.since)
-    newest = Growth(column=growth.column, period=growth.period, since=since, closes=growth.closes).last_closed(today)
+    days = None if growth.calendar is None else tuple(range(since, (today - dt.timedelta(days=growth.closes)).toordinal() + 1))
+    newest = Growth(column=growth.column, period=growth.period, since=since, closes=growth.closes,
+                    calendar=days or ()).last_closed(today)  # periods of a calendar are revised by their days
     if period is None:
         if to is not None:
             raise OptionError("the first period is missing", code="option", subject="to", try_="--period beside --to")
@@ -97,6 +99,7 @@ def _number(growth: GrowthPolicy, text: str, option: str) -> int:
     found = growing.number_named(growth.period, text)
     if found is None:
         such = name_of(growth.period, period_of(growth.period, growth.since)).removeprefix("week of ")
-        raise OptionError(f"{text} is not the name of a {growth.period}", code="option", subject=option,
+        wrong = f"the name of a {growth.period}" if growth.calendar is None else "a day of a period"
+        raise OptionError(f"{text} is not {wrong}", code="option", subject=option,
                           try_=f"--{option} {such}")
     return found

@@ -295,7 +295,7 @@ def running_over_periods(question: Question, text: str, session: Session, plan: 
     """The plan of running totals over the periods of a growing table; None for other questions. `plan` makes the program of a
     question of one period."""
     found = periods_of(question, session)
-    if found is None or not found.whole or question.sets is not None or question.scalars or question.distinct:
+    if found is None or not found.whole or found.values or question.sets is not None or question.scalars or question.distinct:
         return None
     key, others = question.keys[found.key], {one.column for i, one in enumerate(question.keys) if i != found.key}
     if session.catalog.entity.minimum_frequency > 1 or not all(_is_running(call, key, others) for call in question.aggregates):

@@ -34,7 +34,7 @@ from dpsql.engine.standing_queries import (
 from dpsql.errors import Error
 from dpsql.frozen import Frozen
 from dpsql.trusted.accounting.cost import NOTHING, Charge
-from dpsql.trusted.declarations.growth import Growth, name_of
+from dpsql.trusted.declarations.growth import Growth, PeriodRange, name_of, names_of
 from dpsql.trusted.kernel.period_reads import PeriodReads
 
 MOST_LOOKED_UP = 50
@@ -78,7 +78,8 @@ def foreseen(query: StandingQuery, session: Session, plan_of: PlanOf) -> Foresee
     until = max(growth.last_closed(today + YEAR), number)
     there = query.numbers | _answered(plan, session, query)
     return Foreseen(growth=growth, reads=reads, in_all=due_of(plan).cost.rounded(),
-                    numbers=tuple(each for each in range(plan.periods[0].first, until + 1) if each not in there))
+                    numbers=tuple(each for each in growth.first_numbers(PeriodRange(
+                        period=growth.period, first=plan.periods[0].first, last=until)) if each not in there))
 
 
 def _answered(plan: PeriodByPeriod, session: Session, query: StandingQuery) -> frozenset[int]:
@@ -138,7 +139,7 @@ def listed_one(name: str, session: Session, plan_of: PlanOf) -> Listing:
 
 def _row(query: StandingQuery, session: Session, accounts: Accounts, plan_of: PlanOf) -> tuple[str, ...]:
     last = query.measured[-1].periods if query.measured else None
-    published = "" if last is None else name_of(last.period, last.first)
+    published = "" if last is None else names_of(last)
     try:
         due = foreseen(query, session, plan_of)
     except Error as fault:  # the policy has changed: what was published stays

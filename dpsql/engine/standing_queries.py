@@ -173,14 +173,20 @@ def growth_of(query: Query, catalog: Catalog) -> Growth | None:
 
 
 def next_closing(growth: Growth, today: dt.date) -> tuple[int, dt.date]:
-    """The next period of a table to be closed, and the day on which it is."""
-    number = max(growth.last_closed(today) + 1, growth.since)
+    """The next period of a table to be closed, and the day on which it is. Where a calendar does not say when that is, the newest
+    one that is closed today."""
+    last = growth.last_closed(today)
+    number = max(last + 1, growth.since)
+    if growth.containing(number) is None and (newest := growth.containing(last)) is not None:
+        return newest.first, today
     return number, closing(growth, number)
 
 
 def closing(growth: Growth, number: int) -> dt.date:
-    """The first day on which a period is closed."""
-    return first_day(growth.period, number + 1) + dt.timedelta(days=growth.closes)
+    """The first day on which the period with a number is closed. A period that has no end yet is taken to end with its first day.
+    """
+    period = growth.containing(number)
+    return first_day(growth.period, number + 1 if period is None else period.last + 1) + dt.timedelta(days=growth.closes)
 
 
 def _example(catalog: Catalog) -> str:

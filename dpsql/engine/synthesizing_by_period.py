@@ -31,7 +31,7 @@ from dpsql.planning.explain import Explanation
 from dpsql.sql.text.statement import Synthesize
 from dpsql.synthesis.made_up_columns import made_up_columns
 from dpsql.synthesis.synthetic_table import SyntheticTable, of_json
-from dpsql.trusted.declarations.growth import KINDS, PeriodRange, first_day, name_of, period_of
+from dpsql.trusted.declarations.growth import KINDS, PeriodRange, first_day, name_of, names_of, period_of
 from dpsql.trusted.plan.operators.scan import Scan
 
 OF_ALL_ROWS = ("workload", "accept", "public")  # options that name the table, or rows of all periods
@@ -52,7 +52,7 @@ def synthesis_by_period(statement: Synthesize, session: Session, parameters: Par
             return None
         _check_name(statement, session, parameters)
     each = each_period(scan)
-    names = [name_of(one.period, one.first) for one in each]
+    names = [names_of(one) for one in each]
     parts = tuple(replace(synthesis(_of_period(statement, scan, one), _session_of(session, scan, one), parameters),
                           session=session, whole=statement.name) for one in each)
     return SynthesisByPeriod(statement=statement, parts=parts, names=tuple(names), session=session)

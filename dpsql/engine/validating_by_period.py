@@ -23,7 +23,7 @@ from dpsql.frozen import Frozen, replace
 from dpsql.planning.explain import Explanation
 from dpsql.sql.binding.bind import bind
 from dpsql.sql.text.statement import Validate
-from dpsql.trusted.declarations.growth import PeriodRange, name_of
+from dpsql.trusted.declarations.growth import PeriodRange, names_of
 from dpsql.trusted.plan.operators.scan import Scan
 from dpsql.validation.findings import Validation
 
@@ -50,7 +50,7 @@ def checks_of(statement: Validate, session: Session, parameters: Parameters = ()
         return planned(statement)
     each = each_period(scans[0]) if scans[0] is not None else []
     return ChecksByPeriod(parts=tuple(planned(_of_period(statement, scans, one)) for one in each),
-                          names=tuple(name_of(one.period, one.first) for one in each))
+                          names=tuple(names_of(one) for one in each))
 
 
 def _scans(statement: Validate, session: Session, parameters: Parameters) -> Iterator[Scan | None]:

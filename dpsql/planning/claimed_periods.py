@@ -9,7 +9,7 @@ from dpsql.catalog.price import Price
 from dpsql.errors import Unsupported
 from dpsql.frozen import Frozen, replace
 from dpsql.trusted.accounting.cost import ATTO, NANO, Charge, Cost
-from dpsql.trusted.declarations.growth import PeriodRange, name_of
+from dpsql.trusted.declarations.growth import CALENDAR, PeriodRange, name_of, names_of
 from dpsql.trusted.kernel.period_certificate import certificate_in_period, is_fixed
 from dpsql.trusted.kernel.period_costs import costs_in_periods
 from dpsql.trusted.kernel.period_reads import PeriodReads, reads_of
@@ -73,7 +73,7 @@ def told_of(revision: Revision) -> str:
 
 def named(periods: PeriodRange) -> str:
     """The name of a period, or of the first and the last one."""
-    return " to ".join(name_of(periods.period, number) for number in dict.fromkeys((periods.first, periods.last)))
+    return names_of(periods)
 
 
 def charged_in(reads: PeriodReads, cost: Cost, entity: str) -> str:
@@ -97,6 +97,9 @@ def charged_in_any(reads: PeriodReads, entity: str, many: int) -> str:
 
 def _named(numbers: range, reads: PeriodReads) -> str:
     first, last = (name_of(reads.periods.period, number) for number in (numbers[0], numbers[-1]))
+    if reads.periods.period == CALENDAR:  # these are days, and the numbers of one period or of several ones
+        days = " to ".join(dict.fromkeys((first, last)))
+        return days if reads.steps == 1 else f"each period of {days}"
     return first if first == last else f"each of {first} to {last}"
 
 

@@ -22,7 +22,7 @@ from dpsql.questions.parts import Distincts
 from dpsql.questions.question import Key, Question
 from dpsql.questions.shown_expressions import show
 from dpsql.trusted.cached import cached_property
-from dpsql.trusted.declarations.growth import name_of
+from dpsql.trusted.declarations.growth import names_of
 from dpsql.trusted.declarations.tables import Domain, OwnerPath, Table
 from dpsql.trusted.plan.expr.facts import Facts, facts
 from dpsql.trusted.plan.expr.functions import MEMBERSHIP
@@ -61,8 +61,7 @@ def in_periods(views: Sequence[Node]) -> Iterator[str]:
     """A note on the periods of each growing table that is read, of which rows of others are not counted."""
     for scan in (node for view in views for node in bottom_up(view) if isinstance(node, Scan)):
         if (periods := scan.periods) is not None:
-            first, last = (name_of(periods.period, number) for number in (periods.first, periods.last))
-            yield f"rows of {scan.table.name} are those of {first}" + (f" to {last}" if last != first else "")
+            yield f"rows of {scan.table.name} are those of {names_of(periods)}"
 
 
 # -- rows beyond a limit

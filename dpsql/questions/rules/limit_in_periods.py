@@ -7,8 +7,10 @@ import datetime as dt
 from dpsql.backends.row_orders import row_order
 from dpsql.frozen import replace
 from dpsql.questions.rules.rule import rule
+from dpsql.trusted.declarations.growth import CALENDAR, Growth, PeriodRange
 from dpsql.trusted.kernel.period_certificate import is_fixed
 from dpsql.trusted.plan.expr.nodes import Call, Expr, Literal, Ref, predicate, whole
+from dpsql.trusted.plan.expr.period_places import place_among
 from dpsql.trusted.plan.node import Node
 from dpsql.trusted.plan.operators.filter import Filter
 from dpsql.trusted.plan.operators.join import Join
@@ -37,7 +39,7 @@ def limited_in_periods(scan: Scan, owner: str) -> Node | None:
     number = read.field(f"{owner}{PERIOD}").ref
     limited = TruncateKeys(input=read, rows=growth.rows, keys=(owner, number.column), order=row_order(scan, owner))
     within = Filter(input=limited, condition=predicate("and", *(
-        predicate(sign, number, whole(end)) for sign, end in ((">=", 0), ("<=", len(periods) - 1)))))
+        predicate(sign, number, whole(end)) for sign, end in ((">=", 0), ("<=", len(growth.first_numbers(periods)) - 1)))))
     return Project(input=within, columns=tuple(_passed(scan)))
 
 
@@ -45,15 +47,21 @@ def _numbered(scan: Scan, owner: str) -> Node | None:
     """The rows of a growing table that are read in several periods, with the number of each row's period, from 0 on; None for
     another scan."""
     growth, periods = scan.table.growth, scan.periods
-    if growth is None or periods is None or len(periods) == 1:
+    if growth is None or periods is None or scan.in_one_period:
         return None
     kind = scan.table.columns[growth.column].type
     time = next((column for column, name in scan.columns if name == growth.column), f"{owner}{TIME}")
     read = scan if time in scan.env else replace(scan, columns=(*scan.columns, (time, growth.column)))
-    start = dt.datetime.combine(periods.start, dt.time()) if kind is Type.TIMESTAMP else periods.start
-    number = Call(function=f"date_diff_{growth.period}", type=Type.BIGINT,
-                  args=(Literal(value=start, type=kind), Ref(column=time, type=kind)))
+    number = _number(growth, periods, Ref(column=time, type=kind))
     return Project(input=read, columns=(*_passed(scan), (f"{owner}{PERIOD}", PERIOD, number)))
+
+
+def _number(growth: Growth, periods: PeriodRange, time: Ref) -> Expr:
+    """The number of the period of a time, from 0 on."""
+    if growth.period == CALENDAR:
+        return place_among(time, growth.first_numbers(periods))
+    start = dt.datetime.combine(periods.start, dt.time()) if time.type is Type.TIMESTAMP else periods.start
+    return Call(function=f"date_diff_{growth.period}", type=Type.BIGINT, args=(Literal(value=start, type=time.type), time))
 
 
 @rule

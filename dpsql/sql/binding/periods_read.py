@@ -20,7 +20,7 @@ from dpsql.frozen import replace
 from dpsql.questions.rebuilding import updated
 from dpsql.sql.binding import typing
 from dpsql.sql.binding.domains import Scratch, values_left
-from dpsql.trusted.declarations.growth import Growth, PeriodRange, first_day, name_of, period_of
+from dpsql.trusted.declarations.growth import CALENDAR, Growth, PeriodRange, first_day, name_of, names_of, period_of
 from dpsql.trusted.declarations.tables import Domain, Table
 from dpsql.trusted.plan.expr.nodes import Call, Expr, Ref, columns, conjuncts, rewrite
 from dpsql.trusted.plan.node import Node
@@ -36,7 +36,8 @@ from dpsql.trusted.plan.operators.window import Window
 from dpsql.types import Type
 
 COMPARED = frozenset({"=", "<", "<=", ">", ">="})
-AHEAD: Mapping[str, int] = {"day": 800, "week": 120, "month": 36, "quarter": 12, "year": 5}  # periods in which conditions may end
+AHEAD: Mapping[str, int] = {"day": 800, "week": 120, "month": 36, "quarter": 12, "year": 5, "calendar": 800}
+"""How many numbers of periods beyond the last closed one conditions may end in."""
 
 
 def in_periods(node: Node, catalog: Catalog, scratch: Scratch, tests: Sequence[Expr] = ()) -> Node:
@@ -91,16 +92,20 @@ class _Periods:
         found = self._left(node, Ref(column=time, type=node.env[time].type), growth, whole, _over(tests, node.env))
         closed = [number for number in found if number <= whole.last]
         later = [number for number in found if number > whole.last]
-        ends = later and later == [*range(whole.last + 1, later[-1] + 1)] and later[-1] < whole.last + AHEAD[growth.period]
-        if later and (ends or not closed):
+        all_later = later and later == [*range(whole.last + 1, later[-1] + 1)]
+        is_end = all_later and later[-1] < whole.last + AHEAD[growth.period]
+        if later and (is_end or not closed):
             raise _is_open(node.table, growth, later[0])
         if not closed:
             raise Unsupported(f"no closed period of {node.table.name} has rows that satisfy the conditions", code="periods",
                               try_=f"periods from {name_of(growth.period, whole.first)} to {name_of(growth.period, whole.last)}")
-        return read_in(node, PeriodRange(period=growth.period, first=closed[0], last=closed[-1]))
+        ends = growth.containing(closed[0]), growth.containing(closed[-1])
+        assert ends[0] is not None and ends[1] is not None
+        return read_in(node, PeriodRange(period=growth.period, first=ends[0].first, last=ends[1].last))
 
     def _left(self, scan: Scan, time: Ref, growth: Growth, whole: PeriodRange, tests: Sequence[Expr]) -> list[int]:
-        """The periods in which rows can satisfy the tests, a while beyond the last closed one."""
+        """The numbers of the periods in which rows can satisfy the tests, a while beyond the last closed one. Of a calendar,
+        these are the days on which they can."""
         numbers = range(whole.first, whole.last + AHEAD[growth.period] + 1)
         if not tests:
             return [*numbers]
@@ -109,7 +114,8 @@ class _Periods:
             days = range(*(first_day(growth.period, number).toordinal() for number in (numbers.start, numbers.stop)))
             key, domain = cast(Expr, time), Domain(tuple(map(dt.date.fromordinal, days)))
         else:
-            key = typing.call(f"date_trunc_{growth.period}", [time], scan.env, None)
+            unit = "day" if growth.period == CALENDAR else growth.period
+            key = typing.call(f"date_trunc_{unit}", [time], scan.env, None)
             domain = Domain(tuple(dt.datetime.combine(first_day(growth.period, number), dt.time()) for number in numbers))
         left, _ = values_left(key, Filter(input=scan, condition=test), domain, self._scratch, nullable=False)
         found = () if left is None else left.values
@@ -122,10 +128,16 @@ def read_in(node: Scan, periods: PeriodRange) -> Scan:
 
 
 def _is_open(table: Table, growth: Growth, number: int) -> Unsupported:
-    end = first_day(growth.period, number + 1) + dt.timedelta(days=growth.closes)
-    return Unsupported(f"{name_of(growth.period, number)} is not closed: {table.name} can be read so far only from "
+    period = growth.containing(number)
+    if period is None:
+        begun = first_day(growth.period, max((day for day in growth.calendar if day <= number), default=number))
+        return Unsupported(f"the period from {begun} on has no end yet: {table.name} can be read there when the "
+                           "calendar has the first day of the next one", code="open-period", subject=table.name,
+                           try_=f"{growth.column} < DATE '{begun}'")
+    end = period.end + dt.timedelta(days=growth.closes)
+    return Unsupported(f"{names_of(period)} is not closed: {table.name} can be read so far only from "
                        f"{end.isoformat()} on", code="open-period", subject=table.name,
-                       try_=f"{growth.column} < DATE '{first_day(growth.period, number).isoformat()}'")
+                       try_=f"{growth.column} < DATE '{period.start.isoformat()}'")
 
 
 def _kept(tests: Sequence[Expr], condition: Sequence[Expr], side: Node, keeps: bool, other_keeps: bool) -> tuple[Expr, ...]:

@@ -17,7 +17,9 @@ A relation that reads no growing table is *fixed*: the same with and without the
       `date_trunc` and `date_diff` by the kind of the periods are, computed from it; so is a DATE itself where periods are days.
       (Rows that are read have times in periods that begin from 1900 to 2999, where these functions are exact and not NULL;
       `date_diff` counts from a constant day in these years. Between days it counts sevens, rounded towards 0, and no weeks of the
-      calendar: so from a Monday only, and none that is later than the first day that is read.)
+      calendar: so from a Monday only, and none that is later than the first day that is read.) Of a
+      calendar, the place of the time among the first days of the periods that are read is one: a row that is read lies in one of
+      these periods, and in the one that begins on the last first day not after it.
   A filter and a projection decide by each row alone.
   A join with a fixed relation, whose rows without a partner are not kept: a row is made of one row of pairs and of fixed rows. It
       names the owner of its row of pairs, as it has one owner and would be gone without that one; so it goes with the rows of u
@@ -40,9 +42,10 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Protocol, TypeAlias, cast
 
 from dpsql.frozen import replace
-from dpsql.trusted.declarations.growth import EARLIEST, LATEST, PeriodKind, PeriodRange, period_of
+from dpsql.trusted.declarations.growth import CALENDAR, EARLIEST, LATEST, PeriodKind, PeriodRange, period_of
 from dpsql.trusted.plan.certificate import Certificate, Sensitivity, root_above
-from dpsql.trusted.plan.expr.nodes import Call, Literal, Ref
+from dpsql.trusted.plan.expr.nodes import Call, Case, Expr, Literal, Ref, walk
+from dpsql.trusted.plan.expr.period_places import place_among
 from dpsql.trusted.plan.node import Node, Summary, bottom_up
 from dpsql.trusted.plan.operators.distinct import Distinct
 from dpsql.trusted.plan.operators.filter import Filter
@@ -58,11 +61,13 @@ from dpsql.trusted.plan.operators.union import UnionAll
 from dpsql.trusted.plan.operators.window import Window
 from dpsql.types import Type
 
-Numbering: TypeAlias = tuple[str, dt.date | None]
+Numbering: TypeAlias = tuple[str, dt.date | tuple[int, ...] | None]
 """The value that a period column has for each period: which function computes it ("" for a DATE by days), and from which day it
-counts."""
+counts, or among which first days of a calendar."""
 Told: TypeAlias = Mapping[str, Numbering | None]
 """The columns of a relation of pairs that tell the time: for a period column, its values; None for the time itself."""
+Cut: TypeAlias = tuple[PeriodRange, tuple[int, ...]]
+"""The periods that are read, from the first to the last; for a calendar, with their first days."""
 
 
 class KnownRows(Protocol):
@@ -116,7 +121,7 @@ def _told(node: Node, known: KnownRows) -> Told | None:
             return _told(node.input, known)
         case Project():
             below = _told(node.input, known)
-            return None if below is None else _computed(node, below, _periods(node))
+            return None if below is None else _computed(node, below, _cut(node))
         case Join():
             return _joined(node, known)
         case Lookup() if is_fixed(node.listed):
@@ -145,35 +150,41 @@ def _of_scan(node: Scan) -> Told:
             for column, name in node.columns if growth is not None and name == growth.column}
 
 
-def _periods(node: Node) -> PeriodRange | None:
-    """The periods that a relation reads, from the first to the last; None if they are of several kinds."""
-    read = [part.periods for part in bottom_up(node) if isinstance(part, Scan) and part.periods is not None]
-    if len({periods.period for periods in read}) != 1:
+def _cut(node: Node) -> Cut | None:
+    """The periods that a relation reads; None if they are of several kinds, or of other periods of a calendar."""
+    read = [part for part in bottom_up(node) if isinstance(part, Scan) and part.periods is not None]
+    periods = [part.periods for part in read if part.periods is not None]
+    days = {tuple(part.table.growth.first_numbers(part.periods)) if part.periods.period == CALENDAR else ()
+            for part in read if part.periods is not None and part.table.growth is not None}
+    if len({each.period for each in periods}) != 1 or len(days) != 1:
         return None
-    return replace(read[0], first=min(periods.first for periods in read), last=max(periods.last for periods in read))
+    return replace(periods[0], first=min(each.first for each in periods), last=max(each.last for each in periods)), days.pop()
 
 
-def _computed(node: Project, below: Told, periods: PeriodRange | None) -> Told:
+def _computed(node: Project, below: Told, cut: Cut | None) -> Told:
     made: dict[str, Numbering | None] = {}
     for column, _, expr in node.columns:
         if isinstance(expr, Ref) and expr.column in below:
             made[column] = below[expr.column]
-        elif periods is not None and isinstance(expr, Call) and expr.args and isinstance(time := expr.args[-1], Ref) and (
-                time.column in below and (numbering := _numbering(expr, periods)) is not None):
-            made[column] = numbering
+        elif cut is not None and (found := _numbering(expr, *cut)) is not None and found[0] in below:
+            made[column] = found[1]
     return made
 
 
-def _numbering(call: Call, periods: PeriodRange) -> Numbering | None:
-    """The values that a function of a column of time has for periods; None if it is no function that tells them."""
+def _numbering(expr: Expr, periods: PeriodRange, first_days: tuple[int, ...]) -> tuple[str, Numbering] | None:
+    """The column of time of which an expression tells the period, and the values that it has; None for another expression."""
     kind = periods.period
-    match call.args:
-        case (Ref(),) if call.function == f"date_trunc_{kind}":
-            return call.function, None
-        case (Literal(value=dt.date() as moment), Ref()) if call.function == f"date_diff_{kind}":
-            day = dt.date(moment.year, moment.month, moment.day)
+    match expr:
+        case Call(function=function, args=(Ref(column=time),)) if function == f"date_trunc_{kind}":
+            return time, (function, None)
+        case Call(function=function, args=(Literal(value=dt.date() as at), Ref(column=time))) if function == f"date_diff_{kind}":
+            day = dt.date(at.year, at.month, at.day)
             counts = kind != "week" or (day.weekday() == 0 and day <= periods.start)
-            return (call.function, day) if counts and EARLIEST <= day <= LATEST else None
+            return (time, (function, day)) if counts and EARLIEST <= day <= LATEST else None
+        case Case() if first_days:
+            read = next((part for part in walk(expr) if isinstance(part, Ref)), None)
+            if read is not None and expr == place_among(read, first_days):
+                return read.column, (CALENDAR, first_days)
     return None
 
 
@@ -208,7 +219,7 @@ def _kept(told: Told | None, columns: Collection[str]) -> Told | None:
 def _numbered_from(plan: GroupedSums, known: KnownRows) -> int | None:
     """The period that has the number 0 in the first key; None if that key does not number the periods."""
     function, day = (_told(plan.input, known) or {}).get(plan.keys[0] if plan.keys else "") or ("", None)
-    return None if day is None else period_of(cast(PeriodKind, function.removeprefix("date_diff_")), day)
+    return period_of(cast(PeriodKind, function.removeprefix("date_diff_")), day) if isinstance(day, dt.date) else None
 
 
 def _fewest(found: Iterable[int | None]) -> int | None:

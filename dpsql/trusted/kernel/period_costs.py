@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
 from dpsql.trusted.accounting.cost import ATTO, FREE, NANO, Charge, Cost
+from dpsql.trusted.declarations.growth import CALENDAR
 from dpsql.trusted.kernel.period_reads import PeriodReads
 from dpsql.trusted.measurements.all_measurements import BY_SUMS_ALONE
 from dpsql.trusted.measurements.reading.request import Request
@@ -39,7 +40,8 @@ def costs_in_periods(reads: PeriodReads, request: Request, certificates: Sequenc
         return None
     if type(request) is WeightedPeriods:
         alike = (once.numbered_from, request.periods) == (reads.periods.first, len(reads.periods))
-        return request.costs_in_periods(certificates[0]) if alike else None
+        by_place = reads.periods.period != CALENDAR  # where a period may have several numbers, its place is none of them
+        return request.costs_in_periods(certificates[0]) if alike and by_place else None
     return [(len(reads.periods), request.cost(once))] if type(request) in BY_SUMS_ALONE else None
 
 

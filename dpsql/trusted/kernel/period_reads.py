@@ -40,6 +40,13 @@ an inner join has a row of both sides, of the same entity where both are private
 rows without a partner, so that side has to have it. What selects, changes or groups rows of one entity has no row without one
 below.
 
+Periods of a calendar. The numbers of a period are its days, and a scan reads whole periods alone: from one first day of the
+calendar to the day before another one, which the checker verifies (`kernel.shapes`). So a statement that reads a row of a period
+p is charged in every day of p, and the sum of the account of any one of these days has all statements that read p; the proof
+holds with "the account of p" read as that of one of its days. This rests on one calendar at all times. Further first days change
+no period that had an end, and periods without an end are never read. Any other change makes other periods, for which the limits
+apply once more: the owner has to accept it (`catalog.promise`).
+
 Why part of a person is not a person: where a query works per person over several periods, removing the rows of one period lets
 other rows come, such as a group of the person with another total, and no certificate is about that; hence (3).
 """
@@ -51,7 +58,7 @@ from typing import Literal, Protocol, TypeAlias, cast
 
 from dpsql.frozen import Frozen, replace
 from dpsql.trusted.accounting.cost import Charge, Cost
-from dpsql.trusted.declarations.growth import KINDS, PeriodKind, PeriodRange
+from dpsql.trusted.declarations.growth import ALL_KINDS, CALENDAR, PeriodKind, PeriodRange
 from dpsql.trusted.declarations.tables import Table
 from dpsql.trusted.plan.node import Node, Summary, bottom_up
 from dpsql.trusted.plan.operators.join import Join
@@ -67,10 +74,10 @@ Steps: TypeAlias = Literal[1, 2]
 
 
 class PeriodReads(Frozen):
-    """The periods that are read, from the first to the last, and what is charged to their accounts.
+    """The numbers of the periods that are read, from the first to the last, and what is charged to their accounts.
 
     steps   how many steps between neighbours in all lead from one neighbour in one period to the other: see (1) and (3)
-    stated  what is charged instead of that, see (2): numbers of successive periods, with the charge in each of them
+    stated  what is charged instead of that, see (2): how many successive numbers, with the charge in each of these periods
     """
 
     periods: PeriodRange
@@ -91,8 +98,8 @@ class PeriodReads(Frozen):
         stated = more[0].removeprefix(STATED).split(",") if more and more[0].startswith(STATED) else ()
         made = cls(periods=PeriodRange(period=cast(PeriodKind, period), first=int(first), last=int(last)),
                    steps=cast(Steps, int(steps)), stated=tuple(map(_run, stated)))
-        steps_of = (1, 2) if len(made.periods) == 1 else (2,)
-        if period not in KINDS or not all(holds for holds, _ in made.periods.assumptions()) or made.steps not in steps_of:
+        steps_of = (1, 2) if len(made.periods) == 1 or period == CALENDAR else (2,)
+        if period not in ALL_KINDS or not all(holds for holds, _ in made.periods.assumptions()) or made.steps not in steps_of:
             raise ValueError("these are no periods that a plan can read")
         if made.stated and (made.steps == 1 or sum(many for many, _ in made.stated) != len(made.periods)):
             raise ValueError("a charge must be stated for each period")
@@ -114,10 +121,10 @@ class PeriodReads(Frozen):
             raise ValueError("tables that grow by different periods are read together")
         periods = PeriodRange(period=self.periods.period, first=min(self.periods.first, other.periods.first),
                               last=max(self.periods.last, other.periods.last))
-        return PeriodReads(periods=periods, steps=2 if len(periods) > 1 else max(self.steps, other.steps))
+        return PeriodReads(periods=periods, steps=max(self.steps, other.steps) if self.periods == other.periods else 2)
 
     def charges(self, in_all: Charge) -> Iterator[tuple[range, Charge]]:
-        """What a person is charged in each of some successive periods, for all of them; given the charge in all."""
+        """What a person is charged in each of the periods with successive numbers, for all of them; given the charge in all."""
         first = self.periods.first
         for many, charge in self.stated or ((len(self.periods), _in_steps(in_all, self.steps)),):
             yield range(first, first + many), charge
@@ -167,17 +174,24 @@ class KnownOwners(Protocol):
 
 def reads_of(plans: Iterable[Node], known: KnownOwners) -> PeriodReads | None:
     """The periods that relations and summaries read together; None if they read no growing table. Raises ValueError if their
-    periods are of different kinds."""
+    periods are of different kinds, or of different calendars."""
     made: PeriodReads | None = None
+    calendars = set()
     stays = False  # whether a plan reads only private tables that do not grow
     for plan in plans:
         private = [node for node in bottom_up(plan) if isinstance(node, Scan) and not node.table.public]
-        grown = [scan.periods for scan in private if scan.periods is not None]
+        grown = [scan for scan in private if scan.periods is not None]
         steps: Steps = 1 if grown and (len(grown) == len(private) or _is_carried(plan, known)) else 2
         stays |= bool(private) and not grown
-        for periods in grown:
-            here = PeriodReads(periods=periods, steps=steps if len(periods) == 1 else 2)
+        for scan in grown:
+            growth, periods = scan.table.growth, scan.periods
+            if growth is None or periods is None:
+                raise ValueError("a table that does not grow is read in periods")
+            calendars.add(growth.calendar)
+            here = PeriodReads(periods=periods, steps=steps if scan.in_one_period else 2)
             made = here if made is None else made.joined(here)
+    if len(calendars) > 1:
+        raise ValueError("tables that grow by different calendars are read together")
     return replace(made, steps=2) if made is not None and stays else made
 
 

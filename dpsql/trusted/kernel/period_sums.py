@@ -55,7 +55,7 @@ class WindowLimits(Frozen):
 
 def charge_in_window(reads: PeriodReads, in_all: Charge) -> Charge:
     """What a person in a window is charged that has some of the periods that are read, given the charge in all."""
-    if len(reads.periods) == 1:
+    if reads.steps == 1 or len(reads.periods) == 1:  # one step is taken in one period only
         return reads.first_charge(in_all)
     epsilon = None if in_all.epsilon is None else 2 * in_all.epsilon
     return Charge(epsilon=epsilon, rho=4 * in_all.rho, delta=ATTO if in_all.delta else 0)

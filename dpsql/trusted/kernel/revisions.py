@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from dpsql.frozen import Frozen
-from dpsql.trusted.declarations.growth import KINDS, PeriodKind, PeriodRange
+from dpsql.trusted.declarations.growth import ALL_KINDS, PeriodKind, PeriodRange
 
 LONGEST_REASON = 200  # letters
 
@@ -41,7 +41,7 @@ class Revision(Frozen):
         made = cls(table=table, periods=PeriodRange(period=cast(PeriodKind, period), first=first, last=last), reason=reason,
                    seq=seq, at=at)
         numbers, texts = all(type(number) is int for number in (first, last, seq)), (table, period, reason, at)
-        if not numbers or not all(type(each) is str for each in texts) or period not in KINDS or len(reason) > LONGEST_REASON:
+        if not numbers or not all(type(each) is str for each in texts) or period not in ALL_KINDS or len(reason) > LONGEST_REASON:
             raise ValueError("this is no revision")
         if not all(holds for holds, _ in made.periods.assumptions()):
             raise ValueError("these are no periods of a table")

@@ -17,7 +17,7 @@ from itertools import pairwise
 from typing import Any, TypeAlias
 
 from dpsql.frozen import Frozen, field_names, replace
-from dpsql.trusted.declarations.growth import LONGEST_CLOSES
+from dpsql.trusted.declarations.growth import CALENDAR, LONGEST_CLOSES
 from dpsql.trusted.plan.expr import printing
 from dpsql.trusted.plan.expr.functions import CARRIER, DECIMAL, overload
 from dpsql.trusted.plan.expr.nodes import Call, Case, Cast, Expr, Literal, Placeholder, Ref, conjuncts, walk
@@ -169,13 +169,16 @@ def _read(node: Scan) -> Iterator[tuple[str, ColumnShape]]:
 
 
 def _check_periods(node: Scan) -> None:
-    """A table that grows is read in periods of its kind, and no other table is. Its columns of time have times."""
+    """A table that grows is read in whole periods of its kind, and no other table is. Its columns of time have times. The first
+    days of a calendar are in order, and it tells of no row whether it was late."""
     growth, periods = node.table.growth, node.periods
     require((growth is None) is (periods is None))
     if growth is not None and periods is not None:
         times = [node.table.columns[name] for name in (growth.column, growth.arrived) if name is not None]
         require(not node.table.public and all(column.type in (Type.DATE, Type.TIMESTAMP) for column in times))
-        require(growth.period == periods.period and periods.first <= periods.last)
+        require(growth.is_whole(periods) and (growth.period == CALENDAR) is bool(growth.calendar))
+        require(all(one < other for one, other in pairwise(growth.calendar)))
+        require(growth.period != CALENDAR or growth.arrived is None)
         require(type(growth.closes) is int and 0 <= growth.closes <= LONGEST_CLOSES)
 
 

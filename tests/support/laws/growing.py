@@ -24,7 +24,7 @@ from dpsql.catalog.policy import parse_policy
 from dpsql.catalog.schema import fit
 from dpsql.engine.opening import public_values
 from dpsql.frozen import Frozen, field, replace
-from dpsql.trusted.declarations.growth import Growth, PeriodKind, PeriodRange, first_day, period_of
+from dpsql.trusted.declarations.growth import CALENDAR, Growth, PeriodKind, PeriodRange, period_of
 from dpsql.trusted.kernel.period_reads import PeriodReads
 from dpsql.trusted.plan.node import Field, Node, Summary
 from dpsql.trusted.plan.operators.grouped_sums import GroupedSums
@@ -36,6 +36,7 @@ POLICY = worlds.POLICY.replace("points = { range = [-5, 5] }", "points = { range
 TIMES = {"visits": ("seen", 6), "scores": ("scored", 2)}
 """The column of time of each table that can grow, and its place in a row."""
 LEAP = dt.date(2020, 2, 29)
+TERMS = tuple(day.toordinal() for day in (dt.date(2019, 10, 7), LEAP, dt.date(2020, 3, 1), dt.date(2020, 5, 18)))
 Key: TypeAlias = tuple[Any, int | None]
 IN_A_PERIOD = {entity: f"{entity} in a period" for entity in ENTITIES}
 
@@ -46,12 +47,29 @@ class Growing(Frozen):
     period: PeriodKind
     tables: frozenset[str] = frozenset(TIMES)
     rows: int | None = None
+    calendar: tuple[int, ...] = ()
 
     @property
-    def numbers(self) -> range:
-        """The periods in which there are rows: that of a leap day and those around it."""
+    def numbers(self) -> Sequence[int]:
+        """The periods in which there are rows, by their first numbers: that of a leap day and those around it."""
         middle = period_of(self.period, LEAP)
-        return range(middle - 1, middle + 2)
+        return range(middle - 1, middle + 2) if self.period != CALENDAR else self.calendar[:-1]
+
+    @property
+    def growth(self) -> Growth:
+        return Growth(column="", period=self.period, since=self.numbers[0], calendar=self.calendar)
+
+    def number(self, day: dt.date) -> int:
+        """The first number of the period of a day."""
+        found = self.growth.containing(period_of(self.period, day))
+        assert found is not None
+        return found.first
+
+    def range_of(self, first: int, last: int) -> PeriodRange:
+        """The periods from one to another, by their first numbers."""
+        end = self.growth.containing(last)
+        assert end is not None
+        return PeriodRange(period=self.period, first=first, last=end.last)
 
 
 class GrowingWorld(World, kw_only=False):
@@ -74,7 +92,7 @@ class GrowingWorld(World, kw_only=False):
 
     def period_at(self, table: str, row: tuple[Any, ...]) -> int | None:
         time = row[TIMES[table][1]]
-        return None if time is None else period_of(self.growing.period, time.date() if isinstance(time, dt.datetime) else time)
+        return None if time is None else self.growing.number(time.date() if isinstance(time, dt.datetime) else time)
 
     def _owned(self, entity: str, key: Any, table: str, row: tuple[Any, ...]) -> bool:
         person = row[0 if table == "scores" else 1]
@@ -94,7 +112,8 @@ def grown(world: World, growing: Growing, seed: int) -> GrowingWorld:
 
     def time() -> dt.datetime | None:
         number = draw.choice(growing.numbers)
-        start, end = (dt.datetime.combine(first_day(growing.period, each), dt.time()) for each in (number, number + 1))
+        period = growing.range_of(number, number)
+        start, end = (dt.datetime.combine(day, dt.time()) for day in (period.start, period.end))
         return draw.choice([start, end - dt.timedelta(microseconds=1), start + (end - start) / 2, *([None] * (draw.random() < 0.3))])
 
     def dated(rows: Iterable[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
@@ -148,7 +167,7 @@ def growing_catalog(entity: str, growing: Growing) -> Catalog:
 def growing_tables(catalog: Catalog, growing: Growing) -> Catalog:
     """A catalog whose tables grow."""
     return replace(catalog, tables={name: replace(table, growth=Growth(
-        column=TIMES[name][0], period=growing.period, since=growing.numbers[0], rows=growing.rows)) if name in growing.tables else table
+        column=TIMES[name][0], period=growing.period, since=growing.numbers[0], rows=growing.rows, calendar=growing.calendar)) if name in growing.tables else table
         for name, table in catalog.tables.items()})
 
 
@@ -186,7 +205,7 @@ class GrowingBuilder(Builder):
         if made.table.growth is None:
             return made
         first, last = (self.one, self.one) if self.one is not None else sorted(self.draw.choices(self.growing.numbers, k=2))
-        return replace(made, periods=PeriodRange(period=self.growing.period, first=first, last=last))
+        return replace(made, periods=self.growing.range_of(first, last))
 
 
 def growing_plans(seed: int, entity: str, family: GrowingFamily) -> tuple[Node, ...]:
@@ -197,12 +216,13 @@ def growing_plans(seed: int, entity: str, family: GrowingFamily) -> tuple[Node, 
 
 
 def growing_families(size: int) -> list[GrowingFamily]:
-    """Each kind of bad world, growing by each kind of period; in some, one of the two tables does not grow."""
+    """Each kind of bad world, growing by each kind of period; in some, one of the two tables does not grow. The calendar has a long
+    period, one of a single day, and one that ends in the middle of a month."""
     kinds: Sequence[Growing] = (Growing(period="month"), Growing(period="day"), Growing(period="week"), Growing(period="year"),
                                 Growing(period="quarter", tables=frozenset({"visits"})),
-                                Growing(period="month", tables=frozenset({"scores"})))
+                                Growing(period="month", tables=frozenset({"scores"})), Growing(period=CALENDAR, calendar=TERMS))
     return [GrowingFamily(grown(make(size), growing, size + at), name=f"{name} by {growing.period}")
-            for at, ((name, make), growing) in enumerate(zip(BAD.items(), kinds, strict=True))]
+            for at, ((name, make), growing) in enumerate(zip((*BAD.items(), *BAD.items()), kinds, strict=False))]
 
 
 # -- the law
@@ -215,7 +235,8 @@ def why(plan: Node, reads: PeriodReads | None) -> str:
         return "nothing that grows"
     if reads.steps == 1:
         return "only growing tables" if all(scan.periods is not None for scan in scans) else "carried by growth"
-    return "several periods" if len(reads.periods) > 1 else "not carried"
+    one = len({scan.periods for scan in scans} - {None}) == 1 and all(scan.in_one_period for scan in scans if scan.periods is not None)
+    return "not carried" if one else "several periods"
 
 
 def violations_in_periods(plans: Sequence[Node], entity: str, family: GrowingFamily, whole: Evaluation | None = None,

@@ -42,8 +42,8 @@ class Scan(Node):
     of another unit that do not are NULL. Frequencies are those of the table's keys, which the database guarantees by `=`, and
     only of columns that are carried exactly and never NULL (`catalog.schema`): values that it tells apart stay apart.
 
-    Of a table that grows only the rows of some `periods` are read. The period of a row is a function of the row, so this is a
-    filter: each row stays or not by itself. A growing table without periods is no relation that can be certified.
+    Of a table that grows only the rows of some whole `periods` are read. The period of a row is a function of the row, so this is
+    a filter: each row stays or not by itself. A growing table without periods is no relation that can be certified.
 
     Where late rows are dropped, a row is read only if it arrived before its own period was closed, which is again a function of
     the row: of its time and of the time at which it arrived. So this is a filter too, and the law of `kernel.period_reads` does
@@ -62,6 +62,12 @@ class Scan(Node):
     def owner(self) -> str | None:
         """The owner of rows that belong to one entity each."""
         return self.owners[0] if len(self.owners) == 1 else None
+
+    @property
+    def in_one_period(self) -> bool:
+        """Whether one period of a growing table is read."""
+        growth, periods = self.table.growth, self.periods
+        return growth is not None and periods is not None and len(growth.first_numbers(periods)) == 1
 
     @cached_property
     def fields(self) -> tuple[Field, ...]:
@@ -109,7 +115,7 @@ class Scan(Node):
         if not self.owners or len(set(self.owners)) != len(self.table.owners):
             raise InvalidPlan(f"private table {self.table.name} is read without its owners")
         growth, periods = self.table.growth, self.periods
-        if (growth and growth.period) != (periods and periods.period):
+        if (growth is None) is not (periods is None) or (growth and periods and not growth.is_whole(periods)):
             raise InvalidPlan(f"the periods in which {self.table.name} is read are not those in which it grows")
         inside = dict(self.columns)
         for owner, way in zip(self.owners, self.table.owners, strict=True):
