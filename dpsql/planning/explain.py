@@ -33,6 +33,7 @@ from dpsql.questions.all_aggregates import Kind
 from dpsql.questions.labels import label
 from dpsql.questions.parts import Decomposition
 from dpsql.questions.question import Question
+from dpsql.questions.rules.limit_in_periods import is_in_periods
 from dpsql.trusted.plan.certificate import splits, stabilities
 from dpsql.trusted.plan.expr.nodes import Ref
 from dpsql.trusted.plan.node import Node, PublicFacts, SplitBy, Stability
@@ -205,9 +206,9 @@ def _rewrites(program: Program, entity: str, public: PublicFacts) -> list[str]:
     unknown = with_limits(program.question, program.options, public)[1] if program.unknown else []
 
     def visit(node: Node, above: str) -> None:
-        if isinstance(node, Truncate):
+        if isinstance(node, Truncate) or (isinstance(node, TruncateKeys) and is_in_periods(node) is not None):
             found.append(f"truncate: {kept_by(node, entity, unknown)}")
-        if isinstance(node, TruncateKeys) and node.first:
+        elif isinstance(node, TruncateKeys) and node.first:
             kept = label(node).removeprefix("Keep ")
             found.append(f"keep first: {kept}, as the statement asks; ties are broken by a keyed hash")
         elif isinstance(node, TruncateKeys):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections.abc import Iterator, Sequence
+from typing import TypeGuard
 
 from dpsql.catalog.model import Catalog
 from dpsql.frozen import replace
@@ -20,6 +21,7 @@ from dpsql.planning.program import Program
 from dpsql.planning.rows_beyond import leaves_out
 from dpsql.questions.parts import Distincts
 from dpsql.questions.question import Key, Question
+from dpsql.questions.rules.limit_in_periods import is_in_periods
 from dpsql.questions.shown_expressions import show
 from dpsql.trusted.cached import cached_property
 from dpsql.trusted.declarations.growth import names_of
@@ -74,11 +76,16 @@ def rows_kept(view: Node, entity: str, learned: Sequence[Unknown] = ()) -> Itera
             yield kept_by(node, entity, learned)
 
 
+def _is_limit(node: Node) -> TypeGuard[Truncate | TruncateKeys]:
+    """Whether an operator limits the rows of each entity, in all or in each period."""
+    return isinstance(node, Truncate) or (isinstance(node, TruncateKeys) and is_in_periods(node) is not None)
+
+
 def seen_by_windows(views: Sequence[Node]) -> Iterator[str]:
     """A note that window functions see only the rows that a limit keeps: the row before one may not be the one before it."""
     windows = (node for view in views for node in bottom_up(view) if isinstance(node, Window) or (
         isinstance(node, TruncateKeys) and node.first))
-    if any(isinstance(below, Truncate) and leaves_out(below) for node in windows for below in bottom_up(node.input)):
+    if any(_is_limit(below) and leaves_out(below) for node in windows for below in bottom_up(node.input)):
         yield "window functions see only the rows that are used, so what they compare or number may change with the others"
 
 
@@ -86,14 +93,17 @@ def kept_by(node: Truncate | TruncateKeys, entity: str, learned: Sequence[Unknow
     """A note on how many rows a limit keeps, and per what."""
     most = "a number of rows that is learned first" if _is_learned(node, learned) else (
         f"{node.rows} row{'s' if node.rows > 1 else ''}")
-    if isinstance(node, TruncateKeys):
+    if isinstance(node, TruncateKeys) and (scan := is_in_periods(node)) is not None and scan.periods is not None:
+        of, what = f"{entity} and {scan.periods.period}", f" of {scan.table.name} (declared)"
+    elif isinstance(node, TruncateKeys):
         of, what = " and ".join(node.input.names[key] for key in node.keys), ""
     elif isinstance(node.input, Scan):
         of, declared = entity, node.input.table.rows == node.rows
         what = f" of {node.input.table.name}{' (declared)' * declared}"
     else:
         of, what = entity, " of the view (max_rows)"
-    return f"at most {most}{what} are used per {of}, chosen by a keyed hash"
+    are = "is" if most == "1 row" else "are"
+    return f"at most {most}{what} {are} used per {of}, chosen by a keyed hash"
 
 
 def _is_learned(node: Truncate | TruncateKeys, learned: Sequence[Unknown]) -> bool:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import enum
 
 from dpsql.frozen import Frozen
+from dpsql.questions.rules.limit_in_periods import is_in_periods
 from dpsql.trusted.plan.expr.nodes import Expr, Ref, columns
 from dpsql.trusted.plan.node import Node
 from dpsql.trusted.plan.operators.distinct import Distinct
@@ -114,6 +115,9 @@ def _holds(node: Truncate) -> bool:
 
 def _keys_hold(node: TruncateKeys) -> bool:
     """The same for a limit on rows of each value: it holds where it is the declared one of a table as it is."""
+    if (scan := is_in_periods(node)) is not None:
+        growth = scan.table.growth
+        return scan.table.limits_hold and growth is not None and growth.rows is not None and node.rows >= growth.rows
     if not isinstance(node.input, Scan) or len(node.keys) != 1:
         return False
     table, name = node.input.table, node.input.names[node.keys[0]]

@@ -43,6 +43,13 @@ def limited_in_periods(scan: Scan, owner: str) -> Node | None:
     return Project(input=within, columns=tuple(_passed(scan)))
 
 
+def is_in_periods(node: TruncateKeys) -> Scan | None:
+    """The scan of a growing table of which a limit keeps some rows of each entity in each period; None for another limit."""
+    scan = node.input.input if isinstance(node.input, Project) else None
+    of_entity = len(node.keys) == 2 and node.keys[1] == f"{node.keys[0]}{PERIOD}"
+    return scan if isinstance(scan, Scan) and scan.periods is not None and of_entity else None
+
+
 def _numbered(scan: Scan, owner: str) -> Node | None:
     """The rows of a growing table that are read in several periods, with the number of each row's period, from 0 on; None for
     another scan."""
@@ -53,7 +60,7 @@ def _numbered(scan: Scan, owner: str) -> Node | None:
     time = next((column for column, name in scan.columns if name == growth.column), f"{owner}{TIME}")
     read = scan if time in scan.env else replace(scan, columns=(*scan.columns, (time, growth.column)))
     number = _number(growth, periods, Ref(column=time, type=kind))
-    return Project(input=read, columns=(*_passed(scan), (f"{owner}{PERIOD}", PERIOD, number)))
+    return Project(input=read, columns=(*_passed(scan), (f"{owner}{PERIOD}", f"{growth.period} of the row", number)))
 
 
 def _number(growth: Growth, periods: PeriodRange, time: Ref) -> Expr:
