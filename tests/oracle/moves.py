@@ -49,6 +49,7 @@ from dpsql.trusted.measurements.several.removal_levels import RecursiveSums, Rem
 from dpsql.trusted.measurements.several.smooth_join_sum import SmoothSum
 from dpsql.trusted.measurements.smooth_quantile import Smooth
 from dpsql.trusted.measurements.vote import Vote
+from dpsql.trusted.measurements.weighted_periods import WeightedPeriods
 from dpsql.trusted.noise.choice import MOST_SCORE
 from dpsql.trusted.noise.integer import DiscreteLaplace
 from dpsql.trusted.noise.key_selection import TruncatedGeometric
@@ -164,7 +165,7 @@ def compare_rows(certificates: Sequence[Certificate], a: Any, b: Any) -> Iterato
 # -- sums
 
 
-def _read_measure(request: NoisySums, certificates: Any, view: View) -> list[list[int]]:
+def _read_measure(request: NoisySums | WeightedPeriods, certificates: Any, view: View) -> list[list[int]]:
     found = view.look(request, certificates, Exact()).totals
     return [[value for part in parts for value in part] for parts in found]
 
@@ -175,6 +176,12 @@ def _compare_measure(request: NoisySums, certificates: Sequence[Certificate], a:
         name = type(summand).__name__
         change = less(here, there)
         yield priced(f"{name} {'l1' if isinstance(noise, DiscreteLaplace) else 'l2'}", spent(change, noise), noise.cost(claimed))
+
+
+def _compare_weighted(request: WeightedPeriods, certificates: Sequence[Certificate], a: Any, b: Any) -> Iterator[Move]:
+    """Gaussian: the sum of the squares of weighted differences, over 2 sigma^2."""
+    used = sum((spent(less(here, there), noise) for noise, here, there in zip(request.noises, a, b, strict=True)), FREE)
+    yield priced("weighted", used, request.cost(*certificates))
 
 
 def _read_blocks(request: Blocks, certificates: Any, view: View) -> Any:
@@ -493,7 +500,7 @@ def _compare_failing(request: AboveThresholdOfTests, certificates: Sequence[Cert
 Read = Callable[[Any, Sequence[Certificate], View], Any]
 Compare = Callable[[Any, Sequence[Certificate], Any, Any], Iterator[Move]]
 LAWS: dict[type, tuple[Read, Compare]] = {
-    NoisySums: (_read_measure, _compare_measure), Blocks: (_read_blocks, _compare_blocks), Select: (_read_select, _compare_select),
+    NoisySums: (_read_measure, _compare_measure), WeightedPeriods: (_read_measure, _compare_weighted), Blocks: (_read_blocks, _compare_blocks), Select: (_read_select, _compare_select),
     Partition: (_read_cells, _compare_cells), Tree: (_read_cells, _compare_cells), DegreeHistogram: (_read_degrees, _compare_degrees),
     Keys: (_read_keys, _compare_keys), Vote: (_read_vote, _compare_vote), AboveThresholdOfCounts: (_read_threshold, _compare_threshold),
     FarthestMarginal: (_read_candidates, _compare_candidates), DependentParents: (_read_candidates, _compare_candidates),

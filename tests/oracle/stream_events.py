@@ -1,5 +1,5 @@
-"""Random events in the order of time: rows come, late ones too, are erased and corrected; days pass, and clocks are set back; and
-analysts ask.
+"""Random events in the order of time: rows come, late ones too, are erased and corrected; days pass, and clocks are set back and
+corrected; the owner revises closed periods and makes prepared stores; and analysts ask.
 
 To add a kind of event, add a method of its name to `Teller`, and the name to `KINDS`. What the owner does is public: which of these
 events happen, and when. Which rows they are about is private.
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import datetime as dt
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from oracle.stream_statements import Asked, Writer
@@ -17,7 +17,8 @@ from oracle.stream_worlds import PERIODS, RowWriter, State, StreamWorld, start_o
 
 from dpsql.frozen import Frozen
 
-KINDS: Mapping[str, int] = {"add": 8, "add_late": 5, "erase": 5, "correct": 5, "pass_days": 10, "set_back": 3, "ask": 45, "ask_again": 12}
+KINDS: Mapping[str, int] = {"add": 8, "add_late": 5, "erase": 5, "correct": 5, "pass_days": 10, "set_back": 3, "right_clock": 2, "revise": 5,
+                            "ask": 45, "ask_again": 12}
 """Kinds of events, and how often they happen."""
 ANALYSTS = "ada", "bob"
 SEVERAL = 6  # rows that one event is about at most
@@ -35,6 +36,23 @@ class Day(Frozen, kw_only=False):
     day: dt.date
 
 
+class Revise(Frozen, kw_only=False):
+    """The owner says that closed periods of a table have changed, from one to another, which are named by days in them; all of them
+    without these, and those of all tables without a table."""
+
+    table: str | None
+    first: dt.date | None = None
+    last: dt.date | None = None
+
+
+class RightClock(Frozen):
+    """The owner says that the clock is right, after it was ahead."""
+
+
+class Prepare(Frozen):
+    """The owner makes a prepared store of the rows that there are."""
+
+
 class Ask(Frozen, kw_only=False):
     """An analyst asks a statement."""
 
@@ -42,7 +60,7 @@ class Ask(Frozen, kw_only=False):
     asked: Asked
 
 
-Event: TypeAlias = Changed | Day | Ask
+Event: TypeAlias = Changed | Day | Revise | RightClock | Prepare | Ask
 
 
 class Stream(Frozen, kw_only=False):
@@ -60,8 +78,8 @@ class Stream(Frozen, kw_only=False):
 class Teller:
     """Draws the events of a stream."""
 
-    def __init__(self, world: StreamWorld, seed: int) -> None:
-        self.world, self.draw = world, random.Random(f"events {seed}")
+    def __init__(self, world: StreamWorld, seed: int, often: Sequence[str] = ()) -> None:
+        self.world, self.draw, self.often = world, random.Random(f"events {seed}"), often
         self.writer = RowWriter(world, self.draw)
         self.state, self.asked = dict(world.rows), list[Asked]()
         self.day = start_of(world.period, world.first + self.draw.choice([0, 1, 2, 2])) + dt.timedelta(days=self.draw.choice([0, 1, 6]))
@@ -73,6 +91,8 @@ class Teller:
             event = getattr(self, self.draw.choices([*KINDS], [*KINDS.values()])[0])()
             left -= isinstance(event, Ask)
             yield event
+            if isinstance(event, Changed) and self.world.prepared and self.draw.random() < 0.6:
+                yield Prepare()
 
     @property
     def grown(self) -> str:
@@ -134,18 +154,33 @@ class Teller:
         self.day = max(earliest, start_of(self.world.period, self.world.first + self.draw.randrange(PERIODS)) + dt.timedelta(days=self.draw.choice([0, 1, 4])))
         return Day(self.day)
 
+    def right_clock(self) -> RightClock:
+        return RightClock()
+
+    def revise(self) -> Revise:
+        """All closed periods of all tables, or of one, or some of them."""
+        table = self.draw.choice(self.world.growing)
+        closed, drawn = self.world.closed(table, self.day), self.draw.random()
+        if drawn < 0.5 or not closed:
+            return Revise(None)
+        if drawn < 0.6:
+            return Revise(table.name)
+        first, last = (start_of(self.world.period, number) for number in sorted(self.draw.choices(closed, k=2)))
+        return Revise(table.name, first, last)
+
     def ask(self) -> Ask:
-        self.asked.append(Writer(self.world, self.draw, self.day).statement())
+        kind = self.draw.choice(self.often) if self.often and self.draw.random() < 0.7 else None
+        self.asked.append(Writer(self.world, self.draw, self.day).statement(kind))
         return Ask(self.draw.choice(ANALYSTS), self.asked[-1])
 
     def ask_again(self) -> Ask:
         if not self.asked:
             return self.ask()
         again = self.draw.choice(self.asked)
-        return Ask(self.draw.choice(ANALYSTS), Asked(again.kind, again.text))
+        return Ask(self.draw.choice(ANALYSTS), again)
 
 
-def stream_of(seed: int, statements: int = 40) -> Stream:
-    """The stream of a number."""
+def stream_of(seed: int, statements: int = 40, often: Sequence[str] = ()) -> Stream:
+    """The stream of a number; most of its statements are of the kinds that are asked `often`, if there are any."""
     world = world_of(seed)
-    return Stream(seed, world, tuple(Teller(world, seed).events(statements)))
+    return Stream(seed, world, tuple(Teller(world, seed, often).events(statements)))

@@ -8,23 +8,30 @@ from typing import Any
 
 import pytest
 
-from dpsql.engine import answering
+from dpsql.engine import answering, charging
 from dpsql.engine.charging import Charged
 from dpsql.errors import Unsupported
 from dpsql.frozen import Frozen, replace
+from dpsql.trusted.accounting.cost import FREE, Charge, Cost
 from dpsql.trusted.declarations.growth import Growth
 from dpsql.trusted.kernel import period_reads
+from dpsql.trusted.kernel.chain import Chain
+from dpsql.trusted.kernel.period_costs import PeriodCosts
 from dpsql.trusted.kernel.period_reads import PeriodReads
+from dpsql.trusted.kernel.period_sums import PeriodSums, as_sums, charge_in_window
+from dpsql.trusted.measurements.weighted_periods import WeightedPeriods
+from dpsql.trusted.plan.certificate import Certificate
 from dpsql.trusted.plan.node import Printing
 from dpsql.trusted.plan.operators.scan import Scan
 from dpsql.trusted.plan.operators.truncate import Truncate
 
 
 class StreamFault(Frozen, kw_only=False):
-    """What is wrong, and how it is planted."""
+    """What is wrong, how it is planted, and the kinds of statements that show it."""
 
     what: str
     plant: Callable[[pytest.MonkeyPatch], None]
+    often: tuple[str, ...] = ()
 
 
 def _unread(patch: pytest.MonkeyPatch) -> None:
@@ -62,7 +69,14 @@ def _refused_where_rows_are_late(patch: pytest.MonkeyPatch) -> None:
 
 
 def _of_the_first_alone(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(PeriodReads, "numbers", property(lambda self: range(self.periods.first, self.periods.first + 1)))
+    charges = PeriodReads.charges
+
+    def wrong(self: PeriodReads, in_all: Charge) -> Iterator[tuple[range, Charge]]:
+        for numbers, charge in charges(self, in_all):
+            yield numbers[:1], charge
+            break
+
+    patch.setattr(PeriodReads, "charges", wrong)
 
 
 def _stored_of_other_data(patch: pytest.MonkeyPatch) -> None:
@@ -72,15 +86,67 @@ def _stored_of_other_data(patch: pytest.MonkeyPatch) -> None:
         lambda self: shown(self) if self.reads is None else f"{shown(self).rsplit(' ', 1)[0]} closed"))
 
 
-def _by_the_latest_day(patch: pytest.MonkeyPatch) -> None:
-    """What was once closed stays so, and the clock does not count."""
-    now, latest = Growth.last_closed, dict[Growth, dt.date]()
+def _by_the_clock_alone(patch: pytest.MonkeyPatch) -> None:
+    """A clock that is set back closes periods again."""
+    patch.setattr(Chain, "days_behind", property(lambda self: 0))
 
-    def wrong(self: Growth, day: dt.date) -> int:
-        latest[self] = max(day, latest.get(self, day))
-        return now(self, latest[self])
 
-    patch.setattr(Growth, "last_closed", wrong)
+def _to_the_newest_alone(patch: pytest.MonkeyPatch) -> None:
+    """A weighted sum over periods is charged to the last one of them alone."""
+    costs = WeightedPeriods.costs_in_periods
+
+    def wrong(self: WeightedPeriods, certificate: Certificate) -> list[tuple[int, Cost]]:
+        *_, (_, last) = costs(self, certificate)
+        return [(self.periods - 1, FREE), (1, last)]
+
+    patch.setattr(WeightedPeriods, "costs_in_periods", wrong)
+
+
+def _of_other_periods(patch: pytest.MonkeyPatch) -> None:
+    """The oldest period has the weight of the newest one, and so on."""
+    by_period = WeightedPeriods._by_period
+    patch.setattr(WeightedPeriods, "_by_period", lambda self: zip(
+        range(self.periods), [weight for _, weight in by_period(self)][::-1], strict=True))
+
+
+def _in_the_first_window_alone(patch: pytest.MonkeyPatch) -> None:
+    """A statement over several periods is charged only to the windows that have the first of them."""
+    def wrong(self: PeriodSums, reads: PeriodReads, in_all: Charge) -> None:
+        for periods, charge in reads.charges(in_all):
+            self.each.add(periods[0], periods[-1], as_sums(charge))
+        in_window = as_sums(charge_in_window(reads, in_all))
+        for part in (self._starts, self._ends):
+            part.add(reads.periods.first, reads.periods.first, in_window)
+
+    patch.setattr(PeriodSums, "count", wrong)
+
+
+def _stated_in_windows(patch: pytest.MonkeyPatch) -> None:
+    """Windows are charged what each of their periods is, once, where several are read."""
+    patch.setattr("dpsql.trusted.kernel.period_sums.charge_in_window", lambda reads, in_all: reads.first_charge(in_all))
+
+
+def _also_late(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Scan, "_on_time", lambda self, growth, arrived: "TRUE")
+
+
+def _of_before(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(charging, "newest_of", lambda revised: 0)
+
+
+def _too_little_is_stated(patch: pytest.MonkeyPatch) -> None:
+    """The engine states a tenth of what each period costs, and nobody checks it."""
+    from dpsql.planning import claimed_periods
+
+    stated = claimed_periods._stated
+
+    def wrong(*given: Any) -> PeriodReads:
+        reads = stated(*given)
+        return replace(reads, stated=tuple((many, Charge(epsilon=each.epsilon and each.epsilon // 10, rho=each.rho // 10, delta=each.delta))
+                                           for many, each in reads.stated))
+
+    patch.setattr(claimed_periods, "_stated", wrong)
+    patch.setattr(PeriodCosts, "add", lambda *given: None)
 
 
 def _before_they_close(patch: pytest.MonkeyPatch) -> None:
@@ -117,7 +183,14 @@ FAULTS = (
     StreamFault("late rows decide a refusal", _refused_where_rows_are_late),
     StreamFault("several periods are charged to the first alone", _of_the_first_alone),
     StreamFault("a stored answer of other data is shown", _stored_of_other_data),
-    StreamFault("a clock that is set back closes nothing", _by_the_latest_day),
+    StreamFault("a clock that is set back closes periods again", _by_the_clock_alone, ("open", "aggregates")),
     StreamFault("periods are read before they close", _before_they_close),
     StreamFault("two steps are charged as one", _always_one_step),
+    StreamFault("a weighted sum is charged to one of its periods", _to_the_newest_alone, ("running",)),
+    StreamFault("weights are those of other periods", _of_other_periods, ("running",)),
+    StreamFault("a stored cell of another revision is shown", _of_before, ("aggregates", "by_period")),
+    StreamFault("windows are charged by their first period alone", _in_the_first_window_alone, ("aggregates", "per_person")),
+    StreamFault("windows are charged one of several periods", _stated_in_windows, ("aggregates", "running")),
+    StreamFault("late rows of closed periods are read", _also_late, ("aggregates", "by_period")),
+    StreamFault("stated charges are not checked", _too_little_is_stated, ("running",)),
 )

@@ -20,18 +20,22 @@ from typing import Any
 import duckdb
 import pytest
 from oracle.replay import Loud
-from oracle.stream_events import Ask, Changed, Day, Stream
+from oracle.stream_events import Ask, Changed, Day, Prepare, Revise, RightClock, Stream
 from oracle.stream_statements import ANSWER
 from oracle.stream_worlds import State, StreamWorld
 
 import dpsql
 from dpsql.catalog import growing
 from dpsql.dbapi import Connection
-from dpsql.errors import Error
+from dpsql.engine.preparing import prepare
+from dpsql.engine.revising import correct_clock, revise
+from dpsql.errors import Error, OptionError
 from dpsql.frozen import Frozen, replace
 from dpsql.ledgers.ledger_reports import ReportingLedger
 from dpsql.trusted.accounting.cost import NOTHING, Charge
+from dpsql.trusted.kernel import chain
 from dpsql.trusted.kernel.period_reads import PeriodReads
+from dpsql.trusted.kernel.revisions import Revision
 from dpsql.trusted.plan.certificate import Certificate
 
 BUDGET = "study"
@@ -39,19 +43,22 @@ PLACE = Path("/dev/shm")
 
 
 class Looked(Frozen, kw_only=False):
-    """A request as the kernel served it, and what it released."""
+    """A request as the kernel served it, and what it released with the noise of a number."""
 
     request: Any
     certificates: tuple[Certificate, ...]
     release: Any
+    noise: int
 
 
 class Paid:
-    """A charge: what the ledger's accounts grew by, in all and in each period; which rows there were; and the requests that were
-    served for it."""
+    """A charge: what the ledger's accounts grew by, in all, in each period and in each window, which is named by its first period;
+    which rows there were; and the requests that were served for it."""
 
-    def __init__(self, ask: int, state: int, stated: str, in_all: Charge, in_periods: Mapping[int, Charge]) -> None:
-        self.ask, self.state, self.stated, self.in_all, self.in_periods = ask, state, stated, in_all, in_periods
+    def __init__(self, ask: int, state: int, stated: str, in_all: Charge, in_periods: Mapping[int, Charge],
+                 in_windows: Mapping[int, Charge]) -> None:
+        self.ask, self.state, self.stated, self.in_all = ask, state, stated, in_all
+        self.in_periods, self.in_windows = in_periods, in_windows
         self.looked: list[Looked] = []
 
     @property
@@ -64,11 +71,12 @@ class Paid:
         stated = self.stated
         for at, version in enumerate(among):
             stated = stated.replace(version, f"version {at}")
-        return f"{stated}: {self.in_all}, {dict(self.in_periods)}"
+        return f"{stated}: {self.in_all}, {dict(self.in_periods)}, {dict(self.in_windows)}"
 
 
 class Seen(Frozen, kw_only=False):
-    """What an analyst saw of a statement: an answer or an error, in words; and whether the answer was stored before."""
+    """What an analyst saw of a statement: an answer or an error, in words; and whether the answer was stored before. `day` is the one
+    by which periods are closed: a clock that is set back closes none again after something was recorded on a later day."""
 
     ask: Ask
     day: dt.date
@@ -91,17 +99,21 @@ class Run:
         self.released: list[Looked] = []
         self.versions: list[str] = []
         self.faults: list[BaseException] = []
-        self.spent, self.spent_in_periods = NOTHING, dict[int, Charge]()
+        self.revised: list[tuple[int, Revision]] = []  # with the number of statements before
+        self.spent, self.spent_in_periods, self.spent_in_windows = NOTHING, dict[int, Charge](), dict[int, Charge]()
+        self.prepared = 0
         self._asks, self._state, self._serving, self._last = 0, -1, False, 3
         self._open: dict[str, Connection] = {}
-        self._day = dt.date(2024, 1, 1)
+        self._day = self._newest = dt.date(2021, 1, 1)
+        self._events = 0
         self._folder = Path(tempfile.mkdtemp(dir=PLACE if PLACE.is_dir() else None))
         self._patch = pytest.MonkeyPatch()
         try:
             shutil.copytree(salted, self._folder, dirs_exist_ok=True)
             (self._folder / "dpsql.toml").write_text(stream.world.policy)
             self._patch.setattr(growing, "today", lambda: self._day)
-            with warnings.catch_warnings():
+            self._patch.setattr(chain, "dt", _days_by(lambda: self._day))
+            with warnings.catch_warnings(), contextlib.closing(ReportingLedger(self._folder / "dpsql.ledger")) as self._book:
                 warnings.simplefilter("ignore")
                 self._all()
         finally:
@@ -118,11 +130,45 @@ class Run:
                     self._disconnect()
                     self._state += 1
                     self._write(self.states[self._state])
+                case Revise():
+                    self.revised += [(self._asks, one) for one in self._declared(event)]
+                case RightClock():
+                    if correct_clock(policy=self._folder / "dpsql.toml"):
+                        self._newest = self._day
+                case Prepare():
+                    self._disconnect()
+                    self._prepare()
                 case Ask():
                     self._ask(event)
                     self._asks += 1
-        with contextlib.closing(ReportingLedger(self._folder / "dpsql.ledger")) as ledger:
-            self.spent, self.spent_in_periods = ledger.spent(BUDGET), ledger.spent_in_periods(BUDGET)
+            self._note_day()
+        self.spent, self.spent_in_periods, self.spent_in_windows = self._accounts(self._book)
+
+    def _accounts(self, ledger: ReportingLedger) -> tuple[Charge, dict[int, Charge], dict[int, Charge]]:
+        """What was charged to everybody: in all, by period, and by window."""
+        windows = ledger.spent_in_windows(BUDGET, None, self.stream.world.window)
+        return ledger.spent(BUDGET), dict(ledger.spent_in_periods(BUDGET)), dict(windows)
+
+    def _note_day(self) -> None:
+        """If something was recorded, time is as late as it is now."""
+        self._book.refresh()
+        if self._book.events > self._events:
+            self._events, self._newest = self._book.events, max(self._newest, self._day)
+
+    def _declared(self, event: Revise) -> list[Revision]:
+        """The revisions that were recorded: none where a period is not closed."""
+        first, last = (None if day is None else day.isoformat() for day in (event.first, event.last))
+        try:
+            return revise(event.table, period=first, to=last, policy=self._folder / "dpsql.toml", reason="audit")
+        except OptionError:
+            return []
+
+    def _prepare(self) -> None:
+        try:
+            prepare(policy=self._folder / "dpsql.toml")
+            self.prepared += 1
+        except Error as fault:
+            self.faults.append(fault)
 
     def _write(self, state: State) -> None:
         """The file is another one whatever has changed: that the owner has changed something is public."""
@@ -137,7 +183,7 @@ class Run:
     def _ask(self, ask: Ask) -> None:
         text = ask.asked.text.replace(ANSWER, str(self._last))
         is_answered = is_stored = False
-        code = ""
+        code, day = "", max(self._day, self._newest)
         try:
             cursor = self._connection(ask.analyst).execute(text)
             told, is_answered = _told(cursor), True
@@ -148,7 +194,7 @@ class Run:
             code, told = str(fault.code), f"{type(fault).__name__} {fault.code} {fault.span}: {fault}"
         except Exception as fault:
             code, told = "crash", f"!{type(fault).__name__}: {fault}"
-        self.seen.append(Seen(ask, self._day, self._state, text, told, is_answered, is_stored, code))
+        self.seen.append(Seen(ask, day, self._state, text, told, is_answered, is_stored, code))
 
     def _connection(self, analyst: str) -> Connection:
         if analyst not in self._open:
@@ -188,12 +234,11 @@ class Run:
                 self._serving = False
 
         def charged(account: Any, cost: Charge, **terms: Any) -> int:
-            before = ledger.spent(BUDGET), ledger.spent_in_periods(BUDGET)
+            before = self._accounts(ledger)
             seq: int = charge(account, cost, **terms)
-            after = ledger.spent(BUDGET), ledger.spent_in_periods(BUDGET)
-            grown = {number: more for number, spent in after[1].items()
-                     if (more := _less(spent, before[1].get(number, NOTHING))) is not None}
-            self.paid.append(Paid(self._asks, self._state, terms["data"], _less(after[0], before[0]) or NOTHING, grown))
+            after = self._accounts(ledger)
+            self.paid.append(Paid(self._asks, self._state, terms["data"], _less(after[0], before[0]) or NOTHING,
+                                  _grown(after[1], before[1]), _grown(after[2], before[2])))
             return seq
 
         kernel._look, kernel._answered, kernel._ledger.charge = heard, served, charged
@@ -214,14 +259,14 @@ class Run:
     def _heard(self, look: Callable[..., Any], request: Any, certificates: Any, context: Any) -> Any:
         """Serve a request; with an earlier run, as it was released there."""
         at = len(self.released)
-        noise = Loud(random.Random(f"{self.stream.seed} {at}").randrange(2**60))
-        release = look(request, certificates, replace(context, noise=noise))
+        seed = random.Random(f"{self.stream.seed} {at}").randrange(2**60)
+        release = look(request, certificates, replace(context, noise=Loud(seed)))
         if self.earlier is not None:
             there = self.earlier.released[at] if at < len(self.earlier.released) else None
             if there is None or there.request != request:
                 raise ValueError("another request than on the other rows")
             release = there.release
-        self.released.append(Looked(request, certificates, release))
+        self.released.append(Looked(request, certificates, release, seed))
         self.paid[-1].looked.append(self.released[-1])
         return release
 
@@ -235,11 +280,11 @@ def salted() -> Iterator[Path]:
 
 
 def inserted(world: StreamWorld, state: State) -> Iterator[str]:
-    """The statements that make the tables."""
-    for name, table in world.tables.items():
-        yield table.created()
-        if state[name]:
-            values = ", ".join(f"({', '.join(map(_constant, row))})" for row in state[name])
+    """The statements that make the tables of a state."""
+    for name, rows in state.items():
+        yield world.tables[name].created()
+        if rows:
+            values = ", ".join(f"({', '.join(map(_constant, row))})" for row in rows)
             yield f"INSERT INTO {name} VALUES {values}"
 
 
@@ -258,7 +303,7 @@ def differences(here: Run, there: Run) -> Iterator[str]:
     if ours != theirs:
         first = next((pair for pair in zip(ours, theirs, strict=False) if pair[0] != pair[1]), (str(len(ours)), str(len(theirs))))
         yield f"charged {first[0]}\n  on one side, and on the other {first[1]}"
-    if (here.spent, here.spent_in_periods) != (there.spent, there.spent_in_periods):
+    if (here.spent, here.spent_in_periods, here.spent_in_windows) != (there.spent, there.spent_in_periods, there.spent_in_windows):
         yield "the accounts differ"
 
 
@@ -281,6 +326,24 @@ def _less(after: Charge, before: Charge) -> Charge | None:
         return None
     epsilon = None if after.epsilon is None or before.epsilon is None else after.epsilon - before.epsilon
     return Charge(epsilon=epsilon, rho=after.rho - before.rho, delta=after.delta - before.delta)
+
+
+def _grown(after: Mapping[int, Charge], before: Mapping[int, Charge]) -> dict[int, Charge]:
+    """By how much accounts have grown, of those that have."""
+    return {number: more for number, spent in after.items() if (more := _less(spent, before.get(number, NOTHING))) is not None}
+
+
+def _days_by(today: Callable[[], dt.date]) -> Any:
+    """The module of times for the ledger, by a clock that knows the day."""
+    class Moments(dt.datetime):
+        @classmethod
+        def now(cls, tz: Any = None) -> dt.datetime:  # type: ignore[override]
+            return dt.datetime.combine(today(), dt.time(12), tz)
+
+    class Times:
+        date, timedelta, UTC, datetime = dt.date, dt.timedelta, dt.UTC, Moments
+
+    return Times
 
 
 def _constant(value: Any) -> str:

@@ -17,7 +17,7 @@ from dpsql.frozen import Frozen
 KINDS: Mapping[str, int] = {
     "aggregates": 22, "groups": 12, "by_period": 12, "beside": 12, "two_growing": 8, "per_person": 8, "split_people": 8, "windows": 8, "unions": 6,
     "kept_people": 8, "nobody": 5, "apart": 5, "quantiles": 6, "distinct": 6, "undeclared": 6, "static": 6, "pairs": 3, "accuracy": 3,
-    "lists": 3, "explained": 3, "open": 6, "before": 2, "wrong": 4}
+    "lists": 3, "explained": 3, "open": 6, "before": 2, "wrong": 4, "running": 16, "sets": 5, "around": 4, "checks": 8, "checks_by_period": 4}
 """Kinds of statements, and how often they are drawn."""
 WRONG = ("SELECT", "SELECT COUNT(*) FROM nobody", "SELECT nothing FROM visits", "SELECT * FROM visits", "SELECT COUNT(*) FROM visits WHERE",
          "SELECT seen, cost FROM visits LIMIT 3", "SELECT STRING_AGG(sex) FROM people", "DELETE FROM visits", "SELECT COUNT(*) FROM visits a JOIN visits b ON a.seen = b.seen")
@@ -26,11 +26,11 @@ ANSWER = "$ANSWER"
 
 
 class Asked(Frozen, kw_only=False):
-    """A statement, and whether it asks for a period that is not closed: None where the oracle does not know."""
+    """A statement, and a table and the number of the one period of it that it asks for: None where the oracle does not know."""
 
     kind: str
     text: str
-    is_open: bool | None = None
+    of: tuple[str, int] | None = None
 
 
 class Writer:
@@ -42,8 +42,8 @@ class Writer:
     def statement(self, kind: str | None = None) -> Asked:
         kind = kind or self.draw.choices([*KINDS], [*KINDS.values()])[0]
         made = getattr(self, kind)()
-        text, is_open = made if isinstance(made, tuple) else (made, None)
-        return Asked(kind, self.priced(text) if text.startswith("SELECT") and kind != "wrong" else text, is_open)
+        text, of = made if isinstance(made, tuple) else (made, None)
+        return Asked(kind, self.priced(text) if text.startswith("SELECT") and kind not in ("wrong", "running") else text, of)
 
     def priced(self, text: str) -> str:
         """Sometimes with a price of its own."""
@@ -219,6 +219,67 @@ class Writer:
             return self.aggregates()
         return f"SELECT COUNT(*) AS a FROM meetings WHERE {self.times(self.world.tables['meetings'])}"
 
+    @property
+    def unit(self) -> str:
+        return f"date_trunc('{self.world.period}', seen)"
+
+    def keyed(self, table: StreamTable) -> tuple[str, str]:
+        """A relation with declared keys, and one of these."""
+        if table.name == "visits" and self.draw.random() < 0.4:
+            return "visits", "place"
+        if self.person(table) == "card_id":
+            return f"{table.name} JOIN cards USING (card_id)", "kind"
+        return f"{table.name} JOIN people USING (person_id)", "sex"
+
+    def running(self) -> str:
+        """Running totals over periods, by a strategy over time where the price is a rho; of all, or by another key."""
+        table = self.table
+        value = self.value(table)
+        sums = self.draw.choices(["COUNT(*)", f"SUM({value})", f"COUNT({value})", f"SUM(CASE WHEN {value} > 3 THEN 1 ELSE 0 END)"],
+                                 k=self.draw.choice([1, 1, 2]))
+        where = self.draw.choice(["", "", f" WHERE {self.test(table)}", f" WHERE {self.times(table, one=0.1)}"])
+        source, key = self.keyed(table) if self.draw.random() < 0.6 else (table.name, "")
+        if key and self.draw.random() < 0.3:
+            key = ""  # a join alone
+        frame = self.draw.choice(["", "", "", "", " ROWS BETWEEN 1 PRECEDING AND CURRENT ROW"])
+        over = f"({f'PARTITION BY {key} ' if key else ''}ORDER BY {self.unit}{frame})"
+        shown = ", ".join(f"SUM({one}) OVER {over} AS a{i}" for i, one in enumerate(sums))
+        start = "SELECT"
+        if {"rho", "delta"} & {*self.world.price} and self.draw.random() < 0.8:
+            start = f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(rho = {self.draw.choice([0.25, 0.5, 1])})"
+        return f"{start} {f'{key}, ' if key else ''}{self.unit} AS p, {shown} FROM {source}{where} GROUP BY {f'{key}, ' if key else ''}p"
+
+    def sets(self) -> str:
+        """Grouping sets with the period: totals of them follow from the numbers of each period."""
+        table = self.table
+        source, key = self.keyed(table)
+        sets = self.draw.choice([f"CUBE(p, {key})", f"ROLLUP(p, {key})", f"GROUPING SETS ((p), ({key}))", f"GROUPING SETS ((p, {key}), ())"])
+        where = self.draw.choice(["", f" WHERE {self.times(table, one=0.2)}"])
+        return f"SELECT {self.unit} AS p, {key}, {self.aggregate(table)} AS a FROM {source}{where} GROUP BY {sets}"
+
+    def around(self) -> str:
+        """What compares released numbers of periods."""
+        table = self.table
+        made = self.draw.choice(["LAG(COUNT(*)) OVER (ORDER BY p)", "SUM(COUNT(*)) OVER (ORDER BY p ROWS BETWEEN 2 PRECEDING AND CURRENT ROW)",
+                                 "RANK() OVER (ORDER BY COUNT(*))"]).replace("BY p", f"BY {self.unit}")
+        return f"SELECT {self.unit} AS p, COUNT(*) AS n, {made} AS w FROM {table.name} WHERE {self.test(table)} GROUP BY p"
+
+    def checks(self) -> str:
+        """Whether a public table answers like the visits."""
+        visits = self.world.tables["visits"]
+        if "visits_syn" not in self.world.tables:
+            return self.running()
+        shown = self.draw.choice(["COUNT(*)", "COUNT(*)", "SUM(cost)", "AVG(cost)", "MEDIAN(cost)"])
+        several = [f"(SELECT {shown} FROM visits WHERE {self.times(visits)} AND cost {sign} 4) WITHIN {self.draw.choice([1, 3, 10])}" for sign in (">", "<")]
+        return f"VALIDATE {', '.join(several[:self.draw.choice([1, 1, 2])])} AGAINST visits_syn FOR visits WITHIN 5"
+
+    def checks_by_period(self) -> str:
+        if "visits_syn" not in self.world.tables:
+            return self.running()
+        key = self.draw.choice(["", "", "place, "])
+        return (f"VALIDATE SELECT {key}{self.unit} AS p, COUNT(*) FROM visits WHERE {self.test(self.world.tables['visits'])} "
+                f"GROUP BY {key}p AGAINST visits_syn FOR visits WITHIN {self.draw.choice([1, 3, 10])}")
+
     def accuracy(self) -> str:
         table = self.table
         return f"SELECT COUNT(*) AS a FROM {table.name} WHERE {self.times(table)} ERROR WITHIN {self.draw.choice([2, 5, 20])} CONFIDENCE 0.9"
@@ -229,13 +290,13 @@ class Writer:
     def explained(self) -> str:
         return f"EXPLAIN PRIVACY {self.draw.choice([self.aggregates, self.by_period, self.kept_people, self.per_person])()}"
 
-    def open(self) -> tuple[str, bool]:
+    def open(self) -> tuple[str, tuple[str, int]]:
         """A period at the border of what is closed, on either side of it, whose whole days are named."""
         table = self.table
         closed = self.world.closed(table, self.day)
         number = max(self.world.first, closed.stop + self.draw.choice([-1, 0, 0, 1]))
         where = self.days(table, range(number, number + 1), "")
-        return f"SELECT COUNT(*) AS a FROM {table.name} WHERE {where}", number not in closed
+        return f"SELECT COUNT(*) AS a FROM {table.name} WHERE {where}", (table.name, number)
 
     def before(self) -> str:
         """A period before the first one."""

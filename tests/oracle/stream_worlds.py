@@ -1,7 +1,8 @@
 """Small policies whose tables grow, the rows that they are about, and what is left of these without a person, or a part of one.
 
-A person in one period owns the rows of the growing tables that have a time in this period: that is read here from the rows and the
-foreign keys alone, by the calendar of Python, and not by the code that is tested.
+A person in one period owns the rows of the growing tables that have a time in this period, and a person in a window those of its
+periods. A row is late if it arrived when its period was closed. All that is read here from the rows and the foreign keys alone, by
+the calendar of Python, and not by the code that is tested.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from dpsql.frozen import Frozen
+from dpsql.frozen import Frozen, replace
 
 Row: TypeAlias = tuple[Any, ...]
 State: TypeAlias = Mapping[str, tuple[Row, ...]]
@@ -19,9 +20,25 @@ State: TypeAlias = Mapping[str, tuple[Row, ...]]
 
 PEOPLE = 4
 PERIODS = 4  # that can be closed when a stream ends
-WHOLE = None  # in place of a period: all rows of a person
-Part: TypeAlias = tuple[int, int | None]
-"""A person, and a period of theirs or `WHOLE`."""
+WHOLE = None  # in place of periods: all rows of a person
+
+
+class Part(Frozen, kw_only=False):
+    """The rows that a neighbour does not have: those of a person in some periods of the growing tables, or else all of theirs. `unit`
+    says of which unit of privacy they are."""
+
+    person: int
+    periods: range | None
+    unit: str
+
+    def __str__(self) -> str:
+        where = "" if self.periods is None else f" ({self.periods.start} to {self.periods.stop - 1})"
+        return f"the rows of person {self.person} {self.unit}{where}"
+
+
+IN_PERIOD, IN_WINDOW, IN_ALL = "in one period", "in a window", "in all"
+LATE = Part(-1, WHOLE, "that came late")
+"""All rows that arrived too late, of everybody, where the owner drops them: nothing may depend on them."""
 
 START = {"day": dt.date(2024, 2, 27), "week": dt.date(2024, 2, 19), "month": dt.date(2023, 12, 1), "quarter": dt.date(2023, 10, 1),
          "year": dt.date(2021, 1, 1)}
@@ -47,6 +64,7 @@ class StreamTable(Frozen):
     closes: int = 0
     limit: int | None = None
     public: bool = False
+    arrived: str | None = None
 
     def at(self, column: str) -> int:
         return [*self.columns].index(column)
@@ -66,6 +84,8 @@ class StreamWorld(Frozen):
     budget: str
     rows: State
     price: Mapping[str, float]
+    window: int = 2  # consecutive periods that the third unit is about, whether the policy limits it or not
+    prepared: bool = False  # whether the owner makes prepared stores
 
     @property
     def growing(self) -> list[StreamTable]:
@@ -109,18 +129,53 @@ class StreamWorld(Frozen):
         time = row[table.at(table.time)] if table.time else None
         return None if time is None else number_of(self.period, time.date() if isinstance(time, dt.datetime) else time)
 
-    def without(self, state: State, part: Part) -> State:
-        """The rows without those of a person in one period, or without all of them."""
-        person, period = part
-        return {name: tuple(row for row in rows if self.tables[name].public or not (
-            (period is WHOLE or (self.tables[name].time is not None and self.period_at(name, row) == period))
-            and person in self.owners(state, name, row))) for name, rows in state.items()}
+    def is_late(self, name: str, row: Row) -> bool:
+        """Whether a row is never read, as it arrived when its period was closed, or nobody knows when."""
+        table = self.tables[name]
+        number = None if table.arrived is None else self.period_at(name, row)
+        if table.arrived is None or number is None:
+            return False
+        arrival = row[table.at(table.arrived)]
+        if arrival is None:
+            return True
+        moment = arrival if isinstance(arrival, dt.datetime) else dt.datetime.combine(arrival, dt.time())
+        return bool(moment >= dt.datetime.combine(start_of(self.period, number + 1), dt.time()) + dt.timedelta(days=table.closes))
 
     def parts(self, states: Sequence[State]) -> list[Part]:
-        """Everybody, in each period in which they ever have rows, and in all."""
-        found = {(person, period) for state in states for table in self.growing for row in state[table.name]
-                 for person in self.owners(state, table.name, row) if (period := self.period_at(table.name, row)) is not None}
-        return [*sorted(found), *((person, WHOLE) for person in range(PEOPLE + 1))]
+        """Everybody, in each period in which they ever have rows, in each window that has one of these, and in all; and late rows."""
+        found: dict[int, set[int]] = {person: set() for person in range(PEOPLE + 1)}
+        late = False
+        for state in states:
+            for name, rows in Owned(self, state).rows.items():
+                for row, people, number in rows:
+                    late |= self.is_late(name, row)
+                    for person in people if number is not None else ():
+                        found.setdefault(person, set()).add(number)
+        made = [*(Part(person, WHOLE, IN_ALL) for person in range(PEOPLE + 1)), *([LATE] if late else [])]
+        for person, numbers in sorted(found.items()):
+            made += [Part(person, range(number, number + 1), IN_PERIOD) for number in sorted(numbers)]
+            made += [Part(person, range(first, first + self.window), IN_WINDOW) for first in sorted(
+                {number - back for number in numbers for back in range(self.window)})]
+        return made
+
+
+class Owned:
+    """The rows of a moment, with their owners and their periods."""
+
+    def __init__(self, world: StreamWorld, state: State) -> None:
+        self.world, self.state = world, state
+        self.rows = {name: [(row, world.owners(state, name, row), world.period_at(name, row)) for row in rows]
+                     for name, rows in state.items() if not world.tables[name].public}
+
+    def without(self, part: Part) -> State:
+        """The rows that are not of a part."""
+        return {name: tuple(row for row, people, number in self.rows[name] if not self._is_of(part, name, row, people, number))
+                if name in self.rows else rows for name, rows in self.state.items()}
+
+    def _is_of(self, part: Part, name: str, row: Row, people: set[int], number: int | None) -> bool:
+        if part is LATE:
+            return self.world.is_late(name, row)
+        return part.person in people and (part.periods is None or number in part.periods)
 
 
 # -- the calendar, written once more
@@ -164,19 +219,27 @@ class Maker:
             tables.append(self.calls("cards" in [table.name for table in tables]))
         if self.draw.random() < 0.2:
             tables.append(self.meetings())
+        if self.draw.random() < 0.4:
+            tables.append(self.open_visits(tables[2]))
         named = {table.name: table for table in tables}
-        budget, price = self.budget()
-        world = StreamWorld(tables=named, period=self.period, first=self.first, budget=budget, rows={}, price=price)
+        window = self.draw.choice([2, 2, 3])
+        budget, price = self.budget(window)
+        world = StreamWorld(tables=named, period=self.period, first=self.first, budget=budget, rows={}, price=price, window=window,
+                            prepared=self.draw.random() < 0.3)
         writer = RowWriter(world, self.draw)
         rows: dict[str, tuple[Row, ...]] = dict.fromkeys(named, ())
         for name in named:
             rows[name] = tuple(writer.first_rows(name, rows))
-        return StreamWorld(tables=named, period=self.period, first=self.first, budget=budget, rows=rows, price=price)
+        return replace(world, rows=rows)
 
     # -- tables
 
     def grown(self) -> dict[str, Any]:
         return {"time": "seen", "closes": self.draw.choice([0, 0, 1, 5]), "limit": self.draw.choice([1, 2, 2, 3, None])}
+
+    def arriving(self) -> dict[str, str]:
+        """The column of a row's arrival, in some tables: their rows are dropped if they are late."""
+        return {"loaded": self.kind_of_time()} if self.draw.random() < 0.5 else {}
 
     def kind_of_time(self) -> str:
         return self.draw.choice(["DATE", "TIMESTAMP"])
@@ -190,10 +253,15 @@ class Maker:
                            declared={"place": "{}", "town": "{}"}, public=True)
 
     def visits(self) -> StreamTable:
-        return StreamTable(name="visits", key="visit_id", **self.grown(), columns={
-            "visit_id": "INTEGER", "person_id": "INTEGER", "seen": self.kind_of_time(), "cost": "INTEGER", "place": "INTEGER"}, declared={
-            "visit_id": "{}", "person_id": "{}", "seen": "{}", "cost": "{ bounds = [0, 9], decimals = 0 }", "place": "{ range = [0, 3] }"},
-            references=(Reference(("person_id",), "people", ("person_id",)),))
+        loaded = self.arriving()
+        return StreamTable(name="visits", key="visit_id", arrived=next(iter(loaded), None), **self.grown(), columns={
+            "visit_id": "INTEGER", "person_id": "INTEGER", "seen": self.kind_of_time(), "cost": "INTEGER", "place": "INTEGER", **loaded}, declared={
+            "visit_id": "{}", "person_id": "{}", "seen": "{}", "cost": "{ bounds = [0, 9], decimals = 0 }", "place": "{ range = [0, 3] }",
+            **dict.fromkeys(loaded, "{}")}, references=(Reference(("person_id",), "people", ("person_id",)),))
+
+    def open_visits(self, visits: StreamTable) -> StreamTable:
+        """A public table like that of the visits, which VALIDATE compares them with."""
+        return StreamTable(name="visits_syn", columns=visits.columns, declared=visits.declared, time=None, public=True)
 
     def cards(self) -> StreamTable:
         """A private table that does not grow, and on whose rows others hang."""
@@ -203,9 +271,10 @@ class Maker:
 
     def lines(self) -> StreamTable:
         """A growing table whose rows name a person, and a visit, perhaps one of somebody else or of another period."""
-        return StreamTable(name="lines", **self.grown(), columns={
-            "person_id": "INTEGER", "visit_id": "INTEGER", "seen": self.kind_of_time(), "amount": "INTEGER"}, declared={
-            "person_id": "{}", "visit_id": "{}", "seen": "{}", "amount": "{ bounds = [-5, 5], decimals = 0 }"},
+        loaded = self.arriving()
+        return StreamTable(name="lines", arrived=next(iter(loaded), None), **self.grown(), columns={
+            "person_id": "INTEGER", "visit_id": "INTEGER", "seen": self.kind_of_time(), "amount": "INTEGER", **loaded}, declared={
+            "person_id": "{}", "visit_id": "{}", "seen": "{}", "amount": "{ bounds = [-5, 5], decimals = 0 }", **dict.fromkeys(loaded, "{}")},
             references=(Reference(("person_id",), "people", ("person_id",)),))
 
     def calls(self, has_cards: bool) -> StreamTable:
@@ -224,7 +293,7 @@ class Maker:
 
     # -- budgets
 
-    def budget(self) -> tuple[str, Mapping[str, float]]:
+    def budget(self, window: int) -> tuple[str, Mapping[str, float]]:
         kind, small = self.draw.choice(["epsilon", "epsilon and delta", "rho"]), self.draw.random() < 0.4
         per, one_price = (self.draw.choice([3, 5]), 0.25) if small else (100, 1.0)
         if kind == "rho":
@@ -234,6 +303,9 @@ class Maker:
             total, one, price = f"epsilon = {20 if small else 1000}{delta}", f"epsilon = {per}{of_one}", {"epsilon": one_price}
             price |= {"delta": 1e-4} if kind != "epsilon" else {}
         mine = f"\nper_analyst_and_period = {{ {one.replace(str(per), str(max(2, per // 2)), 1)} }}" if self.draw.random() < 0.5 else ""
+        if self.draw.random() < 0.5:
+            several = one.replace(str(per), str(2 * per), 1)
+            mine += f"\nin_any = {{ periods = {window}, {several} }}"
         return f"{total}\nper_period = {{ {one} }}{mine}", price
 
 
@@ -248,6 +320,8 @@ class RowWriter:
             yield from ((person, self.draw.choice(["f", "m", "x", None]), self.draw.randrange(10)) for person in range(PEOPLE))
         elif name == "places":
             yield from ((place, self.draw.choice(["north", "south"])) for place in (0, 1, 1, 2))
+        elif name == "visits_syn":
+            yield from (self.draw.sample(state["visits"], min(len(state["visits"]), 3)))
         else:
             made = dict(state)
             for _ in range(self.draw.choice([4, 8, 12])):
@@ -260,6 +334,8 @@ class RowWriter:
         table, found = self.world.tables[name], dict[str, Any]()
         for column, kind in table.columns.items():
             found[column] = (self.time(kind, period) if column == table.time else self.value(column))
+        if table.arrived is not None:
+            found[table.arrived] = self.arrival(table, found[table.time or ""])
         for ref in table.references:
             above = self.world.tables[ref.table]
             parents = state[ref.table]
@@ -284,7 +360,19 @@ class RowWriter:
         at = self.draw.choice([start, start, end - dt.timedelta(microseconds=1), start + (end - start) / 2])
         return at if kind == "TIMESTAMP" else at.date()
 
+    def arrival(self, table: StreamTable, time: Any) -> Any:
+        """A moment around that at which the period of a row is closed; sometimes it is not known."""
+        if time is None or self.draw.random() < 0.05:
+            return None
+        number = number_of(self.world.period, time.date() if isinstance(time, dt.datetime) else time)
+        end = dt.datetime.combine(start_of(self.world.period, number + 1), dt.time())
+        closed, tick, day = end + dt.timedelta(days=table.closes), dt.timedelta(microseconds=1), dt.timedelta(days=1)
+        at = self.draw.choice([end - day, end - day, end - tick, closed - tick, closed - tick, closed, closed, closed + tick, closed + 9 * day])
+        return at if table.columns["loaded"] == "TIMESTAMP" else at.date()
+
     def value(self, column: str) -> Any:
+        if column == "loaded":
+            return None
         if column == "kind":
             return self.draw.choice(["a", "b"])
         if column in ("person_id", "one", "other", "visit_id", "card_id"):
@@ -305,6 +393,7 @@ def _policy(world: StreamWorld) -> Iterator[str]:
         yield from (f'key = "{table.key}"',) if table.key else ()
         if table.time is not None:
             yield f'grows_by = "{table.time}"\nperiod = "{world.period}"\nsince = {world.since}\ncloses = "{table.closes} days"'
+        yield from ('late = "drop"', f'arrived = "{table.arrived}"') if table.arrived else ()
         if table.limit is not None:
             yield f"{'rows_per_entity_and_period' if table.time else 'rows_per_entity'} = {table.limit}"
         if table.references:

@@ -14,7 +14,7 @@ from collections import Counter
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy: its threads would only wait for each other
 os.environ["DPSQL_CACHE"] = os.environ["DPSQL_STATE"] = ""  # nothing is left on this machine, or found there
 
-from oracle.stream_events import Ask, Day, stream_of  # noqa: E402
+from oracle.stream_events import Ask, Changed, stream_of  # noqa: E402
 from oracle.stream_law import Found, examine  # noqa: E402
 
 SHOWN = 3  # violations of a stream
@@ -53,10 +53,10 @@ def _show(seed: int, statements: int) -> None:
         match event:
             case Ask():
                 print(f"{event.analyst}: {event.asked.text}")
-            case Day():
-                print(event.day)
-            case _:
+            case Changed():
                 print(*(f"    {name}: {rows}" for name, rows in event.state.items()), sep="\n")
+            case _:
+                print(event)
 
 
 if __name__ == "__main__":
