@@ -112,7 +112,7 @@ def _count(run: Run, found: Found) -> None:
         found.stored += seen.is_stored
         found.codes[seen.code] = found.codes.get(seen.code, 0) + (not seen.is_answered)
         found.kinds[seen.ask.asked.kind] = found.kinds.get(seen.ask.asked.kind, 0) + seen.is_answered
-        if seen.code in ("fault", "crash", "policy"):
+        if seen.code in ("crash", "policy", "store") or seen.told.startswith("InternalError"):
             found.faults.append(f"stream {run.stream.seed}: {seen.code}: {seen.text}\n    {seen.told}")
     found.faults += [f"stream {run.stream.seed}: incident: {fault!r}" for fault in run.faults]
     found.charges, found.requests = found.charges + len(run.paid), found.requests + len(run.released)

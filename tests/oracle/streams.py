@@ -14,7 +14,7 @@ from collections import Counter
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy: its threads would only wait for each other
 os.environ["DPSQL_CACHE"] = os.environ["DPSQL_STATE"] = ""  # nothing is left on this machine, or found there
 
-from oracle.stream_events import Ask, Changed, stream_of  # noqa: E402
+from oracle.stream_events import Ask, Changed, Stream, stream_of  # noqa: E402
 from oracle.stream_law import Found, examine  # noqa: E402
 
 SHOWN = 3  # violations of a stream
@@ -28,13 +28,15 @@ def main() -> None:
     parser.add_argument("--only", type=int, help="only this stream, which is shown")
     parser.add_argument("--statements", type=int, default=40, help="of each stream")
     parser.add_argument("--replays", type=int, default=1, help="people in a period, or in all, without whom a stream is run anew")
+    parser.add_argument("--often", default="", help="kinds of statements, separated by commas, of which most are")
     given = parser.parse_args()
+    often = [*filter(None, given.often.split(","))]
     found, start, seed = Found(), time.monotonic(), given.seed if given.only is None else given.only
     if given.only is not None:
-        _show(seed, given.statements)
+        _show(stream_of(seed, given.statements, often))
     while True:
         before, worked = len(found.broken), time.process_time()
-        examine(seed, found, statements=given.statements, replays=given.replays)
+        examine(seed, found, stream=stream_of(seed, given.statements, often), replays=given.replays)
         print(f"stream {seed}: {time.process_time() - worked:.1f} s of work, {len(found.broken) - before} broken", flush=True)
         for broken in found.broken[before:before + SHOWN]:
             print(f"VIOLATION {broken}", flush=True)
@@ -46,8 +48,7 @@ def main() -> None:
         print(f"FAULT, {times} times: {fault}")
 
 
-def _show(seed: int, statements: int) -> None:
-    stream = stream_of(seed, statements)
+def _show(stream: Stream) -> None:
     print(stream.world.policy)
     for event in stream.events:
         match event:
