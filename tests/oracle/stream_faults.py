@@ -18,7 +18,8 @@ from dpsql.trusted.kernel import period_reads
 from dpsql.trusted.kernel.chain import Chain
 from dpsql.trusted.kernel.period_costs import PeriodCosts
 from dpsql.trusted.kernel.period_reads import PeriodReads
-from dpsql.trusted.kernel.period_sums import PeriodSums, as_sums, charge_in_window
+from dpsql.trusted.kernel.period_runs import as_sums
+from dpsql.trusted.kernel.period_sums import PeriodSums, charge_in_window
 from dpsql.trusted.measurements.weighted_periods import WeightedPeriods
 from dpsql.trusted.plan.certificate import Certificate
 from dpsql.trusted.plan.node import Printing

@@ -149,8 +149,9 @@ class StreamWorld(Frozen):
             for name, rows in Owned(self, state).rows.items():
                 for row, people, number in rows:
                     late |= self.is_late(name, row)
-                    for person in people if number is not None else ():
-                        found.setdefault(person, set()).add(number)
+                    if number is not None:
+                        for person in people:
+                            found.setdefault(person, set()).add(number)
         made = [*(Part(person, WHOLE, IN_ALL) for person in range(PEOPLE + 1)), *([LATE] if late else [])]
         for person, numbers in sorted(found.items()):
             made += [Part(person, range(number, number + 1), IN_PERIOD) for number in sorted(numbers)]
