@@ -172,7 +172,7 @@ ROOMS = {
     **{f"innermost: {room}": (modules, most) for (room, modules), most in zip(
         INNERMOST.items(), (255, 561, 241, 256, 91, CHECKER), strict=True)},  # the first two with answers in parts, stopped statements told from failed ones, and periods that are charged and revised, kept as runs, and limited in any so many of them; the first with costs that are stated for periods, and versions of tables
     "innermost: all of it": ([module for modules in INNERMOST.values() for module in modules], 1601),
-    "shapes, claims and copies of requests": (["dpsql.trusted.kernel.shapes", "dpsql.trusted.kernel.claims", "dpsql.trusted.kernel.split_by_entity", "dpsql.trusted.kernel.taken"], 672),  # with times of arrival, and certificates for one period
+    "shapes, claims and copies of requests": (["dpsql.trusted.kernel.shapes", "dpsql.trusted.kernel.claims", "dpsql.trusted.kernel.split_by_entity", "dpsql.trusted.kernel.taken"], 673),  # with times of arrival, and certificates for one period
     "sizes of plans": (["dpsql.trusted.kernel.plan_size"], 98),
     "the store of the ledger": ([f"dpsql.trusted.kernel.{module}" for module in (
         "ledger", "anchor", "event_store", "marks", "past", "reported", "running_statements", "sqlite_store", "turns", "waypoint")], 1160),
@@ -183,7 +183,7 @@ ROOMS = {
     "expressions": (below("dpsql.trusted.plan.expr"), 772),  # with places among the first days of periods
     "all that the kernel can run": (sorted(KERNEL), 12430),  # with weighted sums over periods, certificates for one person in one period, versions of tables, late rows, revisions and a clock that does not go back, interruptions that the engine tells from other faults, and periods of growing tables with what they are charged, and the parts of stores that they are read from
     "what charges promise": (["dpsql.catalog.promise"], 250),  # with calendars
-    "what it is handed": (sorted(HANDED - {*SNAPSHOTS, *FOREIGN, *SPARK, "dpsql.catalog.promise", "dpsql.ledgers.postgres_store"}), 4180),  # with what policies say of growing tables and their late rows, and how their stores are added to, files of growing tables that are verified one by one, released rows by column, the terms of agents, engines without threads, and interruptions that do not hide a fault
+    "what it is handed": (sorted(HANDED - {*SNAPSHOTS, *FOREIGN, *SPARK, "dpsql.catalog.promise", "dpsql.ledgers.postgres_store"}), 4211),  # with what policies say of growing tables and their late rows, and how their stores are added to, files of growing tables that are verified one by one, released rows by column, the terms of agents, engines without threads, and interruptions that do not hide a fault
     "stores that Spark reads": (SPARK, 890),
     "snapshots of other databases": (SNAPSHOTS, 992),  # with growing tables, whose periods are copied once
     "files of other programs": (FOREIGN, 430),
