@@ -6,12 +6,16 @@ charges are exactly those that the ledger lists as failed, and each kill makes a
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import datetime as dt
 import json
+import os
 import shutil
+import signal
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import duckdb
@@ -20,9 +24,12 @@ from support.growing_worlds import POLICY, add_visits, project
 from support.publishers import Publishers, moments, publishers
 
 import dpsql
+from dpsql.answers.published_folder import MARKER
 from dpsql.catalog import growing
 from dpsql.ledgers.ledger_reports import ReportingLedger
 from dpsql.trusted.accounting.cost import NANO
+from dpsql.trusted.declarations.growth import name_of
+from dpsql.trusted.kernel.ledger import anchor_beside
 from dpsql.trusted.kernel.period_reads import PeriodReads
 
 FIRST = dt.date(2025, 1, 7)  # the first day is closed
@@ -30,7 +37,7 @@ QUERIES = {
     "visits": "SELECT visited_on AS day, COUNT(*) AS n FROM visits GROUP BY day",
     "sexes": "SELECT visited_on AS day, sex, COUNT(*) AS n, AVG(cost) AS cost FROM visits JOIN people USING (person_id) GROUP BY day, sex",
 }
-FILES = {"index.html", *(f"{name}.{form}" for name in QUERIES for form in ("csv", "parquet", "json", "html"))}
+FILES = {MARKER, "index.html", *(f"{name}.{form}" for name in QUERIES for form in ("csv", "parquet", "json", "html"))}
 EPSILON = 0.25
 
 
@@ -164,6 +171,71 @@ def test_two_publishers_of_one_folder(tmp_path: Path) -> None:
         assert (one.ended(), other.ended()) == (0, 0)
         before = contents(out)
         assert before.keys() == FILES and one.run(FIRST, policy, out) == 0 and contents(out) == before
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_a_run_after_its_period(tmp_path: Path, number: signal.Signals) -> None:
+    """Nothing is lost: what was charged is answered and in the files, and the next run goes on."""
+    policy, out = world(tmp_path / "world"), tmp_path / "out"
+    day = FIRST + dt.timedelta(days=40)
+    with publishers() as publisher:
+        process = publisher.start(day, policy, out)
+        wait_for(lambda: len(measured(policy)[0]) > 2)
+        os.kill(process, number)
+        assert publisher.ended() == 75
+        answered, charged, failed = measured(policy)
+        assert 2 < len(answered) < 82 and answered == charged and failed == 0
+        told = rows_of(out)
+        assert {(key[0], key[1]) for key in told} == {(name, name_of("day", period)) for name, period in answered}
+        assert publisher.run(day, policy, out) == 0
+        assert {key: row for key, row in rows_of(out).items() if key in told} == told and len(measured(policy)[0]) == 82
+
+
+@pytest.mark.slow
+def test_a_second_signal_ends_it_at_once(tmp_path: Path) -> None:
+    policy, out = world(tmp_path / "world"), tmp_path / "out"
+    day = FIRST + dt.timedelta(days=40)
+    with publishers() as publisher:
+        process = publisher.start(day, policy, out)
+        wait_for(lambda: len(measured(policy)[0]) > 2)
+        for _ in range(20):  # of signals that come before the first is handled, one alone is delivered
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, signal.SIGTERM)
+            time.sleep(0.001)
+        assert publisher.ended() == -signal.SIGTERM
+        assert publisher.run(day, policy, out) == 0 and len(measured(policy)[0]) == 82
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    until = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+@pytest.mark.slow
+def test_an_older_copy_without_its_anchor_is_refused(tmp_path: Path) -> None:
+    """The folder has periods that this ledger has not measured: nothing is charged again, and the files stay."""
+    policy, out = world(tmp_path / "world"), tmp_path / "out"
+    ledger, anchor = policy.parent / "dpsql.ledger", anchor_beside(policy.parent / "dpsql.ledger")
+    with publishers() as publisher:
+        assert publisher.run(FIRST, policy, out) == 0
+        for path in (ledger, anchor):
+            shutil.copy(path, tmp_path / path.name)
+        assert publisher.run(FIRST + dt.timedelta(days=2), policy, out) == 0
+        before, newest = contents(out), {path: path.read_bytes() for path in (ledger, anchor)}
+        for path in (ledger, anchor):
+            shutil.copy(tmp_path / path.name, path)
+        told = measured(policy)
+        assert publisher.run(FIRST + dt.timedelta(days=2), policy, out) == 4
+        assert contents(out) == before and measured(policy) == told
+        assert publisher.run(FIRST + dt.timedelta(days=2), policy, tmp_path / "other") == 0  # as the advice says
+        assert publisher.run(FIRST + dt.timedelta(days=2), policy, out) == 4  # it has other numbers now
+        assert contents(out) == before
+        for path, content in newest.items():
+            path.write_bytes(content)
+        assert publisher.run(FIRST + dt.timedelta(days=2), policy, out) == 0 and contents(out) == before
 
 
 @pytest.mark.slow

@@ -160,7 +160,7 @@ def _notes(answer: Answer, column: int, x: int | None, *, continuous: bool) -> l
 
 
 def _numbers(answer: Answer, names: Sequence[str]) -> list[int]:
-    """The columns to draw: the named ones, or else the noisy ones, or else all numbers except a first key."""
+    """The columns to draw: the named ones, or else the noisy ones with a value, or else all numbers except a first key."""
     numeric = [j for j, column in enumerate(answer.columns) if column.type.numeric]
     if names:
         found = [j for name in names for j in numeric if answer.columns[j].name == name]
@@ -169,7 +169,7 @@ def _numbers(answer: Answer, names: Sequence[str]) -> list[int]:
             raise ProgrammingError(f"the answer has no column of numbers called {missing}", code="plot",
                                    try_=", ".join(answer.columns[j].name for j in numeric))
         return found
-    noisy = [j for j in numeric if not answer.columns[j].exact]
+    noisy = [j for j in numeric if not answer.columns[j].exact and any(value is not None for value in answer.data[j].values)]
     found = noisy or [j for j in numeric if j > 0 or len(answer.columns) == 1]
     if not found or not answer.size:
         raise ProgrammingError("the answer has no numbers to draw", code="plot", try_="SELECT key, COUNT(*) ... GROUP BY key")

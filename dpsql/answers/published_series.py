@@ -46,8 +46,12 @@ class PublishedPeriod(Frozen):
 
 
 class PublishedSeries(Frozen):
-    """All closed periods of a standing query, in the order of time. `order` has the places of the rows of all measured periods,
-    in the order that the query asks for."""
+    """All closed periods of a standing query, in the order of time.
+
+    whole    rows of several periods together, such as totals, if there are any
+    order    the places of the rows of all measured periods, and of these, in the order that the query asks for
+    changes  what does not stay as it was told when another period is added, in words; "" if all numbers do
+    """
 
     name: str
     statement: str
@@ -57,6 +61,8 @@ class PublishedSeries(Frozen):
     confidence: float
     periods: tuple[PublishedPeriod, ...]
     order: tuple[int, ...]
+    whole: Answer | None = None
+    changes: str = ""
 
     @property
     def measured(self) -> tuple[PublishedPeriod, ...]:
@@ -66,22 +72,34 @@ class PublishedSeries(Frozen):
     @cached_property
     def answer(self) -> Answer:
         """The rows of all measured periods, of which there is at least one; without notes and cost, which are of each period."""
-        made = together([period.answer for period in self.measured if period.answer is not None])
+        made = together([rows for _, rows in self._blocks])
         return Answer(columns=made.columns, data=tuple(column.at(self.order) for column in made.data), confidence=made.confidence,
                       stored=True)
 
     @cached_property
     def of_rows(self) -> tuple[PublishedPeriod, ...]:
-        """The period of each row."""
-        found = [period for period in self.measured for _ in range(0 if period.answer is None else period.answer.size)]
+        """The period of each row; for rows of several periods, all of them as one."""
+        found = [period for period, rows in self._blocks for _ in range(rows.size)]
         return tuple(found[place] for place in self.order)
+
+    @property
+    def _blocks(self) -> list[tuple[PublishedPeriod, Answer]]:
+        found = [(period, period.answer) for period in self.measured if period.answer is not None]
+        return found if self.whole is None else [*found, (self._together, self.whole)]
+
+    @property
+    def _together(self) -> PublishedPeriod:
+        first, last = self.measured[0], self.measured[-1]
+        return PublishedPeriod(name=f"{first.name} to {last.name}", first=first.first, last=last.last, answer=self.whole)
 
     def as_json(self) -> str:
         """The series for programs."""
         columns = as_dict(self.answer)["columns"]
+        several = None if self.whole is None else self._together.as_dict()
         return json.dumps({"name": self.name, "statement": self.statement, "analyst": self.analyst, "budget": self.budget,
                            "entity": self.entity, "confidence": self.confidence, "columns": columns,
-                           "periods": [period.as_dict() for period in self.periods]}, indent=1, ensure_ascii=False) + "\n"
+                           "changes": self.changes or None, "periods": [period.as_dict() for period in self.periods],
+                           "several periods": several}, indent=1, ensure_ascii=False) + "\n"
 
 
 class TableColumn(Frozen):

@@ -3,13 +3,16 @@ and nothing that changes without them: no time of writing, and no rest of a budg
 
 from __future__ import annotations
 
+import datetime as dt
 import html
 from collections.abc import Iterable
 
+from dpsql.answers.answer import Answer
 from dpsql.answers.answer_page import meanings, notes_below, rows_and_charts, title_of
 from dpsql.answers.html_page import code, document, facts, figures, folded, heading, paragraph
 from dpsql.answers.published_series import PublishedPeriod, PublishedSeries
-from dpsql.frozen import Frozen
+from dpsql.frozen import Frozen, replace
+from dpsql.types import Type
 
 
 class IndexEntry(Frozen):
@@ -25,19 +28,32 @@ class IndexEntry(Frozen):
 def series_page(series: PublishedSeries, files: Iterable[str]) -> str:
     """The page of a standing query, as text; `files` have the same numbers."""
     missing = [period.name for period in series.periods if period.answer is None]
-    newest = series.measured[-1]
+    newest, answer = series.measured[-1], with_dates(series.answer)
     parts = [
-        heading(1, f"{series.name}: {title_of(series.answer)}"), code(series.statement),
+        heading(1, f"{series.name}: {title_of(answer)}"), code(series.statement),
         facts([("made by", series.analyst), ("budget", f"{series.budget}, which protects each {series.entity}"),
                ("periods", span_of(series.measured)), ("price of a period", price_of(newest)),
+               ("changes", series.changes and f"{series.changes} change as periods are added"),
                ("not measured", ", ".join(missing))]),
-        _links(files), *rows_and_charts(series.answer), *meanings([series.answer], series.entity),
+        _links(files), *rows_and_charts(answer), *meanings([answer], series.entity),
         *notes_below(() if newest.answer is None else newest.answer.notes),
         folded("Periods and prices", figures(
             ("period", "first day", "last day", "price in the period", "price in all", "stored"),
             ((period.name, period.first.isoformat(), period.last.isoformat(), period.price_in_period, period.price_in_all,
               "no" if period.answer is None else "yes") for period in series.periods), texts=range(6)))]
-    return document(f"{series.name}: {title_of(series.answer)}", parts, "charts")
+    return document(f"{series.name}: {title_of(answer)}", parts, "charts")
+
+
+def with_dates(answer: Answer) -> Answer:
+    """The answer with dates in columns of times that are all at midnight, as starts of periods are."""
+    columns, data = [*answer.columns], [*answer.data]
+    for at, column in enumerate(columns):
+        days = [value.date() for value in data[at].values if isinstance(value, dt.datetime) and value.time() == dt.time()]
+        if column.type is Type.TIMESTAMP and column.exact and len(days) == sum(value is not None for value in data[at].values):
+            found = iter(days)
+            columns[at] = replace(column, type=Type.DATE)
+            data[at] = replace(data[at], values=tuple(None if value is None else next(found) for value in data[at].values))
+    return replace(answer, columns=tuple(columns), data=tuple(data))
 
 
 def index_page(budget: str, entries: Iterable[IndexEntry]) -> str:

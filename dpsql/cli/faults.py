@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dpsql.cli.terminal import print_wrapped
 from dpsql.errors import BudgetExhausted, Error, InternalError, LedgerError
 
-EXIT = {"wrong": 2, "budget": 3, "ledger": 4, "failed": 1}
+EXIT = {"wrong": 2, "budget": 3, "ledger": 4, "failed": 1, "later": 75}  # the last as EX_TEMPFAIL of sysexits.h
 
 
 def said(step: Callable[[], int | None], *, as_json: bool = False) -> int:

@@ -16,6 +16,7 @@ from dpsql.cli.terminal import print_wrapped, waiting
 from dpsql.errors import Error, LedgerError, OperationalError
 
 if TYPE_CHECKING:
+    from dpsql.answers.published_folder import PublishedFolder
     from dpsql.engine.publishing import Publication
     from dpsql.engine.session import Session
     from dpsql.engine.standing_queries import StandingQuery
@@ -36,17 +37,24 @@ def add(commands: Commands) -> None:
 
 
 def _publish(options: argparse.Namespace) -> int:
+    from dpsql.answers.published_folder import PublishedFolder
+    from dpsql.cli.stop_signals import stop_signals
     from dpsql.engine.publishing import publish, publishing
     from dpsql.engine.standing_queries import kept
 
-    formats, folder, faults = _formats(options.format), _folder(options.out), list[Error]()
-    with connected(options) as connection:
+    formats, place, faults, left = _formats(options.format), _folder(options.out), list[Error](), False
+    with stop_signals() as stop, connected(options) as connection:
         session = connection.session
         with publishing(session):
-            for query in _chosen(options.name, session):
+            chosen = _chosen(options.name, session)
+            folder = PublishedFolder.of(place, session.ledger.identity, session.budget.name)
+            for query in chosen:
+                if stop.is_set():
+                    left = True
+                    break
                 try:
                     with waiting():
-                        made = publish(query, session)
+                        made = publish(query, session, told=folder.told(query.name, query.text), is_to_stop=stop.is_set)
                     files = _write(made, folder, formats)
                 except LedgerError:
                     raise
@@ -56,7 +64,11 @@ def _publish(options: argparse.Namespace) -> int:
                     continue
                 _tell(made, files, options)
                 faults += [failed.fault for failed in made.failed]
-            _write_index(folder, [*kept(session).values()], session)
+                left |= made.stopped
+            _write_index(place, [*kept(session).values()], session)
+    if left:
+        print("stopped by a signal; the next run measures what is left", file=sys.stderr)
+        return EXIT["later"]
     codes = {exit_code(fault) for fault in faults}
     return next((code for code in (EXIT["failed"], EXIT["budget"], EXIT["wrong"]) if code in codes), 0)
 
@@ -96,14 +108,16 @@ def _chosen(names: list[str], session: Session) -> list[StandingQuery]:
 # -- files
 
 
-def _write(made: Publication, folder: Path, formats: tuple[str, ...]) -> list[str]:
-    """Write the files of a standing query; returns their names. The page comes last, as it links to the others."""
+def _write(made: Publication, into: PublishedFolder, formats: tuple[str, ...]) -> list[str]:
+    """Write the files of a standing query; returns their names. The page comes last, as it links to the others. Raises
+    LedgerError if the folder has other numbers."""
     from dpsql.answers.replaced_files import replace_file
     from dpsql.answers.series_page import series_page
 
     if made.series is None:
         return []
-    names = [f"{made.query.name}.{form}" for form in formats]
+    into.tell(made.series)
+    names, folder = [f"{made.query.name}.{form}" for form in formats], into.place
     for form, name in zip(formats, names, strict=True):
         replace_file(folder / name, _content(made, form))
     replace_file(folder / f"{made.query.name}.html", series_page(made.series, names).encode())
@@ -127,7 +141,7 @@ def _write_index(folder: Path, queries: list[StandingQuery], session: Session) -
 
     def entries() -> Iterator[IndexEntry]:
         for query in queries:
-            names = [name_of(reads.periods.period, reads.periods.first) for reads in query.measured]
+            names = [name_of(reads.periods.period, reads.periods.last) for reads in query.measured]
             yield IndexEntry(name=query.name, statement=query.text, analyst=query.analyst,
                              periods="" if not names else f"{names[0]} to {names[-1]}", files=tuple(
                                  name for form in ("html", *FORMATS) if (folder / (name := f"{query.name}.{form}")).is_file()))

@@ -15,7 +15,7 @@ from dpsql.engine.around_statements import ROWS, meant
 from dpsql.engine.charging import ChargeRequest, located
 from dpsql.engine.merged_periods import base_of, can_be_base, merged, shown_notes
 from dpsql.engine.parameters import Parameters, given_values
-from dpsql.engine.period_by_period import PeriodPart, PeriodParts, as_parts, parts_of, periods_of, sharing
+from dpsql.engine.period_by_period import KeyedPeriods, PeriodPart, PeriodParts, as_parts, parts_of, periods_of, sharing
 from dpsql.engine.session import Session
 from dpsql.errors import Error
 from dpsql.frozen import Frozen, replace
@@ -60,18 +60,19 @@ def around_periods(query: Query, session: Session, parameters: Parameters,
             if parts is None:
                 return None
             made.append(PartOfPeriods(name=name, table=table, base=base, parts=parts,
-                                      names=() if keyed is None else keyed.names))
+                                      found=keyed, names=() if keyed is None else keyed.names))
     return AroundPeriods(around=around, tables=tuple(made), options=options, text=query.text, session=session)
 
 
 class PartOfPeriods(Frozen):
-    """A released part: its table, and the statements that release it. `names` are those of its periods; none of a part that is
-    one statement."""
+    """A released part: its table, and the statements that release it. `found` are its periods and `names` their names; there are
+    none of a part that is one statement."""
 
     name: str
     table: ReleasedTable
     base: Question
     parts: Sequence[PeriodPart]
+    found: KeyedPeriods | None
     names: tuple[str, ...]
 
     def told(self) -> PeriodParts:
@@ -107,11 +108,15 @@ class AroundPeriods(Frozen):
 
     def answer(self) -> Answer:
         with located(self.text):
+            return self.of([table.told().answers() for table in self.tables])
+
+    def of(self, found: Sequence[Sequence[Answer]]) -> Answer:
+        """The answer, given those of the periods of each table."""
+        with located(self.text):
             rows: dict[str, dict[str, LoadedColumn]] = {}
             notes: list[str] = []
             wholes = []
-            for table in self.tables:
-                answers = table.told().answers()
+            for table, answers in zip(self.tables, found, strict=True):
                 whole = together(answers)
                 released = merged(table.table.question, table.base, answers, None)
                 rows[table.name], withheld = loaded(table.table, released.cells, released.aggregates, self.session.scratch, {})

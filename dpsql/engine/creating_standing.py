@@ -9,10 +9,10 @@ from dpsql.answers.described_columns import OF_STANDING_QUERIES, DescribedColumn
 from dpsql.answers.listing import Listing
 from dpsql.catalog import growing
 from dpsql.engine.charging import located
-from dpsql.engine.period_by_period import PeriodByPeriod
 from dpsql.engine.session import Session
 from dpsql.engine.standing_prices import listed_one
-from dpsql.engine.standing_queries import PlanOf, StandingQuery, due_of, growth_of, named, next_closing, plan_on, record
+from dpsql.engine.standing_queries import PlanOf, StandingQuery, growth_of, named, next_closing, record, series_on
+from dpsql.engine.standing_series import StandingSeries
 from dpsql.errors import OptionError, SqlError, Unsupported
 from dpsql.frozen import Frozen, replace
 from dpsql.sql.text.places import span_of
@@ -30,21 +30,20 @@ def creating(statement: CreateStandingQuery, session: Session, plan_of: PlanOf) 
         today = growing.today()
         growth = growth_of(query, session.catalog)
         number, day = next_closing(growth, today) if growth is not None else (0, today)
-        plan = _priced_plan(statement, session, day, plan_of)
-        if growth is None or plan.periods[-1].first < number:
-            last = names_of(plan.periods[-1])
+        series = _priced_series(statement, session, day, plan_of)
+        if growth is None or series.periods[-1].first < number:
+            last = names_of(series.periods[-1])
             raise Unsupported(f"a standing query goes on with each period that closes, and this one ends with {last}",
                               code="standing", span=span_of(query.tree), try_="the statement without an end of its time")
-        options = due_of(plan).options
-        assert options.price is not None
-        return CreatingStatement(plan=plan, text=statement.text, session=session, made=StandingQuery(
-            name=statement.name, text=statement.text, analyst=session.account.named.analyst, price=options.price,
-            confidence=options.confidence), statement=statement, plan_of=plan_of)
+        price, confidence = series.terms
+        return CreatingStatement(series=series, text=statement.text, session=session, made=StandingQuery(
+            name=statement.name, text=statement.text, analyst=session.account.named.analyst, price=price,
+            confidence=confidence), statement=statement, plan_of=plan_of)
 
 
-def _priced_plan(statement: CreateStandingQuery, session: Session, day: dt.date, plan_of: PlanOf) -> PeriodByPeriod:
+def _priced_series(statement: CreateStandingQuery, session: Session, day: dt.date, plan_of: PlanOf) -> StandingSeries:
     try:
-        return plan_on(statement.priced_query, session, day, plan_of)
+        return series_on(statement.priced_query, session, day, plan_of)
     except OptionError as fault:
         if fault.code != "no-price":
             raise
@@ -52,9 +51,9 @@ def _priced_plan(statement: CreateStandingQuery, session: Session, day: dt.date,
 
 
 class CreatingStatement(Frozen):
-    """CREATE STANDING QUERY. `plan` is that of the query when its next period is closed."""
+    """CREATE STANDING QUERY. `series` is that of the query when its next period is closed."""
 
-    plan: PeriodByPeriod
+    series: StandingSeries
     text: str
     session: Session
     made: StandingQuery
@@ -67,7 +66,7 @@ class CreatingStatement(Frozen):
 
     def explain(self) -> Explanation:
         """What each period will cost; the statement itself costs nothing."""
-        return self.plan.explain()
+        return self.series.explain()
 
     def answer(self) -> Listing:
         """Record the query; the answer is its row of SHOW STANDING QUERIES. Raises SqlError, located, if there is one with this

@@ -161,7 +161,11 @@ class MergedPeriods(PeriodParts):
     def answer(self) -> Answer:
         with located(self.text):
             first = [part.answer() for part in self.beside]
-            answers = self.answers()
+            return self.of(self.answers(), first)
+
+    def of(self, answers: Sequence[Answer], first: Sequence[Answer] = ()) -> Answer:
+        """The answer, given those of the periods, and of the subqueries."""
+        with located(self.text):
             whole = together([replace(answer, data=()) for answer in (*first, *answers)])
             added = any(self.found.key not in kept for kept in kept_keys(self.question))
             notes = [*([_added(self.question, self.found)] if added and len(answers) > 1 else []),

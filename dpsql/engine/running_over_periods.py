@@ -49,7 +49,7 @@ from dpsql.trusted.measurements.reading.request import Request
 from dpsql.trusted.measurements.weighted_periods import WeightedPeriods
 from dpsql.trusted.noise.integer import DiscreteGaussian, spread_of
 from dpsql.trusted.plan.expr.nodes import Ref, Value
-from dpsql.trusted.plan.node import Node
+from dpsql.trusted.plan.node import Node, Printing, fold
 from dpsql.types import Type
 
 if TYPE_CHECKING:
@@ -62,21 +62,24 @@ OfPeriod = Callable[[Question], Program]  # the program of a question without wi
 
 
 class Totals(Frozen):
-    """What was measured when a period closed: for each summand and component, the noisy weighted sums, one for each cell."""
+    """What was measured when a period closed: for each summand and component, the noisy weighted sums, one for each cell. They
+    can be added up if they have one `form`: the same is computed of the rows of each period, with the same noise."""
 
     totals: tuple[tuple[tuple[int, ...], ...], ...]
+    form: str
 
     def as_json(self) -> str:
         import json
 
-        return json.dumps(self.totals)
+        return json.dumps({"form": self.form, "totals": self.totals})
 
     @classmethod
     def from_json(cls, text: str) -> Totals:
         """The inverse of `as_json`."""
         import json
 
-        return cls(totals=tuple(tuple(map(tuple, part)) for part in json.loads(text)))
+        told = json.loads(text)
+        return cls(totals=tuple(tuple(map(tuple, part)) for part in told["totals"]), form=told["form"])
 
 
 class OfOnePeriod(Charged[Totals]):
@@ -86,6 +89,7 @@ class OfOnePeriod(Charged[Totals]):
     request  the measurement, with a certificate from which its `cost` in all follows
     sigmas   for each summand, the standard deviation of the noise, for weights as the strategy has them
     own      what the program measures by itself
+    form     that of the first measurement of all
     """
 
     program: Program
@@ -93,6 +97,7 @@ class OfOnePeriod(Charged[Totals]):
     cost: Cost
     sigmas: tuple[float, ...]
     own: NoisySums
+    form: str = ""
 
     @cached_property
     def identity(self) -> str:
@@ -106,7 +111,8 @@ class OfOnePeriod(Charged[Totals]):
         return Totals.from_json(stored)
 
     def bill(self) -> ChargeRequest:
-        return ChargeRequest(steps=_steps(self.request), cost=self.cost, views=(self.program.view,), options=self.program.options)
+        return ChargeRequest(steps=_steps(self.request, self.form), cost=self.cost, views=(self.program.view,),
+                             options=self.program.options)
 
     def explanation(self) -> Explanation:
         from dpsql.planning.explain import explained
@@ -132,9 +138,17 @@ def _identity(one: OfOnePeriod, question: str, weights: tuple[tuple[int, int], .
     return digest_of(("running total", one.session.policy), question, (one.program.options, weights, one.sigmas))
 
 
-def _steps(request: WeightedPeriods | NoisySums) -> Generator[Request, Any, Totals]:
+def _steps(request: WeightedPeriods | NoisySums, form: str) -> Generator[Request, Any, Totals]:
     made = yield request
-    return Totals(totals=made.totals)
+    return Totals(totals=made.totals, form=form)
+
+
+def _form_of(first: OfOnePeriod) -> str:
+    """The form of the measurement of the first period of all, and of those that are added to it. It depends on the policy as far
+    as what is executed and the noise do."""
+    plan = first.own.plan
+    relation = fold(plan.input, lambda node, below: node.render(below, Printing()))
+    return digest("form of a running total", relation, plan.keys, plan.summands, first.own.cells, first.sigmas)
 
 
 def _with_noise(estimate: Estimate, times: float) -> Estimate:
@@ -194,16 +208,25 @@ class RunningTotals(Frozen):
             new = [self.parts[at] for at in self._new]
             measured = [self.first.read(self.stored[at]) if at in self.stored else self.parts[at].stored_or_paid()
                         for at in range(len(self.numbers))]
+        spent = _price(sum((part.cost for part in new[1:]), new[0].cost)) if new else None
+        made = self._totals(measured)
+        shown = self._shown_together(made, spent) or _joined([self._shown(at, total, spent) for at, total in enumerate(made)])
+        return in_order(self.question, replace(shown, stored=not new))
+
+    def told(self, measured: Sequence[Totals]) -> list[Answer]:
+        """The rows of the first periods, which follow from what was measured for them."""
+        return [self._shown(at, total, None) for at, total in enumerate(self._totals(measured))]
+
+    def _totals(self, measured: Sequence[Totals]) -> Numbers:
+        """The running totals of the first periods, by period, component and cell, given what was measured for them."""
         components = np.array([[row for part in one.totals for row in part] for one in measured], dtype=np.float64)
         made, before = [], np.zeros_like(components[0])
-        for start, end in zip(self.starts, (*self.starts[1:], len(measured)), strict=True):
+        for start in (start for start in self.starts if start < len(measured)):
+            end = min(start + self.strategy.horizon, len(measured))
             components[start] *= float(self.strategy.weights[0])  # measured alone, without a weight
             made += [before + total for total in self.strategy.totals([*components[start:end]])]
             before = made[-1]
-        spent = _price(sum((part.cost for part in new[1:]), new[0].cost)) if new else None
-        shown = self._shown_together(np.array(made), spent) or _joined([
-            self._shown(at, total, spent) for at, total in enumerate(made)])
-        return in_order(self.question, replace(shown, stored=not new))
+        return np.array(made)
 
     @cached_property
     def _deviations(self) -> Numbers:
@@ -308,8 +331,9 @@ def running_over_periods(question: Question, text: str, session: Session, plan: 
         read = PeriodRange(period=kind, first=numbers[at - at % strategy.horizon], last=numbers[at])
         return _alone(question, found.key, read_between(question.view, found.time, read))
 
-    if (first := _measured_alone(plan(of(0)), strategy, text, session)) is None:
+    if (alone := _measured_alone(plan(of(0)), strategy, text, session)) is None:
         return None
+    first = replace(alone, form=_form_of(alone))
     parts = PlannedParts(range(len(numbers)), lambda at: _measured(
         plan(of(at)), strategy, at % strategy.horizon, numbers[at - at % strategy.horizon], first))
     try:
@@ -411,7 +435,7 @@ def _measured(program: Program, strategy: OverTime, place: int, since: int, firs
         alone = _measured_alone(program, strategy, first.text, session)
         if alone is None or alone.sigmas != first.sigmas:
             raise _NotAlike
-        return alone
+        return replace(alone, form=first.form)
     own = next(script(program, session.kernel, session.scratch), None)
     number = next((field.id for field in program.view.fields if field.id.endswith(PERIOD)), None)
     if not isinstance(own, NoisySums) or own.plan.summands != first.own.plan.summands or own.cells != first.own.cells or (
@@ -426,4 +450,5 @@ def _measured(program: Program, strategy: OverTime, place: int, since: int, firs
     request = WeightedPeriods(plan=plan, cells=own.cells, weights=strategy.at(place), noises=tuple(
         DiscreteGaussian(sigma=sigma) for sigma in first.sigmas))
     return OfOnePeriod(program=program, request=request, cost=request.cost(certificate), sigmas=first.sigmas,
-                       own=NoisySums(plan=own.plan, cells=own.cells, noises=own.noises), text=first.text, session=session)
+                       own=NoisySums(plan=own.plan, cells=own.cells, noises=own.noises), form=first.form,
+                       text=first.text, session=session)

@@ -7,8 +7,6 @@ included. The budget has room if it can pay for this query together with those t
 from __future__ import annotations
 
 import datetime as dt
-import functools
-import operator
 from collections import defaultdict
 from collections.abc import Mapping
 
@@ -18,24 +16,22 @@ from dpsql.answers.listings import price_in_words
 from dpsql.budgets.convert import limit
 from dpsql.catalog import growing
 from dpsql.catalog.price import Price
-from dpsql.engine.period_by_period import PeriodByPeriod
 from dpsql.engine.session import Session
 from dpsql.engine.standing_queries import (
     PlanOf,
     StandingQuery,
     closing,
-    due_of,
     growth_of,
     kept,
     next_closing,
-    plan_on,
+    series_on,
     session_of,
 )
+from dpsql.engine.standing_series import Due, StandingSeries, added, in_periods, worst
 from dpsql.errors import Error
-from dpsql.frozen import Frozen
+from dpsql.frozen import Frozen, replace
 from dpsql.trusted.accounting.cost import NOTHING, Charge
-from dpsql.trusted.declarations.growth import Growth, PeriodRange, name_of, names_of
-from dpsql.trusted.kernel.period_reads import PeriodReads
+from dpsql.trusted.declarations.growth import CALENDAR, Growth, PeriodRange, name_of, names_of
 
 MOST_LOOKED_UP = 50
 YEAR = dt.timedelta(days=365)
@@ -44,26 +40,34 @@ YEAR = dt.timedelta(days=365)
 class Foreseen(Frozen):
     """What a standing query will be charged.
 
-    growth     how the table grows whose periods are its groups
-    reads      what its next statement reads
-    in_all     what a person is charged in all, for each period
-    numbers    the periods that will be measured within a year, in order
+    growth      how the table grows whose periods are its groups
+    price       what a person in a period is charged for it, and a person in all, when the next one closes
+    dues        what is charged for each period that will be measured within a year, in order
     """
 
     growth: Growth
-    reads: PeriodReads
-    in_all: Charge
-    numbers: tuple[int, ...]
+    price: tuple[Charge, Charge]
+    dues: tuple[tuple[int, tuple[Due, ...]], ...]
 
     @property
-    def in_period(self) -> Charge:
-        """What a person in one period is charged, for that period."""
-        return self.reads.first_charge(self.in_all)
+    def numbers(self) -> tuple[int, ...]:
+        """The periods that will be measured within a year."""
+        return tuple(number for number, _ in self.dues)
+
+    @property
+    def in_periods(self) -> dict[int, Charge]:
+        """What a person in each period is charged within a year."""
+        return in_periods(due for _, dues in self.dues for due in dues)
+
+    @property
+    def in_one(self) -> Charge:
+        """What a person is charged within a year in the period where that is most."""
+        return worst(due for _, dues in self.dues for due in dues)
 
     @property
     def year(self) -> Charge:
         """What a person is charged in all within a year."""
-        return functools.reduce(operator.add, [self.in_all] * len(self.numbers), NOTHING)
+        return added(due.in_all for _, dues in self.dues for due in dues)
 
 
 def foreseen(query: StandingQuery, session: Session, plan_of: PlanOf) -> Foreseen:
@@ -71,23 +75,23 @@ def foreseen(query: StandingQuery, session: Session, plan_of: PlanOf) -> Foresee
     today, asked, mine = growing.today(), query.query, session_of(query, session)
     growth = growth_of(asked, mine.catalog)
     number, day = (0, today) if growth is None else next_closing(growth, today)
-    plan = plan_on(asked, mine, day, plan_of)
+    series = series_on(asked, mine, day, plan_of)
     assert growth is not None
-    reads = plan.parts[-1].reads
-    assert reads is not None
     until = max(growth.last_closed(today + YEAR), number)
-    there = query.numbers | _answered(plan, session, query)
-    return Foreseen(growth=growth, reads=reads, in_all=due_of(plan).cost.rounded(),
-                    numbers=tuple(each for each in growth.first_numbers(PeriodRange(
-                        period=growth.period, first=plan.periods[0].first, last=until)) if each not in there))
+    there = query.numbers | _answered(series, session, query)
+    every = growth.first_numbers(PeriodRange(period=growth.period, first=series.periods[0].first, last=until))
+    numbers = [each for each in every if each not in there]
+    following = next(iter(numbers), every[-1])
+    return Foreseen(growth=growth, price=series.price_of(series.dues_of(following)),
+                    dues=tuple((each, series.dues_of(each)) for each in numbers))
 
 
-def _answered(plan: PeriodByPeriod, session: Session, query: StandingQuery) -> frozenset[int]:
+def _answered(series: StandingSeries, session: Session, query: StandingQuery) -> frozenset[int]:
     """The periods in which this account asked the same before, which are free, too: among the newest that are not measured, as
     each has to be planned."""
-    missing = [period for period in plan.periods if period.first not in query.numbers][-MOST_LOOKED_UP:]
+    missing = [period.first for period in series.periods if period.first not in query.numbers][-MOST_LOOKED_UP:]
     mine = query.analyst == session.account.named.analyst
-    return frozenset(period.first for period in missing if mine and plan.part(period).is_stored)
+    return frozenset(number for number in missing if mine and all(part.is_stored for part in series.parts_of(number)))
 
 
 class Accounts:
@@ -112,12 +116,13 @@ class Accounts:
         exceeded: list[str] = []
         for whose in own:
             self._totals[whose] += due.year
-            for number in due.numbers:
-                self._periods[whose, number] += due.in_period
+            charged = due.in_periods
+            for number, charge in charged.items():
+                self._periods[whose, number] += charge
             owner = "" if whose is None else f" of {whose}"
             total: Mapping[str | None, Price | None] = {None: budget.total, analyst: budget.of(analyst)}
             each = self._session.period_prices.get(whose)
-            exceeded += [f"no: {name_of(due.growth.period, number)}{owner}" for number in due.numbers
+            exceeded += [f"no: {name_of(due.growth.period, number)}{owner}" for number in sorted(charged)
                          if each is not None and not limit(each).allows(self._periods[whose, number])][:1]
             if (whole := total[whose]) is not None and not limit(whole).allows(self._totals[whose]):
                 exceeded.append(f"no: the total{owner}")
@@ -139,15 +144,15 @@ def listed_one(name: str, session: Session, plan_of: PlanOf) -> Listing:
 
 def _row(query: StandingQuery, session: Session, accounts: Accounts, plan_of: PlanOf) -> tuple[str, ...]:
     last = query.measured[-1].periods if query.measured else None
-    published = "" if last is None else names_of(last)
+    published = "" if last is None else names_of(last if last.period == CALENDAR else replace(last, first=last.last))
     try:
         due = foreseen(query, session, plan_of)
     except Error as fault:  # the policy has changed: what was published stays
         return query.name, query.analyst, published, "", "", "", "", "", f"no: {fault.reason}", query.text
     following = due.numbers[0] if due.numbers else None
     return (query.name, query.analyst, published, "" if following is None else name_of(due.growth.period, following),
-            "" if following is None else closing(due.growth, following).isoformat(), in_both(due.in_period, due.in_all),
-            price_in_words(due.in_period), price_in_words(due.year), accounts.room_for(query, due), query.text)
+            "" if following is None else closing(due.growth, following).isoformat(), in_both(*due.price),
+            price_in_words(due.in_one), price_in_words(due.year), accounts.room_for(query, due), query.text)
 
 
 def in_both(in_period: Charge, in_all: Charge) -> str:

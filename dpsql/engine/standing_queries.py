@@ -1,4 +1,4 @@
-"""Standing queries: queries that group by the period of a growing table, kept by name, and answered when periods have closed.
+"""Standing queries: queries that group by the period of a growing table, kept by name, and measured when periods have closed.
 
 CREATE STANDING QUERY measures nothing and is charged nothing. The ledger keeps its text as a note, as it keeps notes about
 synthetic tables (`kept_tables`): the answer to a charge of nothing, for which no row is read. Notes of a budget have one digest,
@@ -28,10 +28,10 @@ from dpsql.answers.listing import Listing
 from dpsql.catalog import growing
 from dpsql.catalog.model import Catalog
 from dpsql.catalog.price import Price
-from dpsql.engine.charging import ChargeRequest, located, open_account
-from dpsql.engine.period_by_period import PeriodByPeriod
+from dpsql.engine.charging import located, open_account
 from dpsql.engine.plan import Plan
 from dpsql.engine.session import Session
+from dpsql.engine.standing_series import StandingSeries, series_of
 from dpsql.errors import SqlError, Unsupported
 from dpsql.frozen import Frozen, replace
 from dpsql.ledgers.ledger_reports import STANDING, RecordedNote
@@ -49,7 +49,8 @@ PlanOf: TypeAlias = Callable[[Query, Session], Plan]
 
 
 class StandingQuery(Frozen):
-    """A query that is kept. `measured` is what was read for its answers so far: each a period, in the order of time."""
+    """A query that is kept. `measured` is what was read for its answers so far, in the order of time: each was measured when the
+    last period that it reads had closed."""
 
     name: str
     text: str
@@ -68,7 +69,7 @@ class StandingQuery(Frozen):
     @property
     def numbers(self) -> frozenset[int]:
         """The numbers of the periods that are measured."""
-        return frozenset(reads.periods.first for reads in self.measured)
+        return frozenset(reads.periods.last for reads in self.measured)
 
     def as_json(self) -> str:
         """The note that it is kept."""
@@ -108,7 +109,7 @@ def _read(note: RecordedNote, told: Mapping[str, Any]) -> StandingQuery:
     reads = [PeriodReads.from_text(data) for data in note.data]
     return StandingQuery(name=told["standing query"], text=note.sql, analyst=note.analyst, price=Price(**price),
                          confidence=Fraction(told["confidence"]), measured=tuple(sorted(
-                             (each for each in reads if each is not None), key=lambda each: each.periods.first)))
+                             (each for each in reads if each is not None), key=lambda each: each.periods.last)))
 
 
 def named(name: str, session: Session) -> StandingQuery | None:
@@ -132,9 +133,9 @@ def session_of(query: StandingQuery, session: Session) -> Session:
 # -- plans
 
 
-def plan_on(query: Query, session: Session, day: dt.date, plan_of: PlanOf) -> PeriodByPeriod:
-    """The plan of the query, made by `plan_of`, with the periods that are closed on a day: one in the future, to know prices.
-    Raises a located error if the query is wrong, or is not one statement for each period of a growing table."""
+def series_on(query: Query, session: Session, day: dt.date, plan_of: PlanOf) -> StandingSeries:
+    """The series of the query, whose plan is made by `plan_of`, with the periods that are closed on a day: one in the future, to
+    know prices. Raises a located error if the query is wrong, or is not measured period by period of a growing table."""
     growth = growth_of(query, session.catalog)
     place = span_of(query.tree)
     if growth is None:
@@ -153,17 +154,7 @@ def plan_on(query: Query, session: Session, day: dt.date, plan_of: PlanOf) -> Pe
             raise
         raise Unsupported("a standing query goes on with each period that closes", code="standing", span=fault.span,
                           text=fault.text, try_="the statement without an end of its time") from None
-    if not isinstance(plan, PeriodByPeriod):
-        raise Unsupported(f"a standing query must group by the {growth.period} of {growth.column}, so that each {growth.period} "
-                          "is a statement of its own", code="standing", span=place, try_=_grouped(growth.column, growth.period))
-    return plan
-
-
-def due_of(plan: PeriodByPeriod) -> ChargeRequest:
-    """The bill for the last period; they are alike."""
-    due = plan.parts[-1].bill()
-    assert isinstance(due, ChargeRequest)  # as a statement by period reads private rows
-    return due
+    return series_of(plan, query, f"{growth.period} of {growth.column}", _grouped(growth.column, growth.period))
 
 
 def growth_of(query: Query, catalog: Catalog) -> Growth | None:
@@ -219,11 +210,11 @@ def drop(statement: DropStandingQuery, session: Session) -> Listing:
         return Listing(columns=OF_DROP, rows=((there.name,),))
 
 
-def record(note: str, text: str, session: Session) -> None:
-    """Record a note of the session's account, which asked `text`."""
+def record(note: str, text: str, session: Session, mark: str = STANDING) -> None:
+    """Record a note of the session's account, which asked `text`, under a mark."""
     with open_account(text, session):
         session.kernel.run(_noted(note), cost=FREE, account=session.account, sql=text, limits=MappingProxyType({}),
-                           digest=STANDING, encode=str)
+                           digest=mark, encode=str)
 
 
 def _noted(note: str) -> Generator[Request, Any, str]:

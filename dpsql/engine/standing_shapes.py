@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import chain
 
-from dpsql.answers.answer import of_json
 from dpsql.answers.described_columns import DescribedColumn, has_ends, with_ends
 from dpsql.catalog import growing
 from dpsql.engine.session import Session
-from dpsql.engine.standing_queries import PlanOf, StandingQuery, growth_of, kept, next_closing, plan_on, session_of
+from dpsql.engine.standing_queries import PlanOf, StandingQuery, growth_of, kept, next_closing, series_on, session_of
+from dpsql.engine.standing_series import told_rows
 from dpsql.errors import Error
 from dpsql.frozen import replace
 from dpsql.sql.binding.binding_context import distinct_names
@@ -51,11 +51,12 @@ def described_columns(query: StandingQuery, session: Session, plan_of: PlanOf) -
     try:
         asked, mine = query.query, session_of(query, session)
         growth, today = growth_of(asked, mine.catalog), growing.today()
-        return plan_on(asked, mine, today if growth is None else next_closing(growth, today)[1], plan_of).columns
+        return series_on(asked, mine, today if growth is None else next_closing(growth, today)[1], plan_of).plan.columns
     except Error:
-        told = [paid for paid in session.ledger.answers_to(session.account, query.text) if paid.data.startswith(START)]
+        told = [rows for paid in session.ledger.answers_to(session.account, query.text) if paid.data.startswith(START)
+                and (rows := told_rows(paid.body)) is not None]
         return tuple(DescribedColumn(name=column.name, type=column.type, measured=not column.exact and has_ends(column.type))
-                     for column in (of_json(told[-1].body).columns if told else ()))
+                     for column in (told[-1].columns if told else ()))
 
 
 def titled(described: Sequence[DescribedColumn]) -> list[tuple[str, Type]]:

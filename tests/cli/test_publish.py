@@ -18,6 +18,7 @@ from support.growing_worlds import add_visits, project
 
 import dpsql
 from dpsql import cli
+from dpsql.answers.published_folder import MARKER
 from dpsql.catalog import growing
 from dpsql.dbapi import Connection
 from dpsql.trusted.accounting.cost import NANO
@@ -57,7 +58,7 @@ class Desk:
         return code, told.out, told.err
 
     def files(self) -> dict[str, tuple[bytes, int]]:
-        return {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in self.out.iterdir()}
+        return {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in self.out.iterdir() if path.name != MARKER}
 
     def rows(self, name: str) -> list[dict[str, str]]:
         return list(csv.DictReader((self.out / f"{name}.csv").read_text(encoding="utf-8").splitlines()))

@@ -1,0 +1,106 @@
+"""The folder that standing queries are published to, and the file in it that says what was told there, and by which ledger.
+
+Two ledgers never write into one folder, as each would replace the numbers of the other. And a ledger that was put back from an
+older copy has forgotten periods that were published: it would measure them again, with other noise, and charge them once more,
+without knowing of the first time. Its anchor knows, but it may be lost or put back as well; then this file knows.
+
+It is written before the files that it speaks of. So whoever is killed in between leaves a folder in which every number is in
+the ledger.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import secrets
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from dpsql.answers.published_series import PublishedSeries
+from dpsql.answers.replaced_files import replace_file, temporary
+from dpsql.errors import LedgerError, OperationalError
+from dpsql.frozen import Frozen
+
+MARKER = ".dpsql-published.json"
+
+
+class PublishedFolder(Frozen):
+    """A folder of one ledger and one budget."""
+
+    place: Path
+    ledger: str
+    budget: str
+
+    @classmethod
+    def of(cls, place: Path, ledger: str, budget: str) -> PublishedFolder:
+        """The folder, which is from now on that of this budget in the ledger with this identity. Raises LedgerError if it is that
+        of another one."""
+        made = cls(place=place, ledger=ledger, budget=budget)
+        if not (place / MARKER).exists():
+            made._claim()
+        found = made._read()
+        if found["budget"] != budget:
+            raise OperationalError(f"the budget {found['budget']} is published in {place}", code="folder", try_=_another(budget))
+        if found["ledger"] != ledger:
+            raise LedgerError(f"another ledger publishes the budget {budget} in {place}", code="ledger-other",
+                              try_=f"the ledger with the identity {found['ledger']}; or {_another(budget)}")
+        return made
+
+    def told(self, name: str, statement: str) -> tuple[str, ...]:
+        """The names of the periods that were published of a standing query with this statement."""
+        known = self._read()["queries"].get(name, {})
+        return tuple(known["periods"]) if known.get("statement") == _hash(statement) else ()
+
+    def tell(self, series: PublishedSeries) -> None:
+        """Write down what will be published. Raises LedgerError if other numbers were published before."""
+        found = self._read()
+        known, statement = found["queries"].get(series.name, {}), _hash(series.statement)
+        told: dict[str, str | None] = dict(known["periods"]) if known.get("statement") == statement else {}
+        for period in series.measured:
+            rows = period.as_dict()
+            now = None if series.changes else _hash(json.dumps([rows["rows"], rows["errors"], rows["intervals"]]))
+            if None not in (now, before := told.get(period.name)) and now != before:
+                raise LedgerError(f"{self.place} has other numbers for {period.name} of {series.name} than the ledger, of which "
+                                  "an older copy may have been put back in between", code="ledger-other",
+                                  try_="the copy of the ledger that published these numbers; or another folder")
+            told[period.name] = now
+        queries = {**found["queries"], series.name: {"statement": statement, "periods": told}}
+        replace_file(self.place / MARKER, self._content(queries))
+
+    def _claim(self) -> None:
+        """Create the file, unless somebody else does at the same time."""
+        fresh = temporary(self.place / f"{MARKER}-{secrets.token_hex(8)}")
+        try:
+            fresh.write_bytes(self._content({}))
+            with contextlib.suppress(FileExistsError):
+                os.link(fresh, self.place / MARKER)  # which replaces nothing
+        except OSError as fault:
+            raise OperationalError(f"{self.place / MARKER} cannot be written ({type(fault).__name__})", code="file",
+                                   try_="a folder that you may write to, and space on its disk") from None
+        finally:
+            fresh.unlink(missing_ok=True)
+
+    def _content(self, queries: Mapping[str, Any]) -> bytes:
+        told = {"ledger": self.ledger, "budget": self.budget, "queries": queries}
+        return (json.dumps(told, indent=1, ensure_ascii=False) + "\n").encode()
+
+    def _read(self) -> dict[str, Any]:
+        try:
+            found: Any = json.loads((self.place / MARKER).read_text(encoding="utf-8"))
+            if not all(isinstance(found[name], kind) for name, kind in (("ledger", str), ("budget", str), ("queries", dict))):
+                raise TypeError
+        except (OSError, ValueError, TypeError, KeyError):
+            raise OperationalError(f"{self.place / MARKER}, which says what was published there, cannot be read", code="folder",
+                                   try_="a copy of this file, or an empty folder") from None
+        return dict(found)
+
+
+def _another(budget: str) -> str:
+    return f"a folder for {budget} alone: --out FOLDER"
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,131 @@
+"""What the ledger knows of a standing query: what is stored of its parts, and what was told of its periods.
+
+Both are found by the text of the query, and not by what identifies a statement: that changes with each edit of the policy. Some
+answers cannot be found by it: where the account asked the same before, in other words, its answer is used, and nothing is
+charged. And rows that are computed of several periods, with their intervals, follow from the policy and this version of the
+program, too. So these are written down when they are told first, as a note that costs nothing; after that, the note holds.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+from dpsql.answers.answer import Answer, of_json
+from dpsql.answers.listings import price_in_words
+from dpsql.engine.session import Session
+from dpsql.engine.standing_queries import StandingQuery, record
+from dpsql.engine.standing_series import Due, StandingSeries
+from dpsql.frozen import Frozen, replace
+from dpsql.trusted.declarations.growth import CALENDAR
+from dpsql.trusted.kernel.period_reads import PeriodReads
+
+TOLD = hashlib.sha256(b"what standing queries told").hexdigest()
+"""The digest of notes about periods of standing queries."""
+
+
+NO_PARTS: Mapping[int, str] = MappingProxyType({})
+
+
+class ToldPeriod(Frozen):
+    """The note on a period: its prices, its rows if they are not those of the stored parts, and parts that have other texts."""
+
+    price_in_period: str
+    price_in_all: str
+    answer: Answer | None = None
+    parts: Mapping[int, str] = NO_PARTS
+
+
+class Records(Frozen):
+    """What is known of the periods of a query, by their numbers.
+
+    parts  what is stored of each part, by its place, of which there are `many`
+    dues   what was charged for them
+    told   the notes
+    """
+
+    parts: Mapping[int, Mapping[int, str]]
+    dues: Mapping[int, Mapping[int, Due]]
+    told: Mapping[int, ToldPeriod]
+    many: int
+
+    @property
+    def bodies(self) -> dict[int, tuple[str, ...]]:
+        """The periods of which everything is stored."""
+        return {number: tuple(found[at] for at in sorted(found)) for number, found in self.parts.items()
+                if len(found) == self.many}
+
+    def priced(self, number: int, series: StandingSeries) -> ToldPeriod:
+        """What a period was charged, as its note would say."""
+        dues = self.dues.get(number, {})
+        made = [*dues.values()] if len(dues) == self.many else series.dues_of(number)
+        in_period, in_all = series.price_of(made)
+        return ToldPeriod(price_in_period=price_in_words(in_period), price_in_all=price_in_words(in_all))
+
+
+def records_of(query: StandingQuery, session: Session, series: StandingSeries) -> Records:
+    """What is recorded of a query."""
+    parts: dict[int, dict[int, str]] = {}
+    dues: dict[int, dict[int, Due]] = {}
+    told: dict[int, ToldPeriod] = {}
+    for at, text in enumerate(series.texts):
+        for paid in session.ledger.answers_to(session.account, text):
+            reads = PeriodReads.from_text(paid.data)
+            if reads is not None and reads.periods.period == series.kind:
+                # a part is measured when its last period has closed; its first answer stays
+                number = reads.periods.first if series.kind == CALENDAR else reads.periods.last
+                if at not in parts.setdefault(number, {}):
+                    parts[number][at] = paid.body
+                    dues.setdefault(number, {})[at] = Due(reads=reads, in_all=paid.charge)
+            elif reads is None and text == query.text:
+                told |= _note(paid.body, told)
+    for number, note in told.items():
+        for at, body in note.parts.items():
+            parts.setdefault(number, {}).setdefault(at, body)
+    return Records(parts=parts, dues=dues, told=told, many=len(series.texts))
+
+
+def _note(body: str, known: Mapping[int, ToldPeriod]) -> dict[int, ToldPeriod]:
+    """The note in a stored text, if it is one, with what earlier ones on the same period said: that stays."""
+    told: Any = json.loads(body)
+    if not isinstance(told, dict) or "told of" not in told:
+        return {}
+    number = int(told["told of"])
+    made = ToldPeriod(price_in_period=told["price in the period"], price_in_all=told["price in all"],
+                      answer=None if told["answer"] is None else of_json(told["answer"]),
+                      parts={int(at): body for at, body in told["parts"].items()})
+    if (before := known.get(number)) is not None:
+        made = replace(before, answer=made.answer if before.answer is None else before.answer,
+                       parts={**made.parts, **before.parts})
+    return {number: made}
+
+
+def keep_parts(numbers: Sequence[int], query: StandingQuery, session: Session, series: StandingSeries) -> Records:
+    """Write down the parts of some periods that are stored, but not found by the text; returns what is recorded then."""
+    records = records_of(query, session, series)
+    for number in numbers:
+        there = records.parts.get(number, {})
+        others = {at: part.read(part.stored_form or "").as_json() for at, part in enumerate(series.parts_of(number))
+                  if at not in there}
+        if others:
+            whole = replace(records, parts={**records.parts, number: {**others, **there}})
+            records = _noted(number, query, session, whole, whole.priced(number, series), parts=others)
+    return records
+
+
+def keep_rows(number: int, rows: Answer, query: StandingQuery, session: Session, series: StandingSeries,
+              records: Records) -> Records:
+    """Write down the rows of a period; returns what is recorded then."""
+    return _noted(number, query, session, records, records.priced(number, series), rows=rows)
+
+
+def _noted(number: int, query: StandingQuery, session: Session, records: Records, price: ToldPeriod, *,
+           parts: Mapping[int, str] = NO_PARTS, rows: Answer | None = None) -> Records:
+    body = json.dumps({"standing query": query.name, "told of": number, "parts": dict(parts),
+                       "answer": None if rows is None else rows.as_json(), "price in the period": price.price_in_period,
+                       "price in all": price.price_in_all})
+    record(body, query.text, session, TOLD)
+    return replace(records, told={**records.told, **_note(body, records.told)})  # as every later run will read it
