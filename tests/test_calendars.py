@@ -355,12 +355,12 @@ def test_only_the_place_among_the_first_days_that_are_read_is_a_period_column(po
     exact = place_among(time, GROWTH.calendar[:4])
     assert isinstance(exact, Case)
 
-    def told(expr: Any, periods: PeriodRange) -> dict[str, Any]:
+    def told(expr: Any, periods: PeriodRange) -> frozenset[str]:
         node = Project(input=replace(scan, periods=periods), columns=(("v", "v", time), ("o", "o", Ref(column="o", type=Type.BIGINT)),
                                                                      ("p", "p", expr)))
         return period_columns(node, Known())  # type: ignore[arg-type]
 
-    assert told(exact, part(0, 4))["p"].numbered_from == GROWTH.calendar[0]
+    assert "p" in told(exact, part(0, 4))
     for wrong, periods in ((exact, part(0, 3)), (place_among(time, GROWTH.calendar[:3]), part(0, 4)), (place_among(time, GROWTH.calendar[1:4]), part(0, 4)),
                            (replace(exact, otherwise=exact.branches[0][1]), part(0, 4))):
         assert "p" not in told(wrong, periods)

@@ -34,7 +34,7 @@ from dpsql.frozen import Frozen, replace
 from dpsql.planning.claimed_periods import certificate_of, leaves_nothing
 from dpsql.planning.program import Program
 from dpsql.planning.script import Released, script
-from dpsql.questions.identity import SharedTexts, canonical, digest_of
+from dpsql.questions.identity import SharedTexts, canonical, digest, digest_of
 from dpsql.questions.question import AggregateCall, Key, Output, Question
 from dpsql.questions.rules.limit_in_periods import PERIOD
 from dpsql.strategies.over_time import OverTime, square_root

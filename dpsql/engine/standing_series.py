@@ -29,9 +29,10 @@ from dpsql.engine.around_periods import AroundPeriods
 from dpsql.engine.charging import Charged, ChargeRequest, located
 from dpsql.engine.looking_back import looks_back, period_shown
 from dpsql.engine.merged_periods import MergedPeriods
-from dpsql.engine.period_by_period import PeriodByPeriod, places_in_order
+from dpsql.engine.period_by_period import PeriodByPeriod, PeriodPart, places_in_order
 from dpsql.engine.plan import Plan
 from dpsql.engine.running_over_periods import OfOnePeriod, RunningTotals, Totals
+from dpsql.engine.stored_periods import StoredPeriod
 from dpsql.errors import Unsupported
 from dpsql.frozen import AbstractFrozen, Frozen, replace
 from dpsql.planning.claimed_periods import certificate_of
@@ -165,6 +166,11 @@ class StandingSeries(AbstractFrozen):
         return [period.first for period in self.periods].index(number)
 
 
+def _charged(part: PeriodPart) -> Charged[Any]:
+    """The statement of a period, planned even if its answer is stored."""
+    return part.planned if isinstance(part, StoredPeriod) else cast(Charged[Any], part)
+
+
 def added(charges: Iterable[Charge]) -> Charge:
     return functools.reduce(operator.add, charges, NOTHING)
 
@@ -210,7 +216,7 @@ class EachPeriod(StandingSeries):
         return self.plan.periods
 
     def parts_of(self, number: int) -> tuple[Charged[Any], ...]:
-        return (cast(Charged[Any], self.plan.parts[self._part_named(number)]),)
+        return (_charged(self.plan.parts[self._part_named(number)]),)
 
     def composed(self, bodies: Bodies) -> ComposedRows:
         blocks = tuple(PeriodRows(number=number, rows=answer_in(body)) for number, (body,) in sorted(bodies.items()))
@@ -327,7 +333,7 @@ class OfAllPeriods(StandingSeries):
         return "" if self._place is not None else f"rows, which do not show their {self.kind},"
 
     def parts_of(self, number: int) -> tuple[Charged[Any], ...]:
-        return (cast(Charged[Any], self.plan.parts[self._part_named(number)]),)
+        return (_charged(self.plan.parts[self._part_named(number)]),)
 
     def composed(self, bodies: Bodies) -> ComposedRows:
         numbers = sorted(bodies)
@@ -369,8 +375,7 @@ class AroundEachPeriod(StandingSeries):
     def parts_of(self, number: int) -> tuple[Charged[Any], ...]:
         made = []
         for table, text in zip(reversed(self.plan.tables), self.texts, strict=True):
-            part = cast(Charged[Any], table.parts[self._part_named(number)])
-            made.append(replace(part, text=text))
+            made.append(replace(_charged(table.parts[self._part_named(number)]), text=text))
         return tuple(made)
 
     @property
