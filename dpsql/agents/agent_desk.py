@@ -214,8 +214,8 @@ class AgentDesk:
             rows = cursor.fetchall() if described else []
             table = rows_as_data([column[0] for column in described], [column[1] for column in described], rows)
             words, notes = str(made) if made is not None else f"{len(rows)} rows", getattr(made, "notes", ())
-        identity = getattr(planned.plan, "identity", None)
-        known = session.ledger.answered(session.account, identity, session.kernel.version) if identity else None
+        identity, data_of = (getattr(planned.plan, name, None) for name in ("identity", "data"))
+        known = session.ledger.answered(session.account, identity, data_of or session.kernel.version) if identity else None
         stored = bool(getattr(made, "stored", False))
         data = table | {"cost": "nothing" if stored else str(quote), "number": known[0] if known else None, "stored": stored,
                         "notes": list(notes),

@@ -150,7 +150,9 @@ class Charged(AbstractFrozen, Generic[Made]):
         kernel, newest = self.session.kernel, newest_of(self.revised)
         if reads is None:
             return kernel.version if static is None else kernel.version_of(static)
-        data = f"{reads} closed" if not static or reads.steps == 1 or reads.stated else f"{reads} {kernel.version_of(static)}"
+        stays = not static or reads.steps == 1 or bool(reads.stated)
+        version = kernel.version_of(static or ()) if self.by_tables else kernel.version
+        data = f"{reads} closed" if stays else f"{reads} {version}"
         return f"{data} revised {newest}" if newest else data
 
     @cached_property

@@ -162,7 +162,8 @@ def open_session(database: str | Path | None, policy: str | Path | None, ledger:
     book = open_ledger(declared, budget, ledger)
     check_promise(declared, budget, book)
     reader = open_data(declared, database, budget, book, adopting=await_store is not None)
-    declared = with_calendars(declared, reader.schema(), public_values(reader))
+    if has_calendars(declared):
+        declared = with_calendars(declared, reader.schema(), public_values(reader))
     catalog = fitted(declared, budget.name, reader)
     check_views(declared, _reads(declared, reader), book)
     if _in_spark(declared):

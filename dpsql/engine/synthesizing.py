@@ -427,7 +427,8 @@ class SynthesisStatement(Charged[SyntheticTable | RefusedTable | Undrawn]):
         return Undrawn(make=lambda: self._kept(self._drawn(draw, known), records), read=self.session.part)
 
     def _kept(self, made: SyntheticTable | RefusedTable, records: tuple[object, ...]) -> SyntheticTable | RefusedTable:
-        return replace(made, records=records, whole=self.whole) if isinstance(made, SyntheticTable) else made
+        kept = replace(made, records=records)
+        return replace(kept, whole=self.whole) if isinstance(kept, SyntheticTable) else kept
 
     def _drawn(self, draw: TableDraw, known: MeasuredAnswers) -> SyntheticTable | RefusedTable:
         return self.plan.drawn(draw, self.identity) if self.criteria is None else self._first_accepted(self.criteria, draw, known)

@@ -35,9 +35,9 @@ def limited_view(question: Question, options: Options, public: PublicFacts, span
     view, here = _limited_view(question, options, public, span)
     if all(scan.periods is None for scan in bottom_up(view) if isinstance(scan, Scan)):
         return view, here
-    from dpsql.questions.rules.limit_in_periods import with_periods  # loaded only where tables grow
+    from dpsql.questions.rules.limit_in_periods import show_periods  # loaded only where tables grow
 
-    shown = with_periods(view)
+    shown = show_periods(view)
     return (view, here) if shown is view else (shown, stability(shown, public))
 
 

@@ -29,7 +29,7 @@ ORIGINS: list[tuple[Any, dict[str, Any]]] = [
     (SOURCE, {"table": "visits", "reader": "read_parquet", "files": (FILE, FILE), "root": Path("/data"), "told_by": FILE,
               "relation": ("main", "people")}),
     (TABLE, {"source": replace(SOURCE, table="visits"), "key": ("id",), "row_key": "id", "csv": CsvFormat(delimiter=";"),
-             "cells": {"id": CellReading(trim=True)}, "columns": ("id",), "public": True}),
+             "cells": {"id": CellReading(trim=True)}, "columns": ("id",), "public": True, "grows_by": "seen"}),
     (SPARK, {"name": "visits", "source": "s3a://other", "public": True, "key": ("id",), "columns": ("id", "age")}),
     *((FileTable(source=SOURCE, csv=CsvFormat(**{name: value})), {"csv": CsvFormat()}) for name, value in {
         "delimiter": ";", "quote": "'", "escape": "\\", "header": False, "names": ("a",), "skip": 1, "comment": "#", "encoding": "latin-1"}.items()),

@@ -15,7 +15,7 @@ from forging.tables import SMALL, Few, private
 from oracle.replay import Asked, Family
 
 from dpsql.frozen import field_names, is_frozen, replace
-from dpsql.questions.rules.limit_in_periods import limited_in_periods, with_periods
+from dpsql.questions.rules.limit_in_periods import limited_in_periods, show_periods
 from dpsql.trusted.accounting.cost import FREE, Charge, Cost
 from dpsql.trusted.accounting.privacy_filter import Limit
 from dpsql.trusted.declarations.growth import Growth, PeriodRange
@@ -110,9 +110,9 @@ def _growing(value: Any, periods: PeriodRange, held: dict[int, Any], *, by_day: 
         parts = {name: getattr(value, name) for name in field_names(type(value))}
         told = {name: _growing(part, periods, held, by_day=by_day) for name, part in parts.items()}
         if by_day and isinstance(value, GroupedSums):
-            told["input"] = with_periods(told["input"])
+            told["input"] = show_periods(told["input"])
         if by_day and isinstance(value, Blocks):
-            told["view"] = with_periods(told["view"])
+            told["view"] = show_periods(told["view"])
         made = value if all(told[name] is part for name, part in parts.items()) else replace(value, **told)
     elif type(value) is tuple:
         told_parts = tuple(_growing(part, periods, held, by_day=by_day) for part in value)

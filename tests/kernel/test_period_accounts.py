@@ -25,7 +25,7 @@ from dpsql.catalog.price import price
 from dpsql.errors import Error, Incident, LedgerError
 from dpsql.frozen import replace
 from dpsql.ledgers.ledger_reports import ReportingLedger
-from dpsql.questions.rules.limit_in_periods import limited_in_periods, with_periods
+from dpsql.questions.rules.limit_in_periods import limited_in_periods, show_periods
 from dpsql.trusted.accounting.cost import NOTHING, ORDERS, Account, Charge, Cost, concentrated, pure
 from dpsql.trusted.accounting.privacy_filter import Limit
 from dpsql.trusted.declarations.growth import PeriodRange, period_of
@@ -502,7 +502,7 @@ class Asked:
         assert isinstance(visits, Truncate) and isinstance(scan := visits.input, Scan) and scan.table.growth is not None
         read = replace(scan, table=replace(scan.table, growth=replace(scan.table.growth, rows=rows)))
         assert (made := limited_in_periods(read, visits.owner)) is not None
-        return with_periods(made)
+        return show_periods(made)
 
     @staticmethod
     def count(view: Node, scale: float = 100.0) -> NoisySums:

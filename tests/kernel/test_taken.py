@@ -43,6 +43,7 @@ from dpsql.trusted.measurements.several.removal_levels import RecursiveSums, Rem
 from dpsql.trusted.measurements.several.smooth_join_sum import SmoothSum
 from dpsql.trusted.measurements.smooth_quantile import Smooth
 from dpsql.trusted.measurements.vote import Vote
+from dpsql.trusted.measurements.weighted_periods import WeightedPeriods
 from dpsql.trusted.noise.integer import DiscreteGaussian, DiscreteLaplace
 from dpsql.trusted.noise.key_selection import GaussianThreshold, TruncatedGeometric
 from dpsql.trusted.noise.smooth import Student
@@ -92,6 +93,7 @@ HONEST: dict[str, Any] = {type(made).__name__: made for made in (
     Select(plan=RANKS, cells=((),), segments=((Segment(low=0, high=9, target=TARGET),),), scale=2.0, flip=True),
     Smooth(plan=RANKS, cells=((),), target=TARGET, epsilon=HALF, delta=Fraction(1, 10**6), epsilon_size=HALF),
     AboveThresholdOfCounts(plan=COUNTED, limits=(3,), scale_limit=2.0, scale_query=4.0),
+    WeightedPeriods(plan=TALLY, cells=((),), weights=((2, 5), (1, 9)), noises=(LAPLACE, GAUSSIAN, LAPLACE)),
     Keys(plan=COUNTED, rule=TruncatedGeometric(epsilon=HALF, delta=Fraction(1, 10**6))),
     Race(**LEVELS, penalties=(1, 2)), Balance(**LEVELS, log_priors=(0, 1), scale=2.0),
     Removed(**LEVELS, log_priors=(0, 1), scale=2.0), RecursiveSums(**LEVELS, scale=2.0, shift=1),

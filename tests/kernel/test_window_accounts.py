@@ -3,6 +3,7 @@ all."""
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Callable, Mapping
 from fractions import Fraction
@@ -28,6 +29,7 @@ TENTH = pure(Fraction(1, 10)).rounded()
 WIDE = {None: limit(price(epsilon=1000, delta=0.1))}
 ONE = {None: limit(price(epsilon=1))}
 MARCH, YEAR = 24314, 12
+NUMBERS = itertools.count()  # of statements: each is another one
 
 
 def stated(first: int = MARCH, last: int | None = None, steps: int | None = None) -> str:
@@ -37,7 +39,7 @@ def stated(first: int = MARCH, last: int | None = None, steps: int | None = None
 
 def charge(ledger: ReportingLedger, data: str = stated(), cost: Charge = TENTH, account: Account = ADA, *, periods: int = YEAR,
            limits: Mapping[str | None, Limit] = ONE, in_periods: Mapping[str | None, Limit] = WIDE, allows: Mapping[str | None, Limit] = WIDE) -> int:
-    return ledger.charge(account, cost, digest="d", data=data, sql="SELECT 1", allows=allows, in_periods=in_periods,
+    return ledger.charge(account, cost, digest=f"d{next(NUMBERS)}", data=data, sql="SELECT 1", allows=allows, in_periods=in_periods,
                          in_any=WindowLimits(periods=periods, limits=limits))
 
 

@@ -98,8 +98,9 @@ def _kept_fixed_rows(patch: pytest.MonkeyPatch) -> None:
 def _numbered(wrong: Callable[[Any, Any], bool]) -> Callable[[pytest.MonkeyPatch], None]:
     """A function of time for which `wrong` holds tells periods."""
     whole = period_certificate._numbering
-    return lambda patch: patch.setattr(period_certificate, "_numbering", lambda call, periods: whole(call, periods) or (
-        (call.function, None) if wrong(call, periods) else None))
+    return lambda patch: patch.setattr(period_certificate, "_numbering", lambda expr, periods, days: whole(expr, periods, days) or (
+        (expr.args[-1].column, (expr.function, None)) if isinstance(expr, Call) and expr.args and isinstance(expr.args[-1], Ref)
+        and wrong(expr, periods) else None))
 
 
 def _united(wrong: Callable[[list[Any]], bool]) -> Callable[[pytest.MonkeyPatch], None]:

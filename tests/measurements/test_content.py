@@ -167,7 +167,7 @@ def test_what_a_store_says_of_a_table_is_not_looked_up() -> None:
     held = in_store(most=7, ends={"cost": (1.0, 5.0), "year": None})
     content = Content(Files(most=9, stored=held))  # type: ignore[arg-type]
     assert content.most_rows(VISITS) == 7
-    assert [content.ends(VISITS.table, column) for column in ("cost", "year", "visit_id")] == [Interval(1.0, 5.0), ANY_NUMBER, ANY_NUMBER]
+    assert [content.ends(VISITS, column) for column in ("cost", "year", "visit_id")] == [Interval(1.0, 5.0), ANY_NUMBER, ANY_NUMBER]
     other = Content(Files(most=9, stored={"visits": replace(held["visits"], shape="of another table")}))  # type: ignore[arg-type]
     assert other.most_rows(VISITS) == 9
 
@@ -193,9 +193,9 @@ def test_ranges_of_summed_columns_of_private_tables_shorten_their_clamps(familie
                                         ("w", "w", Ref(column="v", type=Type.BIGINT))))
     content = Content(families[0])  # type: ignore[arg-type]
     plan = GroupedSums(input=view, keys=(), summands=(GridSum(column="x", grid=grid),))
-    ends = content.ends(tables["visits"], "cost")
+    ends = content.ends(scan, "cost")
     learned = content.learned(plan)
-    assert learned == Learned(most={}, ends={("visits", "cost"): ends}, short=True)
+    assert learned == Learned(most={}, ends={("visits", "cost", None): ends}, short=True)
     assert learned.reach(view, {"x"}) == {"x": ends} and learned.reach(scan, {"c", "v"}) == {"c": ends}
     assert len(printed(plan, learned, SALTED)) < len(printed(plan, NOTHING, SALTED))
     public = Scan(table=tables["clinics"], columns=(("x", "beds"),), owners=())

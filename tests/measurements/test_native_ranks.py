@@ -93,10 +93,10 @@ def test_an_idle_limit_does_not_hide_that_rows_can_be_read_twice(tables: Rows) -
     """Entities with few rows are not numbered, where a limit that nobody exceeds is below one that some do."""
     declared = Truncate(input=SCAN, rows=1000, owner="v_person", order=("v_visit",))
     limited = Truncate(input=declared, rows=20, owner="v_person", order=("v_visit",))
-    learned = Learned(most={("visits", SCAN.table.owner): 400}, ends={})
+    learned = Learned(most={("visits", SCAN.table.owner, None): 400}, ends={})
     text = printed(limited, learned, Printing(salt=9))
     assert "UNION ALL" in text
-    whole = printed(limited, replace(learned, most={("visits", SCAN.table.owner): 1001}), Printing(salt=9))
+    whole = printed(limited, replace(learned, most={("visits", SCAN.table.owner, None): 1001}), Printing(salt=9))
     assert text != whole and sorted(map(repr, tables.rows(text))) == sorted(map(repr, tables.rows(whole)))
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dpsql.questions.rules.keep_first import keep_first
 from dpsql.questions.rules.keep_marks import keep_marks
+from dpsql.questions.rules.limit_in_periods import show_periods
 from dpsql.questions.rules.limit_keys import limit_keys
 from dpsql.questions.rules.limit_rows import keep_rows, limit_rows
 from dpsql.questions.rules.prune_columns import prune_columns
@@ -24,4 +25,5 @@ RULES = (
     limit_rows,       # the rows of each entity are limited where a table is read
     keep_rows,        # or in the view that is asked about
     limit_keys,       # the rows of each value of a join key are limited
+    show_periods,     # the period of each row of a growing table is a column
 )

@@ -72,21 +72,21 @@ def _number(growth: Growth, periods: PeriodRange, time: Ref) -> Expr:
 
 
 @rule
-def with_periods(node: Node) -> Node:
+def show_periods(node: Node) -> Node:
     """A relation that shows the period of each row too, where what is above the limit in periods acts on each row by itself.
     (More columns would change what DISTINCT is, or the order in which rows are kept.)"""
     match node:
         case Project():
-            below = with_periods(node.input)
+            below = show_periods(node.input)
             further = [field for field in below.fields if field.id.endswith(PERIOD) and field.id not in node.env]
             passed = tuple((field.id, field.name, field.ref) for field in further)
             return replace(node, input=below, columns=(*node.columns, *passed)) if passed else node
         case Filter():
-            return replace(node, input=below) if (below := with_periods(node.input)) is not node.input else node
+            return replace(node, input=below) if (below := show_periods(node.input)) is not node.input else node
         case Lookup() if is_fixed(node.listed):
-            return replace(node, input=below) if (below := with_periods(node.input)) is not node.input else node
+            return replace(node, input=below) if (below := show_periods(node.input)) is not node.input else node
         case Join() if not node.merged and is_fixed(node.left) is not is_fixed(node.right):
-            left, right = (side if is_fixed(side) else with_periods(side) for side in (node.left, node.right))
+            left, right = (side if is_fixed(side) else show_periods(side) for side in (node.left, node.right))
             return replace(node, left=left, right=right) if (left, right) != (node.left, node.right) else node
     return node
 

@@ -248,7 +248,7 @@ RUN: VaultCall[Ran] = VaultCall("run", (is_cost, is_short, is_text, is_tuple, is
 COMPARE: VaultCall[ComparisonResult | None] = VaultCall("compare", (is_anything, is_short, is_text, is_time), statement=True,
                                                         between=False)
 STORED: VaultCall[tuple[str, str | None]] = VaultCall("stored", (is_statement, is_data), checked=True)
-ANSWERED: VaultCall[tuple[int, str | None] | None] = VaultCall("answered", (is_statement,), checked=True)
+ANSWERED: VaultCall[tuple[int, str | None] | None] = VaultCall("answered", (is_statement, is_data), checked=True)
 ANSWERS: VaultCall[list[str]] = VaultCall("answers", (is_short,), checked=True)
 HOLDING: VaultCall[list[KeptAnswer]] = VaultCall("holding", (is_mark,), checked=True)
 PART: VaultCall[str] = VaultCall("part", (is_short,))

@@ -531,9 +531,9 @@ class ServedAccount:
         version = self._session.kernel.version
         return version, self._session.ledger.stored(self._session.account, digest, data or version)
 
-    def _answered(self, digest: str) -> tuple[int, str | None] | None:
+    def _answered(self, digest: str, data: str | None = None) -> tuple[int, str | None] | None:
         """The number of the charge, and what a statement that opens a model paid for."""
-        found = self._session.ledger.answered(self._session.account, digest, self._session.kernel.version)
+        found = self._session.ledger.answered(self._session.account, digest, data or self._session.kernel.version)
         if found is not None:
             self._models.add(f"{SERIES}{found[0]}")
         return found

@@ -13,6 +13,7 @@ from dpsql.backends.duckdb import DuckReader
 from dpsql.trusted.declarations.tables import Column, Table
 from dpsql.trusted.measurements.reading.content import Content
 from dpsql.trusted.plan.operators.quantizer import Quantizer
+from dpsql.trusted.plan.operators.scan import Scan
 from dpsql.types import ANY_NUMBER, Interval, Type
 
 CONNECTION = duckdb.connect(":memory:")
@@ -83,6 +84,6 @@ def test_the_ends_of_a_column_are_those_of_its_rows() -> None:
     table = Table(name="t", public=False, key=(), unique=(), owners=(), columns={
         name: Column(name=name, type=kind, sql_type=sql_type) for name, (kind, sql_type) in kinds.items()})
     content = Content(DuckReader(connection, "v"))
-    ends = {name: content.ends(table, name) for name in kinds}
+    ends = {name: content.ends(Scan(table=table, columns=()), name) for name in kinds}
     assert ends == {"i": Interval(-7, 3), "x": Interval(-2.0, 1.5), "d": Interval(0.25, 9.75), "y": ANY_NUMBER, "z": ANY_NUMBER,
                     "e": ANY_NUMBER}

@@ -14,7 +14,7 @@ from support.laws.law import Evaluation, Row, Rows, Violation, certificate_of, e
 from support.laws.random_plans import random_plans
 
 from dpsql.frozen import replace
-from dpsql.questions.rules.limit_in_periods import with_periods
+from dpsql.questions.rules.limit_in_periods import show_periods
 from dpsql.questions.rules.limit_rows import limit_rows
 from dpsql.trusted.declarations.growth import KINDS, PeriodRange, first_day
 from dpsql.trusted.kernel import period_certificate
@@ -47,7 +47,7 @@ class PairsBuilder(GrowingBuilder):
         self.one, self.beside, self.limited = None, False, False
         made = self.pairs(self.draw.randint(1, depth))
         if self.draw.random() < 0.3:
-            made = with_periods(limit_rows(made))
+            made = show_periods(limit_rows(made))
         elif self.draw.random() < 0.85:
             made = self.held(self.limit(self.show(made)))
         return tuple(self.tally(made) for _ in range(4))

@@ -383,7 +383,7 @@ class RemoteLedger:
         return {}
 
     def answered(self, account: Account, digest: str, data: str) -> tuple[int, str | None] | None:
-        return self._channel.ask(ANSWERED, digest)
+        return self._channel.ask(ANSWERED, digest, _stated(data))
 
     def answers(self, digest: str) -> list[str]:
         return self._channel.ask(ANSWERS, digest)
