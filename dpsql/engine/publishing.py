@@ -21,7 +21,7 @@ from dpsql.engine.decide import decide
 from dpsql.engine.guard import guarded
 from dpsql.engine.session import Session
 from dpsql.engine.standing_queries import StandingQuery, growth_of, next_closing, series_on, session_of
-from dpsql.engine.standing_records import Records, ToldPeriod, keep_parts, keep_rows, records_of
+from dpsql.engine.standing_records import PeriodNote, Records, keep_parts, keep_rows, records_of
 from dpsql.engine.standing_series import ComposedRows, PeriodRows, StandingSeries, told_rows
 from dpsql.errors import Error, LedgerError, Unsupported
 from dpsql.frozen import Frozen, replace
@@ -184,7 +184,7 @@ def _published(query: StandingQuery, session: Session, series: StandingSeries, r
         periods=tuple(periods[number] for number in sorted(periods)), whole=rows.get(None))
 
 
-def _period(series: StandingSeries, number: int, told: ToldPeriod | None = None, rows: Answer | None = None) -> PublishedPeriod:
+def _period(series: StandingSeries, number: int, told: PeriodNote | None = None, rows: Answer | None = None) -> PublishedPeriod:
     period = series.period(number)
     return PublishedPeriod(name=names_of(period), first=period.start, answer=rows,
                            last=period.end - dt.timedelta(days=1), price_in_period="" if told is None else told.price_in_period,

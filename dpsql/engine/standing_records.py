@@ -30,7 +30,7 @@ TOLD = hashlib.sha256(b"what standing queries told").hexdigest()
 NO_PARTS: Mapping[int, str] = MappingProxyType({})
 
 
-class ToldPeriod(Frozen):
+class PeriodNote(Frozen):
     """The note on a period: its prices, its rows if they are not those of the stored parts, and parts that have other texts."""
 
     price_in_period: str
@@ -49,7 +49,7 @@ class Records(Frozen):
 
     parts: Mapping[int, Mapping[int, str]]
     dues: Mapping[int, Mapping[int, Due]]
-    told: Mapping[int, ToldPeriod]
+    told: Mapping[int, PeriodNote]
     many: int
 
     @property
@@ -58,19 +58,19 @@ class Records(Frozen):
         return {number: tuple(found[at] for at in sorted(found)) for number, found in self.parts.items()
                 if len(found) == self.many}
 
-    def priced(self, number: int, series: StandingSeries) -> ToldPeriod:
+    def priced(self, number: int, series: StandingSeries) -> PeriodNote:
         """What a period was charged, as its note would say."""
         dues = self.dues.get(number, {})
         made = [*dues.values()] if len(dues) == self.many else series.dues_of(number)
         in_period, in_all = series.price_of(made)
-        return ToldPeriod(price_in_period=price_in_words(in_period), price_in_all=price_in_words(in_all))
+        return PeriodNote(price_in_period=price_in_words(in_period), price_in_all=price_in_words(in_all))
 
 
 def records_of(query: StandingQuery, session: Session, series: StandingSeries) -> Records:
     """What is recorded of a query."""
     parts: dict[int, dict[int, str]] = {}
     dues: dict[int, dict[int, Due]] = {}
-    told: dict[int, ToldPeriod] = {}
+    told: dict[int, PeriodNote] = {}
     for at, text in enumerate(series.texts):
         for paid in session.ledger.answers_to(session.account, text):
             reads = PeriodReads.from_text(paid.data)
@@ -88,13 +88,13 @@ def records_of(query: StandingQuery, session: Session, series: StandingSeries) -
     return Records(parts=parts, dues=dues, told=told, many=len(series.texts))
 
 
-def _note(body: str, known: Mapping[int, ToldPeriod]) -> dict[int, ToldPeriod]:
+def _note(body: str, known: Mapping[int, PeriodNote]) -> dict[int, PeriodNote]:
     """The note in a stored text, if it is one, with what earlier ones on the same period said: that stays."""
     told: Any = json.loads(body)
     if not isinstance(told, dict) or "told of" not in told:
         return {}
     number = int(told["told of"])
-    made = ToldPeriod(price_in_period=told["price in the period"], price_in_all=told["price in all"],
+    made = PeriodNote(price_in_period=told["price in the period"], price_in_all=told["price in all"],
                       answer=None if told["answer"] is None else of_json(told["answer"]),
                       parts={int(at): body for at, body in told["parts"].items()})
     if (before := known.get(number)) is not None:
@@ -122,7 +122,7 @@ def keep_rows(number: int, rows: Answer, query: StandingQuery, session: Session,
     return _noted(number, query, session, records, records.priced(number, series), rows=rows)
 
 
-def _noted(number: int, query: StandingQuery, session: Session, records: Records, price: ToldPeriod, *,
+def _noted(number: int, query: StandingQuery, session: Session, records: Records, price: PeriodNote, *,
            parts: Mapping[int, str] = NO_PARTS, rows: Answer | None = None) -> Records:
     body = json.dumps({"standing query": query.name, "told of": number, "parts": dict(parts),
                        "answer": None if rows is None else rows.as_json(), "price in the period": price.price_in_period,
