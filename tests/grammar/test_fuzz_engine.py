@@ -40,7 +40,10 @@ def outcome(text: str, session: Session) -> str:
     return "answered"
 
 
-@pytest.mark.parametrize("text", [text for text in accepted() if "VALIDATE" not in text])
+BY_PERIOD = "STANDING QUERY"  # of tables that grow, which this world has none of; see tests/test_standing_queries.py
+
+
+@pytest.mark.parametrize("text", [text for text in accepted() if "VALIDATE" not in text and BY_PERIOD not in text.upper()])
 def test_accepted_statements_are_answered(text: str, session: Session) -> None:
     for made in (other for other in accepted() if text.lower().startswith("drop") and other.lower().startswith("create")):
         outcome(made, session)  # which may be a test of another day

@@ -140,7 +140,7 @@ def unexpected(run: Run) -> Iterator[tuple[Seen, str]]:
         stays = any(world.tables[name].time is None for name in named)
         if seen.is_stored and key in told:
             before, state, reads = told[key]
-            if stays and state != seen.state and not (reads and all(one.steps == 1 for one in reads)):
+            if stays and state != seen.state and not (reads and all(one.steps == 1 or one.stated for one in reads)):
                 yield seen, "an answer of other data was shown as stored"
             grown = [name for name in named if world.tables[name].time is not None]
             if reads and grown and all(any(_meets(one, name, reads) for when, one in run.revised if before < when <= at) for name in grown):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import random
+import re
 import shutil
 import tempfile
 import warnings
@@ -293,13 +294,18 @@ def salt_of(folder: Path) -> int:
         return ledger.salt
 
 
+def _tables(run: Run) -> list[str]:
+    """The versions of some tables that charges state, in the order in which they come."""
+    return [*dict.fromkeys(found for paid in run.paid for found in re.findall("tables [0-9a-f]{64}", paid.stated))]
+
+
 def differences(here: Run, there: Run) -> Iterator[str]:
     """How two runs of a stream can be told apart by those who see all but the rows."""
     for one, other in zip(here.seen, there.seen, strict=True):
         if one.text != other.text or one.told != other.told:
             told = "\n  on one side, and on the other\n    ".join(_start(seen.told) for seen in (one, other))
             yield f"{one.ask.analyst} asked {one.text} and saw\n    {told}"
-    ours, theirs = ([paid.told(run.versions) for paid in run.paid] for run in (here, there))
+    ours, theirs = ([paid.told([*run.versions, *_tables(run)]) for paid in run.paid] for run in (here, there))
     if ours != theirs:
         first = next((pair for pair in zip(ours, theirs, strict=False) if pair[0] != pair[1]), (str(len(ours)), str(len(theirs))))
         yield f"charged {first[0]}\n  on one side, and on the other {first[1]}"
