@@ -78,6 +78,6 @@ def test_tasks_count_the_rows_of_the_periods_that_are_read(alone: bool, tmp_path
     for parts, days in zip(ran, STATEMENTS.values(), strict=True):
         for text in parts.statements:
             assert {day for day in ("2025-01-01", "2025-03-01", "2025-04-01", "2025-05-01") if f"CAST('{day}' AS DATE)" in text} == days, text
-    monkeypatch.setattr(Scan, "_in_periods", lambda self: iter(()))  # without the condition, rows of other periods would be counted
+    monkeypatch.setattr(Scan, "in_periods", lambda self: iter(()))  # without the condition, rows of other periods would be counted
     more = "SELECT COUNT(*) FROM visits WHERE cost > 0"
     assert answers(there, iter([more]))[0][0][0] > wanted[-1][0][0]
