@@ -18,7 +18,6 @@ import dpsql
 from dpsql.audit.exact import Exact
 from dpsql.backends.spark import SparkBuckets
 from dpsql.catalog import growing
-from dpsql.trusted.plan.operators.scan import Scan
 from dpsql.trusted.reader import Parts
 
 TODAY = dt.date(2025, 5, 6)  # April is closed
@@ -78,6 +77,3 @@ def test_tasks_count_the_rows_of_the_periods_that_are_read(alone: bool, tmp_path
     for parts, days in zip(ran, STATEMENTS.values(), strict=True):
         for text in parts.statements:
             assert {day for day in ("2025-01-01", "2025-03-01", "2025-04-01", "2025-05-01") if f"CAST('{day}' AS DATE)" in text} == days, text
-    monkeypatch.setattr(Scan, "in_periods", lambda self: iter(()))  # without the condition, rows of other periods would be counted
-    more = "SELECT COUNT(*) FROM visits WHERE cost > 0"
-    assert answers(there, iter([more]))[0][0][0] > wanted[-1][0][0]
