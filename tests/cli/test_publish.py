@@ -97,11 +97,11 @@ def test_the_forms_agree(desk: Desk) -> None:
     desk.create("sexes", BY_SEX, 1)
     assert desk.publish()[0] == 0
     told = json.loads((desk.out / "sexes.json").read_text(encoding="utf-8"))
-    by_json = [(period["period"], row[1], row[2], error[2], *interval[3]) for period in told["periods"]
+    by_json = [(period["period"], row[1], row[2], error[2], *(interval[3] or (None, None))) for period in told["periods"]
                for row, error, interval in zip(period["rows"], period["errors"], period["intervals"], strict=True)]
     path = desk.out / "sexes.parquet"
     by_parquet = duckdb.sql(f"SELECT period, sex, n, \"n error\", \"cost low\", \"cost high\" FROM '{path}'").fetchall()
-    by_csv = [(row["period"], row["sex"], int(row["n"]), float(row["n error"]), float(row["cost low"]), float(row["cost high"])) for row in desk.rows("sexes")]
+    by_csv = [(row["period"], row["sex"], int(row["n"]), float(row["n error"]), *(float(row[end]) if row[end] else None for end in ("cost low", "cost high"))) for row in desk.rows("sexes")]
     assert by_parquet == by_csv and sorted(by_json) == sorted(by_csv)
     types = dict(row[:2] for row in duckdb.sql(f"DESCRIBE SELECT * FROM '{path}'").fetchall())
     assert (types["month"], types["n"], types["n low"], types["stored"]) == ("TIMESTAMP", "BIGINT", "DOUBLE", "BOOLEAN")
