@@ -70,7 +70,7 @@ BESIDE = "database beside files"
 TEXT = "VARCHAR"
 LOADED = "rows of a public table"  # the name of a table until it has its own
 ATTACHED = "database of a source"  # with a number behind it
-MOMENTS = "DATE", "TIMESTAMP"  # the types of a column of time by which files are told apart
+MOMENTS = "DATE", "TIMESTAMP"  # the types of a time column that can decide which files hold a period
 NO_VALUE = "NullType()"  # what the engine calls the type of a column in Parquet files without any value
 UNKNOWN_FOLDER = "__HIVE_DEFAULT_PARTITION__"  # what writers call the folder of rows whose value is NULL
 

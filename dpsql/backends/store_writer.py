@@ -77,7 +77,7 @@ def fresh_buckets(reader: DuckReader, catalog: Catalog, folder: Path, *, salt: i
 
 @contextlib.contextmanager
 def not_written(folder: Path) -> Iterator[None]:
-    """A context in which a store is written to a folder: what fails there is told as such."""
+    """A context for writing a store to a folder: failures of reading or writing become errors that name the folder."""
     try:
         yield
     except (ReaderFault, OSError):

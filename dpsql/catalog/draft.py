@@ -66,7 +66,7 @@ What can be declared for a table:
   limits_hold = true     no row is beyond these limits, so intervals need not allow for rows that are left out
   grows_by = "day"       rows are added over time: each belongs to the period of this column, and each period has a budget. Also
                          period = "month" (or day, week, quarter, year), since = 2024-01-01 for the first one, closes = "5 days"
-                         for when one is complete, and rows_per_entity_and_period = 10 in place of rows_per_entity. To drop rows
+                         for when one is complete, and rows_per_entity_and_period = 10 instead of rows_per_entity. To drop rows
                          that arrive later than that: late = "drop" and arrived = "loaded_at", the column of their arrival
   source = "t.parquet"   the CSV or Parquet file with its rows, a folder with such files, or a pattern: "t/*.parquet"; or a file
                          of Excel, SPSS, Stata, SAS or Arrow, which `dpsql refresh` reads

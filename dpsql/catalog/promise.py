@@ -61,7 +61,7 @@ PUBLIC, PROTECTED, CLOSED = "public", "protected", "closed"
 
 Link = tuple[str, tuple[tuple[str, str], ...]]  # the table that is referenced, and the columns: ours and those referenced
 USUAL_SCHEMAS = "main", "public"  # which a name may leave out
-MOST_DAYS = 5  # of a calendar that are told
+MOST_DAYS = 5  # of a calendar that a message lists
 ANY, ONE = "*", "?"  # of a pattern: any letters of a name, or of a path if doubled; and one letter
 PARTS = re.compile(r"\*\*/|\*\*|\[[^]]+\]|.", re.DOTALL)
 IN_ASCII = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)

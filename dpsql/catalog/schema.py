@@ -311,8 +311,8 @@ def _check_periods(policy: Policy, table: TablePolicy, columns: Mapping[str, Col
             reason = f"{table.name} and {key.table} grow, and a row may refer to a row of another period"
         else:
             continue
-        raise _fault(policy, (*path, "foreign_keys"), reason, try_=f"in place of it, a foreign key from a column of {table.name} "
-                     "that names the entity to a table that does not grow")
+        raise _fault(policy, (*path, "foreign_keys"), reason, try_=f"instead, a foreign key from the column of {table.name} "
+                     "that identifies the entity to a table that does not grow")
 
 
 def _check_unique(policy: Policy, name: str, step: OwnerStep, parent: TableSchema) -> None:

@@ -51,7 +51,7 @@ def add(commands: Commands) -> None:
 
 def _revise(options: argparse.Namespace) -> None:
     from dpsql.engine.revising import revise
-    from dpsql.planning.claimed_periods import named
+    from dpsql.trusted.declarations.growth import names_of
 
     if options.all is bool(options.period or options.to) or (options.table is None and not options.all):
         raise OptionError("it is not clear what is revised", code="option", subject="period",
@@ -59,8 +59,8 @@ def _revise(options: argparse.Namespace) -> None:
     place = {name: value for name, value in place_of(options).items() if name != "budget"}
     made = revise(options.table, period=options.period, to=options.to, reason=options.reason, **place)
     for one in made:
-        print_wrapped(f"{named(one.periods)} of {one.table}: statements about it are measured and charged anew from now on, to "
-                      "the same budgets; earlier answers stay in the ledger")
+        print_wrapped(f"{names_of(one.periods)} of {one.table}: statements about it are measured and charged anew from now on, "
+                      "to the same budgets; earlier answers stay in the ledger")
     if not made:
         print("no period is closed yet, so nothing is revised")
 

@@ -267,7 +267,7 @@ def _whole(query: Query, question: Question, options: Options, session: Session)
 
 
 def _is_plain(options: Options) -> bool:
-    """Whether a statement asks for nothing that only a workload gives, beside what its text says."""
+    """Whether no option of a statement needs a workload."""
     return (options.strategy, options.consistency, options.planning, options.bound) == (None, "none", None, "auto")
 
 

@@ -84,7 +84,7 @@ def is_beside(question: Question, query: Query) -> bool:
 
 
 def can_be_base(question: Question) -> bool:
-    """Whether all aggregates of a question are told by their values."""
+    """Whether the answers to all aggregates of a question are values that can be combined over periods."""
     return all(call.over is None and call.aggregate.kind not in (Kind.MODE, Kind.RELEASED) for call in question.aggregates)
 
 

@@ -51,22 +51,43 @@ Part = TypeVar("Part")
 Of = TypeVar("Of")
 
 
-class PeriodPart(Protocol):
-    """The statement of one period."""
+class PaidPart(Protocol):
+    """What is charged for one period."""
 
     @property
     def is_stored(self) -> bool: ...
+
+    def explain(self) -> Explanation: ...
+
+    def dues(self) -> Iterator[ChargeRequest]: ...
+
+
+class PeriodPart(PaidPart, Protocol):
+    """The statement of one period."""
 
     @property
     def reads(self) -> PeriodReads | None: ...
 
     def bill(self) -> Any: ...
 
-    def explain(self) -> Explanation: ...
-
-    def dues(self) -> Iterator[ChargeRequest]: ...
-
     def answer(self) -> Any: ...
+
+
+def explained(parts: Sequence[PaidPart], names: Sequence[str], what: str = "statement", done: str = "answered") -> Explanation:
+    """The explanation of the last period that is not stored yet, and how many such periods there are."""
+    new = [(part, name) for part, name in zip(parts, names, strict=True) if not part.is_stored]
+    part, name = new[-1] if new else (parts[-1], names[-1])
+    note = (f"one {what} for each of {len(parts)} periods, {names[0]} to {names[-1]}, charged to the account of its period; "
+            f"not {done} before: {len(new)}; this is the one of {name}")
+    own = part.explain()
+    cost = f"{own.cost} in each of {len(new)} periods, and their sum in all" if len(new) > 1 else own.cost
+    return replace(own, notes=(note, *own.notes), cost=cost)
+
+
+def dues_of(parts: Sequence[PaidPart]) -> Iterator[ChargeRequest]:
+    """The bills of the periods that are not stored yet."""
+    for part in parts:
+        yield from part.dues()
 
 
 class PeriodParts(Frozen):
@@ -83,18 +104,11 @@ class PeriodParts(Frozen):
 
     def explain(self) -> Explanation:
         with located(self.text):
-            new = [(part, name) for part, name in zip(self.parts, self.names, strict=True) if not part.is_stored]
-            part, name = new[-1] if new else (self.parts[-1], self.names[-1])
-            note = (f"one statement for each of {len(self.parts)} periods, {self.names[0]} to {self.names[-1]}, charged to the "
-                    f"account of its period; not answered before: {len(new)}; this is the one of {name}")
-            told = part.explain()
-            cost = f"{told.cost} in each of {len(new)} periods, and their sum in all" if len(new) > 1 else told.cost
-            return replace(told, notes=(note, *told.notes), cost=cost) if len(self.parts) > 1 else told
+            return explained(self.parts, self.names) if len(self.parts) > 1 else self.parts[0].explain()
 
     def dues(self) -> Iterator[ChargeRequest]:
         """The bills of the periods that were not answered before."""
-        for part in self.parts:
-            yield from part.dues()
+        return dues_of(self.parts)
 
     def answers(self) -> list[Answer]:
         """The answers of the periods, those that were stored and those that are paid for now."""
@@ -112,10 +126,6 @@ class PeriodByPeriod(PeriodParts):
     """A statement whose rows are those of the statements of its periods."""
 
     periods: tuple[PeriodRange, ...]
-
-    def part(self, period: PeriodRange) -> PeriodPart:
-        """The statement of one period."""
-        return self.parts[self.periods.index(period)]
 
     def answer(self) -> Answer:
         found = self.answers()
@@ -229,7 +239,7 @@ def periods_of(question: Question, session: Session) -> KeyedPeriods | None:
     if not told:
         return None
     key = next((i for i in told if units[i] == periods.period), told[0])
-    each = [PeriodRange(period=periods.period, first=number, last=number) for number in range(periods.first, periods.last + 1)]
+    each = scan.table.growth.each(periods)
     tests = _between(each[0], question.view, question.keys[key])
     if question.keys[key].nullable or not _is_made_of(each[0], question.view, tests, session):
         return None  # rows without a time, as outer joins make them, are of no period
@@ -332,8 +342,13 @@ def over_period(question: Question, key: int, kind: PeriodKind, number: int) -> 
     start = first_day(kind, number)
     value = dt.datetime.combine(start, dt.time()) if question.keys[key].type is Type.TIMESTAMP else start
     keys = tuple(replace(one, domain=Domain((value,))) if i == key else one for i, one in enumerate(question.keys))
+    return replace(without_windows(question), keys=keys)
+
+
+def without_windows(question: Question) -> Question:
+    """The question without windows, order and limit."""
     calls = tuple(replace(call, over=None) for call in question.aggregates)
-    return replace(question, keys=keys, aggregates=calls, ordering=(), limit=None, offset=0)
+    return replace(question, aggregates=calls, ordering=(), limit=None, offset=0)
 
 
 def read_between(view: Node, time: str, periods: PeriodRange) -> Node:

@@ -1,8 +1,9 @@
-"""Publishing a standing query: what has closed since is measured, and all of its periods are told.
+"""Publishing a standing query: periods that have closed since the last run are measured, and all periods are published.
 
 A period that was measured is stored, and costs nothing more. It is found by the text of the query (`standing_records`), so its
-numbers stay when the policy or other tables change. A period that cannot be measured, as a budget is used up or a statement
-fails, is told with the reason, and the next run tries it again. The others go on, unless their rows follow from it.
+numbers stay when the policy or other tables change. A period that cannot be measured, because a budget is used up or a
+statement fails, is published without numbers and with the reason, and the next run tries it again. The others go on,
+unless their rows follow from it.
 """
 
 from __future__ import annotations
@@ -160,7 +161,7 @@ def _composed(series: StandingSeries, records: Records, *, fits: bool) -> _Made:
 
 
 def _told(made: _Made, query: StandingQuery, session: Session, series: StandingSeries, records: Records) -> Records:
-    """Write down rows that are told for the first time, where they stay and are not stored anyway."""
+    """Record rows that are published for the first time, if later runs must repeat them and nothing else stores them."""
     for block in () if series.IS_WHOLE or series.changes else made.rows.blocks:
         number = block.number
         if number is not None and (number not in records.told or records.told[number].answer is None):

@@ -25,7 +25,16 @@ from dpsql.answers.described_columns import DescribedColumn, of_question
 from dpsql.catalog.price import Price
 from dpsql.engine.accounts import left_in_budget
 from dpsql.engine.charging import Charged, ChargeRequest, located
-from dpsql.engine.period_by_period import KeyedPeriods, PlannedParts, check_order, in_order, over_period, periods_of, read_between
+from dpsql.engine.period_by_period import (
+    KeyedPeriods,
+    PlannedParts,
+    check_order,
+    in_order,
+    over_period,
+    periods_of,
+    read_between,
+    without_windows,
+)
 from dpsql.engine.session import Session
 from dpsql.engine.stored_periods import data_of_closed, found_stored
 from dpsql.errors import Unsupported
@@ -257,7 +266,7 @@ class RunningTotals(Frozen):
             parts.append(tuple(tuple(map(int, next(rows)[periods, cells].tolist())) for _ in range(part.components)))
         released = _ended(steps, MeasuredSums(totals=tuple(parts)))
         times = ratios[0] * self._deviations[[starts[cell[self.key]] for cell in released.cells]]
-        return compose(_in_one_period(self.question), released.cells, {
+        return compose(without_windows(self.question), released.cells, {
             name: replace(estimate, slopes={term: (noise, slope * times) for term, (noise, slope) in estimate.slopes.items()})
             for name, estimate in released.aggregates.items()}, session.scratch, price=spent,
             confidence=float(self.whole.options.confidence), notes=(*released.notes, *self._notes(0)))
@@ -296,12 +305,6 @@ def _ended(steps: Generator[Request, Any, Released], measured: MeasuredSums) -> 
         released: Released = ended.value
         return released
     raise AssertionError("a running total is one measurement for each period")
-
-
-def _in_one_period(question: Question) -> Question:
-    """The question without windows, order and limit."""
-    calls = tuple(replace(call, over=None) for call in question.aggregates)
-    return replace(question, aggregates=calls, ordering=(), limit=None, offset=0)
 
 
 def _joined(answers: Sequence[Answer]) -> Answer:

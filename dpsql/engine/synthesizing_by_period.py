@@ -23,6 +23,7 @@ from dpsql.engine.charging import ChargeRequest, located
 from dpsql.engine.conditions_of_periods import each_period, growing_scan, only_in, parsed
 from dpsql.engine.kept_tables import parts_of_wholes, standing
 from dpsql.engine.parameters import Parameters
+from dpsql.engine.period_by_period import dues_of, explained
 from dpsql.engine.session import Session
 from dpsql.engine.synthesizing import SynthesisStatement, made_before, row_columns, synthesis, uncut_question
 from dpsql.errors import SqlError
@@ -126,18 +127,11 @@ class SynthesisByPeriod(Frozen):
         return columns_of(OF_SYNTHETIC_TABLE)
 
     def explain(self) -> Explanation:
-        new = [(part, name) for part, name in zip(self.parts, self.names, strict=True) if not part.is_stored]
-        part, name = new[-1] if new else (self.parts[-1], self.names[-1])
-        note = (f"one model for each of {len(self.parts)} periods, {self.names[0]} to {self.names[-1]}, charged to the account "
-                f"of its period; not made before: {len(new)}; this is the one of {name}")
-        told = part.explain()
-        cost = f"{told.cost} in each of {len(new)} periods, and their sum in all" if len(new) > 1 else told.cost
-        return replace(told, notes=(note, *told.notes), cost=cost)
+        return explained(self.parts, self.names, "model", "made")
 
     def dues(self) -> Iterator[ChargeRequest]:
         """The bills of the periods whose tables were not made before."""
-        for part in self.parts:
-            yield from part.dues()
+        return dues_of(self.parts)
 
     def answer(self) -> SyntheticTable:
         """The table of all periods told so far, those of other statements of its name included."""

@@ -15,7 +15,7 @@ from dpsql.engine.charging import ChargeRequest, located
 from dpsql.engine.conditions_of_periods import each_period, growing_scan, only_in
 from dpsql.engine.guard import guarded
 from dpsql.engine.parameters import Parameters, shared_out
-from dpsql.engine.period_by_period import periods_of
+from dpsql.engine.period_by_period import dues_of, explained, periods_of
 from dpsql.engine.session import Session
 from dpsql.engine.validating import Checks, validation
 from dpsql.errors import Error
@@ -84,18 +84,11 @@ class ChecksByPeriod(Frozen):
         return columns_of(OF_CHECKS)
 
     def explain(self) -> Explanation:
-        new = [(part, name) for part, name in zip(self.parts, self.names, strict=True) if not part.is_stored]
-        part, name = new[-1] if new else (self.parts[-1], self.names[-1])
-        note = (f"one decision for each of {len(self.parts)} periods, {self.names[0]} to {self.names[-1]}, charged to the "
-                f"account of its period; not decided before: {len(new)}; this is the one of {name}")
-        told = part.explain()
-        cost = f"{told.cost} in each of {len(new)} periods, and their sum in all" if len(new) > 1 else told.cost
-        return replace(told, notes=(note, *told.notes), cost=cost)
+        return explained(self.parts, self.names, "decision", "decided")
 
     def dues(self) -> Iterator[ChargeRequest]:
         """The bills of the periods that were not decided before."""
-        for part in self.parts:
-            yield from part.dues()
+        return dues_of(self.parts)
 
     def answer(self) -> Validation:
         made = [part.answer() for part in self.parts]

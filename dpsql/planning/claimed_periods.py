@@ -9,7 +9,7 @@ from dpsql.catalog.price import Price
 from dpsql.errors import Unsupported
 from dpsql.frozen import Frozen, replace
 from dpsql.trusted.accounting.cost import ATTO, NANO, Charge, Cost
-from dpsql.trusted.declarations.growth import CALENDAR, PeriodRange, name_of, names_of
+from dpsql.trusted.declarations.growth import CALENDAR, name_of, names_of
 from dpsql.trusted.kernel.period_certificate import certificate_in_period, is_fixed
 from dpsql.trusted.kernel.period_costs import costs_in_periods
 from dpsql.trusted.kernel.period_reads import PeriodReads, reads_of
@@ -61,7 +61,7 @@ def revised_in_words(revised: Sequence[Revision]) -> tuple[str, ...]:
         number = sum(each.table == table for each in revised)
         which = "" if number == 1 else f", revision {number}"
         were = "was" if len(one.periods) == 1 else "were"
-        notes.append(f"{named(one.periods)} of {table} {were} revised on {told_of(one)}{which}; earlier answers are about the "
+        notes.append(f"{names_of(one.periods)} of {table} {were} revised on {told_of(one)}{which}; earlier answers are about the "
                      "rows before that")
     return tuple(notes)
 
@@ -69,11 +69,6 @@ def revised_in_words(revised: Sequence[Revision]) -> tuple[str, ...]:
 def told_of(revision: Revision) -> str:
     """When a revision was declared, and why."""
     return revision.at[:10] + (f" ({revision.reason})" if revision.reason else "")
-
-
-def named(periods: PeriodRange) -> str:
-    """The name of a period, or of the first and the last one."""
-    return names_of(periods)
 
 
 def charged_in(reads: PeriodReads, cost: Cost, entity: str) -> str:

@@ -342,7 +342,7 @@ def test_a_row_does_not_depend_on_one_of_another_period(name: str) -> None:
     with pytest.raises(PolicyError) as caught:
         fitted(text, BELOW_TABLE)
     fault = caught.value.as_dict()
-    assert says in fault["reason"] and "in place of it, a foreign key from a column of below" in fault["try"]
+    assert says in fault["reason"] and "instead, a foreign key from the column of below" in fault["try"]
     assert text.splitlines()[fault["line"] - 1] == f"foreign_keys = [{keys}]" and fault["reason"].startswith("tables.below.foreign_keys")
 
 
