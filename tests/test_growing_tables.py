@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.growing_worlds import add_visits, project
+from support.growing_worlds import Clock, add_visits, project
 from support.wire_servers import PASSWORD, served
 
 import dpsql
 from dpsql.audit.exact import Exact
-from dpsql.catalog import growing
 from dpsql.dbapi import Connection
 from dpsql.errors import BudgetExhausted, Unsupported
 from dpsql.trusted.accounting.cost import NANO
@@ -23,14 +22,6 @@ from dpsql.trusted.declarations.growth import name_of, period_of
 
 BY_MONTH = "SELECT date_trunc('month', visited_on) AS month, COUNT(*) AS n FROM visits GROUP BY month"
 MARCH = "visited_on >= DATE '2025-03-01' AND visited_on < DATE '2025-04-01'"
-
-
-class Clock:
-    """The day that it is."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.day = dt.date(2025, 7, 6)  # June is closed
-        monkeypatch.setattr(growing, "today", lambda: self.day)
 
 
 @pytest.fixture

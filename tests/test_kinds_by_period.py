@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.growing_worlds import add_visits, project
-from test_growing_tables import Clock, connected, spent
+from support.growing_worlds import Clock, add_visits, project
+from test_growing_tables import connected, spent
 
 from dpsql.answers.answer import Answer, AnswerColumn
 from dpsql.answers.columns import ColumnData
@@ -30,9 +30,7 @@ NAMES = [f"2025-0{month}" for month in range(1, 5)]
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    made = Clock(monkeypatch)
-    made.day = dt.date(2025, 5, 6)  # April is closed
-    return made
+    return Clock(monkeypatch, dt.date(2025, 5, 6))  # April is closed
 
 
 @pytest.fixture

@@ -10,11 +10,10 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
-from support.growing_worlds import add_visits, project
+from support.growing_worlds import Clock, add_visits, project, project_in_rho
 
 import dpsql
 from dpsql.audit.exact import Exact
-from dpsql.catalog import growing
 from dpsql.dbapi import Connection
 from dpsql.errors import BudgetExhausted
 from dpsql.strategies.over_time import square_root
@@ -29,14 +28,6 @@ BY_SEX = (f"SELECT sex, date_trunc('month', visited_on) AS month, {SO_FAR.replac
 LENGTH = square_root(64).length
 
 
-class Clock:
-    """The day that it is."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.day = dt.date(2025, 7, 6)  # June is closed
-        monkeypatch.setattr(growing, "today", lambda: self.day)
-
-
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return Clock(monkeypatch)
@@ -44,13 +35,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 @pytest.fixture
 def policy(tmp_path: Path) -> Path:
-    """In the k-th month of 2025 every person has min(k, 3) visits of cost 10."""
-    made = project(tmp_path)
-    made.write_text(made.read_text().replace("epsilon = 1000\ndelta = 1e-3", "rho = 1000").replace(
-        "epsilon = 10, delta = 1e-4", "rho = 2").replace("epsilon = 5, delta = 1e-4", "rho = 1.5"))
-    add_visits(made, [(person, dt.date(2025, month, 1 + i)) for person, month in itertools.product(range(40), range(1, 13))
-                      for i in range(min(month, 3))])
-    return made
+    return project_in_rho(tmp_path, per_period=2)
 
 
 def connected(policy: Path, *, exact: bool = True, analyst: str = "ada", rho: float = 0.5) -> Connection:

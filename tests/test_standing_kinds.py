@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import datetime as dt
-import itertools
 import json
 import math
 import random
@@ -13,12 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.growing_worlds import add_visits, project
+from support.growing_worlds import Clock, add_visits, project_in_rho
 
 import dpsql
 from dpsql import cli
 from dpsql.audit.exact import Exact
-from dpsql.catalog import growing
 from dpsql.dbapi import Connection
 from dpsql.errors import Error, Unsupported
 from dpsql.strategies.over_time import square_root
@@ -48,24 +46,11 @@ STAYS = ("each", "lags", "means", "sums", "totals", "totals_by_sex", "subtotals"
 RHO = 0.01
 
 
-class Clock:
-    """The day that it is."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.day = dt.date(2025, 4, 6)  # March is closed
-        monkeypatch.setattr(growing, "today", lambda: self.day)
-
-
 class Desk:
     """A project whose budget is a rho, and its publisher. In the k-th month of 2025 every person has min(k, 3) visits."""
 
     def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        self.policy, self.out, self._capsys = project(folder), folder / "published", capsys
-        self.edit("epsilon = 1000\ndelta = 1e-3", "rho = 1000")
-        self.edit("epsilon = 10, delta = 1e-4", "rho = 20")
-        self.edit("epsilon = 5, delta = 1e-4", "rho = 15")
-        add_visits(self.policy, [(person, dt.date(2025, month, 1 + i)) for person, month in itertools.product(range(40), range(1, 13))
-                                 for i in range(min(month, 3))])
+        self.policy, self.out, self._capsys = project_in_rho(folder), folder / "published", capsys
 
     def edit(self, old: str, new: str) -> None:
         text = self.policy.read_text(encoding="utf-8")
@@ -113,7 +98,7 @@ class Desk:
 
 @pytest.fixture(autouse=True)
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    return Clock(monkeypatch)
+    return Clock(monkeypatch, dt.date(2025, 4, 6))  # March is closed
 
 
 @pytest.fixture

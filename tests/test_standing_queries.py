@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import itertools
 import json
 import re
 from collections.abc import Iterator
@@ -12,13 +11,12 @@ from typing import Any
 
 import pytest
 from support.grammar_sentences import grammar
-from support.growing_worlds import POLICY, add_visits, project
+from support.growing_worlds import POLICY, Clock, add_visits, project_of_seven_months
 from support.wire_servers import PASSWORD, served
 
 import dpsql
 from dpsql import cli
 from dpsql.agents.agent_desk import AgentDesk
-from dpsql.catalog import growing
 from dpsql.dbapi import Connection
 from dpsql.errors import Error, OptionError, ProgrammingError, SqlError, Unsupported
 
@@ -28,14 +26,6 @@ CREATE = f"CREATE STANDING QUERY visits AS {BY_MONTH} OPTIONS (epsilon = 0.1)"
 SHOW = "SHOW STANDING QUERIES"
 
 
-class Clock:
-    """The day that it is."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.day = dt.date(2025, 7, 6)  # June is closed
-        monkeypatch.setattr(growing, "today", lambda: self.day)
-
-
 @pytest.fixture(autouse=True)
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return Clock(monkeypatch)
@@ -43,9 +33,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 @pytest.fixture
 def policy(tmp_path: Path) -> Path:
-    made = project(tmp_path)
-    add_visits(made, itertools.product(range(40), [dt.date(2025, month, 9) for month in range(1, 8)]))
-    return made
+    return project_of_seven_months(tmp_path)
 
 
 def connected(policy: Path, analyst: str = "ada", **terms: Any) -> Connection:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import datetime as dt
-import itertools
 import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.growing_worlds import add_visits, project
+from support.growing_worlds import Clock, project_of_seven_months
 from support.wire_servers import PASSWORD, served
 
 import dpsql
-from dpsql.catalog import growing
 from dpsql.dbapi import Connection
 from dpsql.engine.publishing import measured_so_far, publish
 from dpsql.engine.standing_queries import kept
@@ -26,14 +24,6 @@ CREATE = f"CREATE STANDING QUERY by_sex AS {BY_SEX} OPTIONS (epsilon = 0.4)"
 TITLES = ["month", "sex", "n", "n_error", "n_low", "n_high", "cost", "cost_error", "cost_low", "cost_high"]
 
 
-class Clock:
-    """The day that it is."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.day = dt.date(2025, 7, 6)  # June is closed
-        monkeypatch.setattr(growing, "today", lambda: self.day)
-
-
 @pytest.fixture(autouse=True)
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return Clock(monkeypatch)
@@ -41,9 +31,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 @pytest.fixture
 def policy(tmp_path: Path) -> Path:
-    made = project(tmp_path)
-    add_visits(made, itertools.product(range(40), [dt.date(2025, month, 9) for month in range(1, 8)]))
-    return made
+    return project_of_seven_months(tmp_path)
 
 
 @pytest.fixture

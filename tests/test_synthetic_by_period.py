@@ -8,9 +8,9 @@ from pathlib import Path
 
 import duckdb
 import pytest
-from support.growing_worlds import add_visits, project
+from support.growing_worlds import Clock, add_visits, project
 from support.wire_servers import PASSWORD, served
-from test_growing_tables import Clock, connected, spent
+from test_growing_tables import connected, spent
 
 from dpsql.errors import SqlError
 
@@ -26,9 +26,7 @@ cost = {}
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    made = Clock(monkeypatch)
-    made.day = dt.date(2025, 4, 6)  # March is closed
-    return made
+    return Clock(monkeypatch, dt.date(2025, 4, 6))  # March is closed
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import datetime as dt
-import itertools
 import json
 import re
 import threading
@@ -14,12 +13,11 @@ from typing import Any
 
 import duckdb
 import pytest
-from support.growing_worlds import add_visits, project
+from support.growing_worlds import Clock, add_visits, project_of_seven_months
 
 import dpsql
 from dpsql import cli
 from dpsql.answers.published_folder import MARKER
-from dpsql.catalog import growing
 from dpsql.dbapi import Connection
 from dpsql.trusted.accounting.cost import NANO
 
@@ -28,21 +26,12 @@ BY_SEX = ("SELECT date_trunc('month', visited_on) AS month, sex, COUNT(*) AS n, 
           "GROUP BY month, sex ORDER BY month DESC, sex")
 
 
-class Clock:
-    """The day that it is."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.day = dt.date(2025, 4, 6)  # March is closed
-        monkeypatch.setattr(growing, "today", lambda: self.day)
-
-
 class Desk:
     """A project with two standing queries, and its publisher."""
 
     def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        self.policy, self.out, self._capsys = project(folder), folder / "published", capsys
+        self.policy, self.out, self._capsys = project_of_seven_months(folder), folder / "published", capsys
         self.place = ["--policy", str(self.policy), "--budget", "study"]
-        add_visits(self.policy, itertools.product(range(40), [dt.date(2025, month, 9) for month in range(1, 8)]))
 
     def connected(self, analyst: str = "ada") -> Connection:
         return dpsql.connect(policy=self.policy, budget="study", analyst=analyst)
@@ -70,7 +59,7 @@ class Desk:
 
 @pytest.fixture(autouse=True)
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    return Clock(monkeypatch)
+    return Clock(monkeypatch, dt.date(2025, 4, 6))  # March is closed
 
 
 @pytest.fixture
