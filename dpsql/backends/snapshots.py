@@ -14,7 +14,7 @@ tables are public, and all rows are the ones that were there, the previous snaps
 Of a table that grows only closed periods are copied, and each once: a refresh reads the rows of those that have closed since the
 one before, by a condition on the column of time which the database evaluates as we do (`Dialect.by_day`). Their file stays for
 the snapshots that follow, in the folder in which it was written. So late rows and corrections are read only if the owner asks
-for all periods again.
+for all periods again. Tables that grow by a calendar are copied whole.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from dpsql.catalog.database_uris import file_of, place_of
 from dpsql.catalog.reading_words import format_in_words
 from dpsql.errors import OperationalError
 from dpsql.frozen import Frozen, field
-from dpsql.trusted.declarations.growth import Growth, first_day
+from dpsql.trusted.declarations.growth import CALENDAR, Growth, first_day
 from dpsql.trusted.plan.expr.printing import quote, text_literal
 
 MANIFEST = "manifest.json"
@@ -308,9 +308,12 @@ def _in_force(folder: Path) -> str:
 
 
 def _is_by_period(dialect: Dialect, found: _Found) -> bool:
-    """Whether the rows of some periods alone can be read."""
+    """Whether the rows of some periods alone can be read. Those of a calendar are closed by its first days, which are not known
+    here, and may be read by the same refresh."""
     growth = found.table.growth
-    return growth is not None and dialect.by_day is not None and found.readings[growth.column].target in ("DATE", "TIMESTAMP")
+    if growth is None or growth.period == CALENDAR:
+        return False
+    return dialect.by_day is not None and found.readings[growth.column].target in ("DATE", "TIMESTAMP")
 
 
 def _files_in_force(folder: Path) -> Mapping[str, frozenset[str] | None]:

@@ -14,6 +14,7 @@ from support.snapshots import in_sqlite
 
 import dpsql
 from dpsql import cli
+from dpsql.audit.exact import Exact
 from dpsql.backends import snapshots
 from dpsql.backends.duckdb import DuckReader
 from dpsql.catalog import growing
@@ -171,3 +172,20 @@ def test_sqlite_is_read_as_a_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     dpsql.refresh(policy=tmp_path / "dpsql.toml")
     with contextlib.closing(open_reader(read_policy(tmp_path / "dpsql.toml"), None)) as reader:
         assert reader.rows("SELECT COUNT(*), COUNT(day) FROM visits")[0][0] == 3
+
+
+def test_periods_of_a_calendar_are_read_as_a_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which of them are closed is known with the first days alone, which may be read by the same refresh."""
+    clinic = Clinic(tmp_path, monkeypatch)
+    clinic.database.run("CREATE TABLE terms (first_day DATE)", "INSERT INTO terms VALUES ('2025-01-01'), ('2025-02-03'), ('2025-07-14')")
+    policy = clinic.policy.read_text(encoding="utf-8")
+    policy = policy.replace('period = "month"', 'period = { table = "terms", starts = "first_day" }').replace("period = 4", "period = 40")
+    policy += f'[tables.terms]\nsource = "{clinic.database.uri}"\npublic = true\ncolumns = {{ first_day = {{}} }}\n'
+    clinic.policy.write_text(policy, encoding="utf-8")
+    clinic.refresh(dt.date(2025, 2, 20))
+    clinic.add(dt.datetime(2025, 2, 9))
+    clinic.refresh(dt.date(2025, 7, 20))
+    asked = "SELECT COUNT(*) AS n FROM visits WHERE day >= DATE '2025-02-03' AND day < DATE '2025-07-14'"
+    with dpsql.connect(policy=clinic.policy, budget="main", analyst="ada", epsilon=20) as connection:
+        connection.session.kernel._noise = Exact()
+        assert connection.execute(asked).fetchall() == [(10,)]
