@@ -416,6 +416,7 @@ def released(name: tuple[int, ...], values: Numbers, error: NoiseTerm, *, unit: 
 
 HUGE = 1e100  # a slope of no effect
 ON_INTEGERS = ("laplace", "gaussian")
+FADED = 30.0  # minus the logarithm of a characteristic function beyond which its integral, below 1e-12, is left out
 RARE = 1e-5  # below this chance the tail is bounded, as inversion is not that exact
 GRID = math.log(1.01)
 LEAST = 1e-4  # of relative widths; smaller ones count as this one
@@ -586,6 +587,9 @@ def _coverage(widths: tuple[float, ...], spread: float) -> Callable[[float], flo
     """w -> P(|X| <= w), by inversion of the characteristic function (Gil-Pelaez 1951) to an error below 1e-6."""
     size = math.sqrt(2 * sum(width**2 for width in widths) + spread**2)
     reach = min(200 / max(widths), 9 / spread if spread > 0 else math.inf)
+    squares = np.square(widths)
+    while np.log1p(squares * (reach / 2) ** 2).sum() > FADED:  # of many variables, the function is soon next to nothing
+        reach /= 2
     t = np.linspace(0, reach, max(500, math.ceil(reach * size / 0.1)))[1:]
     weight = np.exp(-((spread * t) ** 2) / 2)
     for width in widths:

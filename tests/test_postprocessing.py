@@ -23,6 +23,7 @@ from dpsql.planning.explain import Explanation
 from dpsql.postprocessing.around_released import AroundReleased, bind_around
 from dpsql.postprocessing.around_rows import composed
 from dpsql.postprocessing.moved_rows import LoadedColumn
+from dpsql.postprocessing.versioned_tables import SHOWN
 from dpsql.sql.text.parse import parse
 from dpsql.sql.text.statement import Query
 from dpsql.trusted.reader import ReaderFault
@@ -109,7 +110,7 @@ def test_private_rows_never_come_near_the_sql_around(tmp_path: Path, monkeypatch
     monkeypatch.setattr(ScratchTables, "load", watched)
     asked("SELECT t.clinic, n, beds FROM (SELECT clinic, COUNT(*) AS n FROM visits GROUP BY clinic) AS t JOIN clinics AS c "
           "ON t.clinic = c.clinic", exact(tmp_path))
-    assert loaded == {"released 1": ["clinic", "n"], "clinics": ["clinic", "city", "beds"]}
+    assert loaded == {"released 1": ["clinic", "n"], "clinics": ["clinic", "city", "beds"], SHOWN: ["0", "1"]}  # places of both
 
 
 def test_the_scratch_engine_reads_no_file(tmp_path: Path) -> None:
@@ -190,7 +191,7 @@ class Simulated:
 
     def answer(self, moved: Numbers, scale: float, seed: int) -> Answer:
         groups = LoadedColumn(type=Type.BIGINT, values=list(range(len(self.truth))), noisy=False, estimate=None,
-                              physical=Interval(0, 99))
+                              physical=Interval(0, 999))
         return composed(self.around, {"released 1": {"year": groups, "n": counts(self.truth + moved, scale)}}, self.session.kernel,
                         confidence=0.95, price="", notes=(), seed=seed)
 
@@ -199,13 +200,15 @@ LINEAR = ("year, SUM(n) OVER (ORDER BY year) AS running, n - LAG(n) OVER (ORDER 
           "AVG(n) OVER (ORDER BY year ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING) AS smooth, 3 * n + 1 AS more")
 
 
-def test_errors_of_linear_sql_are_exact(tmp_path: Path) -> None:
-    made = Simulated(LINEAR, exact(tmp_path), [100, 120, 90, 300]).answer(np.zeros(4), 3.0, 1)
+@pytest.mark.parametrize("size", [4, 730])
+def test_errors_of_linear_sql_are_exact(size: int, tmp_path: Path) -> None:
+    """Also of two years of days."""
+    made = Simulated(LINEAR, exact(tmp_path), [100 + 37 * k % 200 for k in range(size)]).answer(np.zeros(size), 3.0, 1)
     one = math.sqrt(NoiseTerm(kind="laplace", scale=3.0).variance)
-    assert [row[1] for row in made.errors] == pytest.approx([one * k**0.5 for k in (1, 2, 3, 4)])
-    assert [row[2] for row in made.errors[1:]] == pytest.approx([one * 2**0.5] * 3)
-    assert [row[3] for row in made.errors] == pytest.approx([one / k**0.5 for k in (2, 3, 3, 2)])
-    assert [row[4] for row in made.errors] == pytest.approx([3 * one] * 4)
+    assert [row[1] for row in made.errors] == pytest.approx([one * k**0.5 for k in range(1, size + 1)])
+    assert [row[2] for row in made.errors[1:]] == pytest.approx([one * 2**0.5] * (size - 1))
+    assert [row[3] for row in made.errors] == pytest.approx([one / k**0.5 for k in (2, *[3] * (size - 2), 2)])
+    assert [row[4] for row in made.errors] == pytest.approx([3 * one] * size)
     assert made.errors[0][2] is None and made.rows[0][2] is None and not any(column.approximate for column in made.columns)
 
 

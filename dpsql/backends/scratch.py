@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.backends.duckdb import scratch
-from dpsql.backends.held_columns import make_table
+from dpsql.backends.held_columns import run_over
 from dpsql.frozen import replace
 from dpsql.trusted.cached import cached_property
 from dpsql.trusted.plan.expr.nodes import Call, Expr, Literal, Ref, rewrite
 from dpsql.trusted.plan.expr.printing import quote, to_sql
-from dpsql.trusted.reader import ReaderFault
+from dpsql.trusted.reader import ColumnArrays, ReaderFault
 from dpsql.types import Type
 
 BIGINT_MOST = 2**62  # that sums of two stay in 64 bits
@@ -24,6 +25,7 @@ VERSION = "version"  # the column that numbers the versions of a table
 COMPARED = frozenset(("=", "<>", "<", "<=", ">", ">="))
 MOST_ALIKE = 2**17  # truth values of conditions of one shape that one expression finds
 Columns = Mapping[str, tuple[Type, Sequence[Any]]]
+Answered = TypeVar("Answered")
 
 
 def _carrier(kind: Type, values: Sequence[Any]) -> str:
@@ -145,27 +147,32 @@ class ScratchTables:
         self._connection: duckdb.DuckDBPyConnection = scratch()
         self._versioned: dict[str, str] = {}
 
-    def load(self, name: str, columns: Mapping[str, tuple[Type, Sequence[Any]]], versions: Sequence[int] | None = None) -> None:
+    def load(self, name: str, columns: Mapping[str, tuple[Type, Sequence[Any] | ColumnArrays]],
+             versions: ColumnArrays | None = None) -> None:
         """Create a table from its columns; `versions` gives the version of each row, if there are several."""
         place = name if versions is None else stored(name)
-        given = {VERSION: (Type.BIGINT, versions), **columns} if versions is not None else columns
-        make_table(self._connection, quote(place), {column: (kind.value, values) for column, (kind, values) in given.items()})
+        given = {**({} if versions is None else {VERSION: (Type.BIGINT, versions)}), **columns}
+        run_over(self._connection, {
+            column: (kind.value if isinstance(values, ColumnArrays) else _carrier(kind, values), values)
+            for column, (kind, values) in given.items()}, f"CREATE TABLE {quote(place)} AS ", "")
         if versions is not None:
             shown = ", ".join(map(quote, columns))
             self._versioned[name] = f"SELECT {shown} FROM {quote(place)} WHERE {quote(VERSION)} = "
 
     def rows(self, sql: str, version: int = 0) -> list[tuple[Any, ...]]:
         """The rows of a printed query, evaluated on one version of the tables. Raises ReaderFault."""
+        return self._asked(sql, version, lambda found: found.fetchall())
+
+    def arrays(self, sql: str, version: int = 0) -> dict[str, NDArray[Any]]:
+        """The same rows as an array for each column, masked where it is NULL. Raises ReaderFault."""
+        return self._asked(sql, version, lambda found: found.fetchnumpy())
+
+    def _asked(self, sql: str, version: int, fetched: Callable[[duckdb.DuckDBPyConnection], Answered]) -> Answered:
         seen = [f"{quote(name)} AS ({text}{version:d})" for name, text in self._versioned.items()]
         whole = f"WITH {', '.join(seen)} SELECT * FROM ({sql}) AS t" if seen else sql
-        failed = False
-        try:
-            found: list[tuple[Any, ...]] = self._connection.execute(whole).fetchall()
-        except duckdb.Error:
-            failed = True
-        if failed:
-            raise ReaderFault
-        return found
+        with contextlib.suppress(duckdb.Error):
+            return fetched(self._connection.execute(whole))
+        raise ReaderFault
 
     def versioned(self, name: str) -> bool:
         """Whether a table has several versions."""

@@ -1,10 +1,11 @@
-"""Error bars of SQL over released rows: how its answer changes when their noise is drawn again (a parametric bootstrap), or when
-one number is moved.
+"""Error bars of SQL over released rows: how its answer changes when their numbers are moved, or when their noise is drawn again
+(a parametric bootstrap).
 
-The rows are loaded in many versions. Version 0 is what was released. DRAWS versions have further noise like theirs, each second
-half the reflection of the first. Some move all numbers to the ends of intervals that hold all of them: all up, all down, towards
-each other and apart, and where they are few, each up while the others go down. And where they are few, probes move each by some
-of its standard errors, which tells whether an answer is a linear function of them.
+The rows are loaded in many versions, of which version 0 is what was released. First come *probes*, unless the noisy numbers are
+very many: they move each number by some of its standard errors, which tells whether an answer is a linear function of them.
+Only if some answer is not, the noise is *drawn*: DRAWS versions have further noise like theirs, each second half the reflection
+of the first. Some more move all numbers to the *ends* of intervals that hold all of them: all up, all down, towards each other
+and apart, and where they are few, each up while the others go down.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpsql.answers.simulation import Simulation
 from dpsql.estimates import Estimate, NoiseTerm, Numbers
@@ -24,8 +24,9 @@ from dpsql.types import Interval, Type
 
 DRAWS, LEAST_DRAWS = 400, 60
 DRAWS_ONE_BY_ONE = 120  # where the SQL is bound anew for each of them
-MOST_VALUES = 600_000  # of all versions of all rows
-MOST_PROBED = 160  # noisy numbers
+MOST_VALUES = 600_000  # of all draws of all rows
+MOST_PROBED = 1_100  # noisy numbers: three years of days
+MOST_ONE_BY_ONE = 160  # the same, where the SQL is bound anew for each probe, or each number has versions of its own
 DIRECTIONS = 4  # in which all numbers are moved
 SPARE, REACH = 24, 4.0  # probes more than numbers; how many standard errors they reach
 
@@ -55,44 +56,66 @@ class Number(Frozen, kw_only=False):
 
 
 class MovedRows(Frozen):
-    """All versions of the noisy columns of released tables, as versions x rows, and where each kind of version is."""
+    """All versions of the noisy columns of released tables, as versions x rows. All but the first are probes."""
 
     columns: Mapping[tuple[str, str], Numbers]
-    draws: range
-    ends: range
-    probes: range
     numbers: tuple[Number, ...]
-
-    @property
-    def versions(self) -> int:
-        return self.probes.stop
+    versions: int
 
     def of(self, number: Number) -> Numbers:
         return np.asarray(self.columns[number.table, number.column][:, number.row])
 
 
-def moved_rows(tables: Mapping[str, Mapping[str, LoadedColumn]], seed: int, confidence: float, most: int = DRAWS) -> MovedRows:
+class RedrawnRows(MovedRows):
+    """Versions that are draws, followed by those with all numbers at ends of intervals."""
+
+    draws: range
+    ends: range
+
+
+def probed_rows(tables: Mapping[str, Mapping[str, LoadedColumn]], seed: int, most: int = MOST_PROBED) -> MovedRows:
+    """Probes of released tables; none if there are no noisy numbers, or more than `most`. The same seed gives the same ones."""
+    simulation, moving = Simulation(seed), _moving(tables)
+    numbers = _numbers(moving)
+    probes, found = len(numbers) + SPARE if 0 < len(numbers) <= most else 0, {}
+    for key, column in moving.items():
+        base, estimate = as_floats(column.values), column.estimate
+        assert estimate is not None
+        found[key] = _versions(base, column, (2 * simulation.uniform((probes, len(base))) - 1) * REACH * _reach(column, estimate))
+    return MovedRows(columns=found, numbers=numbers, versions=1 + probes)
+
+
+def redrawn_rows(tables: Mapping[str, Mapping[str, LoadedColumn]], seed: int, confidence: float,
+                 most: int = DRAWS) -> RedrawnRows:
     """Versions of released tables, with `most` draws at most. The same seed gives the same ones."""
-    simulation = Simulation(seed)
-    moving = {(table, name): column for table, columns in tables.items() for name, column in columns.items() if column.moves}
-    numbers = tuple(Number(table, name, row) for (table, name), column in moving.items()
-                    for row in np.flatnonzero(np.isfinite(as_floats(column.values))).tolist())
+    simulation, moving = Simulation(seed), _moving(tables)
+    numbers = _numbers(moving)
     size = sum(len(columns) * max((len(column.values) for column in columns.values()), default=0) for columns in tables.values())
-    few = 0 < len(numbers) <= MOST_PROBED
     half = min(most, max(LEAST_DRAWS, MOST_VALUES // max(1, size))) // 2 if numbers else 0
-    ends = (DIRECTIONS + 2 * len(numbers) * few) if numbers else 0
-    probes = len(numbers) + SPARE if few else 0
+    ends = (DIRECTIONS + 2 * len(numbers) * (len(numbers) <= MOST_ONE_BY_ONE)) if numbers else 0
     noises, found, first = _Noises(simulation, half), {}, 0
     for key, column in moving.items():
         base, estimate = as_floats(column.values), column.estimate
         assert estimate is not None
         drawn = noises.of(estimate, key[0], column.shared, len(base))
-        parts = [drawn, -drawn, _to_ends(base, estimate, 1 - (1 - confidence) / max(1, len(numbers)), ends, first),
-                 (2 * simulation.uniform((probes, len(base))) - 1) * REACH * _reach(column, estimate)]
-        found[key] = np.concatenate([base[None, :], *(fitted_to_column(base[None, :] + part, column) for part in parts)])
+        found[key] = _versions(base, column, drawn, -drawn, _to_ends(
+            base, estimate, 1 - (1 - confidence) / max(1, len(numbers)), ends, first))
         first += int(np.isfinite(base).sum())
-    return MovedRows(columns=found, draws=range(1, 1 + 2 * half), ends=range(1 + 2 * half, 1 + 2 * half + ends),
-                     probes=range(1 + 2 * half + ends, 1 + 2 * half + ends + probes), numbers=numbers)
+    return RedrawnRows(columns=found, numbers=numbers, versions=1 + 2 * half + ends, draws=range(1, 1 + 2 * half),
+                     ends=range(1 + 2 * half, 1 + 2 * half + ends))
+
+
+def _moving(tables: Mapping[str, Mapping[str, LoadedColumn]]) -> dict[tuple[str, str], LoadedColumn]:
+    return {(table, name): column for table, columns in tables.items() for name, column in columns.items() if column.moves}
+
+
+def _numbers(moving: Mapping[tuple[str, str], LoadedColumn]) -> tuple[Number, ...]:
+    return tuple(Number(table, name, row) for (table, name), column in moving.items()
+                 for row in np.flatnonzero(np.isfinite(as_floats(column.values))).tolist())
+
+
+def _versions(base: Numbers, column: LoadedColumn, *moved: Numbers) -> Numbers:
+    return np.concatenate([base[None, :], *(fitted_to_column(base[None, :] + part, column) for part in moved)])
 
 
 def _reach(column: LoadedColumn, estimate: Estimate) -> Numbers:
@@ -160,12 +183,3 @@ def fitted_to_column(numbers: Numbers, column: LoadedColumn) -> Numbers:
 def as_floats(values: Sequence[Value]) -> Numbers:
     return np.array([math.nan if value is None or isinstance(value, str) else value.toordinal() if isinstance(value, dt.date)
                      else float(value) for value in values], dtype=np.float64)
-
-
-def as_values(numbers: NDArray[np.float64], kind: Type) -> list[Value]:
-    """Numbers converted to values of a column's type."""
-    if kind is Type.BIGINT:
-        return [None if number != number else int(number) for number in numbers.tolist()]
-    if kind is Type.DATE:
-        return [None if number != number else dt.date.fromordinal(int(number)) for number in numbers.tolist()]
-    return [None if number != number else number for number in numbers.tolist()]
