@@ -121,7 +121,7 @@ def test_a_period_is_read_when_it_is_closed(policy: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(growing, "today", lambda: dt.date(2025, 7, 18))
     con = connected(policy)
     assert asked(con, "SELECT COUNT(*) FROM visits") == [(160,)]
-    with pytest.raises(Unsupported, match=f"{SPRING} is not closed: visits can be read so far only from 2025-07-19 on"):
+    with pytest.raises(Unsupported, match=f"{SPRING} is not closed yet: rows of visits in it can be read from 2025-07-19 on"):
         asked(con, "SELECT COUNT(*) FROM visits WHERE visited_on >= DATE '2025-03-01'")
     monkeypatch.setattr(growing, "today", lambda: dt.date(2025, 7, 19))
     assert asked(connected(policy), "SELECT COUNT(*) FROM visits WHERE visited_on >= DATE '2025-03-01'") == [(40,)]

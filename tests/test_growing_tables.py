@@ -175,6 +175,21 @@ def test_refusals_are_located_and_cost_nothing(policy: Path, clock: Clock, text:
         assert caught.value.code == code and caught.value.span is not None and spent(connection) == {"all": 0}
 
 
+@pytest.mark.parametrize(("condition", "way_out"), [
+    ("visited_on < DATE '2025-08-01'", "visited_on < DATE '2025-07-01'"),
+    ("visited_on BETWEEN DATE '2025-06-10' AND DATE '2025-09-10'", "visited_on < DATE '2025-07-01'"),
+    ("date_trunc('month', visited_on) = DATE '2025-09-01'", "periods from 2025-01 to 2025-06"),
+    ("visited_on >= DATE '2025-07-01'", "periods from 2025-01 to 2025-06"),
+])
+def test_what_to_write_instead_of_a_period_that_is_not_closed_is_answered(policy: Path, clock: Clock, condition: str, way_out: str) -> None:
+    with connected(policy) as connection:
+        with pytest.raises(Unsupported, match="is not closed yet: rows of visits in it can be read from 2025-") as caught:
+            connection.execute(f"SELECT COUNT(*) FROM visits WHERE {condition}")
+        assert caught.value.try_ == way_out
+        if way_out.startswith("visited_on"):
+            assert connection.execute(f"SELECT COUNT(*) FROM visits WHERE visited_on >= DATE '2025-06-10' AND {way_out}").fetchall()
+
+
 def test_no_period_is_closed_at_first(policy: Path, clock: Clock) -> None:
     clock.day = dt.date(2025, 2, 5)
     with connected(policy) as connection:

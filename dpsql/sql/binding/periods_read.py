@@ -95,10 +95,10 @@ class _Periods:
         all_later = later and later == [*range(whole.last + 1, later[-1] + 1)]
         is_end = all_later and later[-1] < whole.last + AHEAD[growth.period]
         if later and (is_end or not closed):
-            raise _is_open(node.table, growth, later[0])
+            raise _is_open(node.table, growth, later[0], whole, reads_closed=bool(closed))
         if not closed:
             raise Unsupported(f"no closed period of {node.table.name} has rows that satisfy the conditions", code="periods",
-                              try_=f"periods from {name_of(growth.period, whole.first)} to {name_of(growth.period, whole.last)}")
+                              try_=_closed_ones(growth, whole))
         ends = growth.containing(closed[0]), growth.containing(closed[-1])
         assert ends[0] is not None and ends[1] is not None
         return read_in(node, PeriodRange(period=growth.period, first=ends[0].first, last=ends[1].last))
@@ -127,17 +127,25 @@ def read_in(node: Scan, periods: PeriodRange) -> Scan:
     return node if node.periods == periods else replace(node, periods=periods, table=within(node.table, periods))
 
 
-def _is_open(table: Table, growth: Growth, number: int) -> Unsupported:
+def _is_open(table: Table, growth: Growth, number: int, whole: PeriodRange, *, reads_closed: bool) -> Unsupported:
+    """The error for a period that is not closed. Without it the statement reads closed ones, or else none of `whole`."""
     period = growth.containing(number)
     if period is None:
         begun = first_day(growth.period, max((day for day in growth.calendar if day <= number), default=number))
         return Unsupported(f"the period from {begun} on has no end yet: {table.name} can be read there when the "
                            "calendar has the first day of the next one", code="open-period", subject=table.name,
                            try_=f"{growth.column} < DATE '{begun}'")
-    end = period.end + dt.timedelta(days=growth.closes)
-    return Unsupported(f"{names_of(period)} is not closed: {table.name} can be read so far only from "
-                       f"{end.isoformat()} on", code="open-period", subject=table.name,
-                       try_=f"{growth.column} < DATE '{period.start.isoformat()}'")
+    end, following = period.end + dt.timedelta(days=growth.closes), growth.containing(whole.last + 1)
+    start = period.start if following is None else following.start
+    return Unsupported(f"{names_of(period)} is not closed yet: rows of {table.name} in it can be read from {end.isoformat()} on",
+                       code="open-period", subject=table.name,
+                       try_=f"{growth.column} < DATE '{start.isoformat()}'" if reads_closed else _closed_ones(growth, whole))
+
+
+def _closed_ones(growth: Growth, whole: PeriodRange) -> str:
+    """What to ask for instead of rows that no closed period has."""
+    first, last = (name_of(growth.period, number) for number in (whole.first, whole.last))
+    return f"periods from {first} to {last}" if first != last else f"the period {first}"
 
 
 def _kept(tests: Sequence[Expr], condition: Sequence[Expr], side: Node, keeps: bool, other_keeps: bool) -> tuple[Expr, ...]:
