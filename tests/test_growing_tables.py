@@ -7,15 +7,18 @@ import itertools
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from support.growing_worlds import Clock, add_visits, project
 from support.wire_servers import PASSWORD, served
 
 import dpsql
+from dpsql.answers.answer import Answer
 from dpsql.audit.exact import Exact
 from dpsql.dbapi import Connection
+from dpsql.engine.period_by_period import _notes_together
 from dpsql.errors import BudgetExhausted, Unsupported
 from dpsql.trusted.accounting.cost import NANO
 from dpsql.trusted.declarations.growth import name_of, period_of
@@ -188,6 +191,25 @@ def test_what_to_write_instead_of_a_period_that_is_not_closed_is_answered(policy
         assert caught.value.try_ == way_out
         if way_out.startswith("visited_on"):
             assert connection.execute(f"SELECT COUNT(*) FROM visits WHERE visited_on >= DATE '2025-06-10' AND {way_out}").fetchall()
+
+
+def test_notes_on_several_periods_say_what_is_charged_and_of_which_periods_they_are() -> None:
+    """Numbers of rows in a note are those of one period, and a note that is not on all periods names its own."""
+    names = [f"2025-{month:02}" for month in range(1, 7)]
+
+    def answer(*notes: str) -> Answer:
+        return cast(Answer, SimpleNamespace(notes=notes))
+
+    told = _notes_together(names, [answer(
+        f"this is what each person is charged in {name}, and in all", f"only rows of visits in {name} are read",
+        "n tells nothing in 2 of 2 rows: more rows make it narrower", "values are clamped",
+        *(["at most 3 rows are used"] if name == "2025-02" else []), *(["at most 4 rows are used"] if name != "2025-02" else []))
+        for name in names])
+    assert set(told) == {
+        "each person is charged the price of each of the 6 periods 2025-01 to 2025-06 in that period, and their sum in all",
+        "only rows of visits in the 6 periods 2025-01 to 2025-06 are read", "values are clamped",
+        "in each period, n tells nothing in 2 of 2 rows: more rows make it narrower",
+        "2025-02: at most 3 rows are used", "5 of 6 periods: at most 4 rows are used"}
 
 
 def test_no_period_is_closed_at_first(policy: Path, clock: Clock) -> None:

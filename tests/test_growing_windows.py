@@ -102,8 +102,11 @@ def test_several_months_are_charged_once_in_two_steps(policy: Path) -> None:
 
 def test_groups_by_month_add_up_in_the_months_together(policy: Path) -> None:
     with connected(policy, epsilon=1) as connection:
-        connection.execute("SELECT date_trunc('month', visited_on) AS month, COUNT(*) AS n FROM visits GROUP BY month")
-        assert spent(connection) == [3, 3, 3, 3, 2]
+        told = connection.execute("SELECT date_trunc('month', visited_on) AS month, COUNT(*) AS n FROM visits GROUP BY month")
+        assert spent(connection) == [3, 3, 3, 3, 2], "three months together cost three times the price"
+        assert told.answer is not None
+        assert ("in any 3 consecutive months, each person is charged the sum of the prices of those of the 6 periods 2025-01 to 2025-06 "
+                "that are among them") in told.answer.notes
 
 
 def test_what_is_left_in_the_fullest_months_is_shown(policy: Path) -> None:

@@ -200,7 +200,7 @@ def _added(question: Question, found: KeyedPeriods) -> str:
 def shown_notes(base: Question, notes: Sequence[str]) -> list[str]:
     """Those of the notes of a base that are not on its own columns."""
     names = {output.name for output in base.outputs}
-    return [note for note in notes if not any(note.startswith(f"{name} tells nothing") for name in names)]
+    return [note for note in notes if not any(f"{name} tells nothing" in note for name in names)]
 
 
 def merged(question: Question, base: Question, answers: Sequence[Answer], found: KeyedPeriods | None) -> Released:

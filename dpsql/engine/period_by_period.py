@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import datetime as dt
 import functools
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import cmp_to_key
@@ -47,6 +48,7 @@ NESTED: Mapping[PeriodKind, frozenset[PeriodKind | None]] = {  # the units whose
     "quarter": frozenset({"day", "month", "quarter"}), "year": frozenset({"day", "month", "quarter", "year"})}
 MOST_NAMES = 3  # that a note lists
 PLACE = "\0"  # of the name of a period in a note
+ROWS = re.compile(r" in [\d,]+ of [\d,]+ rows")  # of the answer of one period
 Part = TypeVar("Part")
 Of = TypeVar("Of")
 
@@ -181,17 +183,25 @@ def _notes_together(names: Sequence[str], answers: Sequence[Answer]) -> tuple[st
     for name, answer in zip(names, answers, strict=True):
         for note in answer.notes:
             found.setdefault(note.replace(name, PLACE), []).append(name)
-    return tuple(_of_periods(note, own) for note, own in found.items())
+    return tuple(_of_periods(note, own, len(names)) for note, own in found.items())
 
 
-def _of_periods(note: str, names: Sequence[str]) -> str:
-    """A note on several periods."""
+def _of_periods(note: str, names: Sequence[str], among: int) -> str:
+    """A note on some of the periods of an answer, of which there are so many. If it names none, it says which they are."""
+    if PLACE not in note:
+        if len(names) < among:
+            return f"{', '.join(names) if len(names) <= MOST_NAMES else f'{len(names)} of {among} periods'}: {note}"
+        return f"in each period, {note}" if among > 1 and ROWS.search(note) else note
     if len(names) == 1:
         return note.replace(PLACE, names[0])
     start, end = "this is what each ", f" is charged in {PLACE}, and in all"  # see `claimed_periods.charged_in`
     if note.startswith(start) and note.endswith(end):
-        return f"each {note[len(start):-len(end)]} is charged for {listed(names)} separately, and for all of them in all"
-    return note.replace(PLACE, f"each of {listed(names)}")
+        return f"each {note[len(start):-len(end)]} is charged the price of each of {listed(names)} in that period, and their sum in all"
+    start, between, end = "in any ", f" that include {PLACE}, each ", " is charged the same"  # see `claimed_periods.charged_in_any`
+    if note.startswith(start) and between in note and note.endswith(end):
+        window, entity = note[:-len(end)].split(between)
+        return f"{window}, each {entity} is charged the sum of the prices of those of {listed(names)} that are among them"
+    return note.replace(f" in {PLACE} are read", f" in {listed(names)} are read").replace(PLACE, f"each of {listed(names)}")
 
 
 def listed(names: Sequence[str]) -> str:

@@ -63,7 +63,7 @@ def in_periods(views: Sequence[Node]) -> Iterator[str]:
     """A note on the periods of each growing table that is read, of which rows of others are not counted."""
     for scan in (node for view in views for node in bottom_up(view) if isinstance(node, Scan)):
         if (periods := scan.periods) is not None:
-            yield f"rows of {scan.table.name} are those of {names_of(periods)}"
+            yield f"only rows of {scan.table.name} in {names_of(periods)} are read"
 
 
 # -- rows beyond a limit
