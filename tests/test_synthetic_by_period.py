@@ -122,8 +122,9 @@ def test_checks_are_charged_to_the_periods_that_they_read(policy: Path, clock: C
         assert connection.execute(text).fetchall()[0][3] == "yes" and spent(connection) == charged
 
 
-def test_checks_by_period_are_decided_for_each(policy: Path, clock: Clock) -> None:
-    text = ("VALIDATE SELECT date_trunc('month', visited_on) AS month, COUNT(*) FROM visits AS v WHERE cost > 3 GROUP BY month "
+@pytest.mark.parametrize("table", ["visits", "visits AS v"])
+def test_checks_by_period_are_decided_for_each(policy: Path, clock: Clock, table: str) -> None:
+    text = (f"VALIDATE SELECT date_trunc('month', visited_on) AS month, COUNT(*) FROM {table} WHERE cost > 3 GROUP BY month "
             "AGAINST open_visits WITHIN 50")
     with connected(policy) as connection:
         assert "one decision for each of 3 periods" in " ".join(str(connection.execute(f"EXPLAIN PRIVACY {text}").explanation).split())

@@ -107,6 +107,13 @@ def test_refused_statements_cost_nothing(kind: str, code: str, reason: str, text
     assert not session.ledger.entries("person")
 
 
+def test_columns_may_be_named_with_the_private_table(connection: Connection) -> None:
+    """The synthetic table is read under the name of the one that it stands for."""
+    cur = connection.execute("VALIDATE SELECT people.sex, COUNT(*) FROM people WHERE people.sex IN ('f', 'm') GROUP BY people.sex "
+                             "AGAINST people_syn WITHIN 8", epsilon=50)
+    assert [row[3] for row in cur.fetchall()] == ["yes"]
+
+
 def test_a_copy_is_found_good_and_a_bad_table_is_not(connection: Connection) -> None:
     queries = ["SELECT COUNT(*) FROM people WHERE sex IN ('f', 'm')", "SELECT sex, COUNT(*) FROM people GROUP BY sex"]
     made = connection.validate(queries, synthetic=frame(), within=8, epsilon=50)

@@ -111,7 +111,8 @@ def _bind_table(tree: exp.Expr, context: BindingContext, names: Names) -> Scope:
     table = context.catalog.table(name)
     if table is None:
         raise unknown_table(name, span, context.catalog, names.ctes)
-    return _named(read_table(table, context), alias, table.name)
+    called = table.name if table.name.lower() == name.lower() else name  # a synthetic table may stand for the one that is named
+    return _named(read_table(table, context), alias, called)
 
 
 def unknown_table(name: str, span: Span | None, catalog: Catalog, ctes: Iterable[str] = ()) -> SqlError | Unsupported:
