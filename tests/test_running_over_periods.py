@@ -85,6 +85,8 @@ def test_errors_are_those_of_the_strategy(policy: Path, clock: Clock) -> None:
         for (*_, error), factor in zip(answer.errors, square_root(64).errors(6), strict=True):
             assert error == pytest.approx(alone * LENGTH * factor, rel=1e-6)
         assert any("times the least of any strategy" in note for note in answer.notes)
+        assert ("the stated price is what each period is charged altogether, by its own measurement and by the 63 after it; the cost is "
+                "what each person is charged in all") in answer.notes
 
 
 def test_sums_and_several_keys(policy: Path, clock: Clock) -> None:

@@ -184,7 +184,9 @@ def test_running_totals_charge_earlier_periods_by_their_weights(desk: Desk, cloc
     clock.day = dt.date(2025, 2, 6)
     row = desk.shown("totals")
     clock.day = dt.date(2026, 2, 6)  # a year later: 13 months
-    assert desk.publish()[0] == 0
+    code, out, _ = desk.publish()
+    last = max(desk.rows("totals"), key=lambda told: told["period"])["price in all"]
+    assert code == 0 and f"13 new, the last at ρ = 0.5 in the period, {last} in all" in " ".join(out.split()), "prices in all differ"
     weights, unit = [int(weight) for weight in square_root(64).weights], 0.5 / square_root(64).length ** 2
     spent = desk.spent()
     assert len(spent) == 13 and spent["2025-01"] == pytest.approx(unit * sum(weight**2 for weight in weights[:13]), abs=1e-7)

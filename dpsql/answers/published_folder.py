@@ -46,7 +46,8 @@ class PublishedFolder(Frozen):
             raise OperationalError(f"the budget {found['budget']} is published in {place}", code="folder", try_=_another(budget))
         if found["ledger"] != ledger:
             raise LedgerError(f"another ledger publishes the budget {budget} in {place}", code="ledger-other",
-                              try_=f"the ledger with the identity {found['ledger']}; or {_another(budget)}")
+                              try_=f"the policy (--policy) whose ledger has the identity {found['ledger']}; or "
+                              f"{_another(budget)}")
         return made
 
     def told(self, name: str, statement: str) -> tuple[str, ...]:

@@ -165,8 +165,9 @@ def _tell(made: Publication, files: list[str], options: argparse.Namespace) -> N
     if told is None:
         print(f"{made.query.name}: no period is measured yet")
     else:
-        price = next((price_of(period) for period in measured if period.name in made.new), "")
-        new = f"{len(made.new)} new, each at {price}" if made.new else "none new"
+        prices = [price_of(period) for period in measured if period.name in made.new]
+        each = "each" if len({*prices}) < 2 else "the last"
+        new = f"{len(made.new)} new, {each} at {''.join(prices[-1:])}" if made.new else "none new"
         print(f"{made.query.name}: periods {span_of(measured)}; {new}")
     for code in dict.fromkeys(failed.fault.code for failed in made.failed):
         same = [failed for failed in made.failed if failed.fault.code == code]  # one message says enough

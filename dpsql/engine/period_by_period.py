@@ -196,8 +196,8 @@ def _of_periods(note: str, names: Sequence[str], among: int) -> str:
         return note.replace(PLACE, names[0])
     start, end = "this is what each ", f" is charged in {PLACE}, and in all"  # see `claimed_periods.charged_in`
     if note.startswith(start) and note.endswith(end):
-        return (f"each {note[len(start):-len(end)]} is charged the price of each of {listed(names)} in that period, and their sum "
-                "in all")
+        entity = note[len(start):-len(end)]
+        return f"each {entity} is charged the price of each of {listed(names)} in that period, and their sum in all"
     start, between, end = "in any ", f" that include {PLACE}, each ", " is charged the same"  # see `charged_in_any` there
     if note.startswith(start) and between in note and note.endswith(end):
         window, entity = note[:-len(end)].split(between)

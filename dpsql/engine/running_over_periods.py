@@ -294,7 +294,9 @@ class RunningTotals(Frozen):
             least = math.sqrt(prefix_bound(len(self.numbers)))
             notes.append(f"their root mean square error is {error:.2f} times that of one total that is measured alone at the "
                          f"price, and {error / least:.2f} times the least of any strategy")
-        return *notes, f"the price is what each period is charged altogether, with the {self.strategy.horizon - 1} after it"
+        entity = self.session.catalog.entity.name
+        return *notes, ("the stated price is what each period is charged altogether, by its own measurement and by the "
+                        f"{self.strategy.horizon - 1} after it; the cost is what each {entity} is charged in all")
 
 
 def _ended(steps: Generator[Request, Any, Released], measured: MeasuredSums) -> Released:

@@ -118,9 +118,9 @@ def reads_of_views(views: Sequence[Node], cost: Cost, public: PublicFacts, span:
     if reads is not None and reads.steps == 2 and first is not None:
         reads = _stated(reads, first, cost, public)
     if reads is not None and not reads.can_cost(cost):
-        raise Unsupported("what a person in one period can change is not known for groups that are found privately over several "
-                          "periods, or beside tables that do not grow", code="periods", span=span,
-                          try_="a condition that leaves one period, or groups that the policy declares")
+        raise Unsupported("groups that the policy does not declare are found privately in one period at a time, and not beside "
+                          "private tables that do not grow", code="periods", span=span,
+                          try_="grouping by the period, a condition that leaves one period, or declared groups")
     return reads
 
 

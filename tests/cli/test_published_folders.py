@@ -63,7 +63,7 @@ def test_another_ledger_is_refused_before_anything_is_charged(tmp_path: Path, ca
     assert publish(one, out) == 0
     before = contents(out)
     assert publish(other, out) == 4 and spent(other) == 0 and contents(out) == before
-    assert re.search(r"another ledger publishes the budget study in .*out.* try the ledger with the identity [0-9a-f]{32}; or a folder for study alone: --out FOLDER", said(capsys))
+    assert re.search(r"another ledger publishes the budget study in .*out.* try the policy \(--policy\) whose ledger has the identity [0-9a-f]{32}; or a folder for study alone: --out FOLDER", said(capsys))
     assert publish(other, tmp_path / "another") == 0 and publish(one, out) == 0 and contents(out) == before
 
 
