@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 from support.growing_worlds import add_visits, project
 from support.wire_servers import PASSWORD, served
@@ -107,6 +108,43 @@ def test_groups_by_month_add_up_in_the_months_together(policy: Path) -> None:
         assert told.answer is not None
         assert ("in any 3 consecutive months, each person is charged the sum of the prices of those of the 6 periods 2025-01 to 2025-06 "
                 "that are among them") in told.answer.notes
+
+
+BY_MONTH = "SELECT date_trunc('month', visited_on) AS month, COUNT(*) AS n FROM visits GROUP BY month"
+
+
+@pytest.mark.parametrize("text", [
+    BY_MONTH, f"{BY_MONTH} HAVING COUNT(*) > 3", BY_MONTH.replace("GROUP BY month", "GROUP BY CUBE (month)"),
+    "SELECT date_trunc('month', visited_on) AS month, COUNT(*) - LAG(COUNT(*)) OVER (ORDER BY date_trunc('month', visited_on)) AS more "
+    "FROM visits GROUP BY month",
+    "SELECT month, n FROM (SELECT date_trunc('month', visited_on) AS month, COUNT(*) AS n FROM visits GROUP BY month) WHERE n > 3",
+    f"VALIDATE {BY_MONTH} AGAINST open_visits WITHIN 50", "CREATE SYNTHETIC TABLE syn AS SELECT visited_on, cost FROM visits",
+    "SELECT date_trunc('month', visited_on) AS month, SUM(COUNT(*)) OVER (ORDER BY date_trunc('month', visited_on)) AS n FROM visits GROUP BY month"])
+def test_what_some_months_cannot_pay_is_refused_before_any_is_charged(policy: Path, text: str) -> None:
+    """Ada may spend 6 in any three months, and 2.5 cost 7.5; each month alone could pay."""
+    with duckdb.connect(policy.with_name("data.duckdb")) as connection:
+        connection.execute("CREATE TABLE open_visits AS SELECT * FROM visits")
+    policy.write_text(policy.read_text() + "\n[tables.open_visits]\npublic = true\n[tables.open_visits.columns]\nperson_id = {}\n"
+                      "visited_on = {}\ncost = {}\n")
+    terms: dict[str, Any] = {"epsilon": None, "rho": 0.4} if "SUM(COUNT" in text else {"epsilon": 2.5}
+    with connected(policy, **terms) as connection:
+        with pytest.raises(BudgetExhausted, match=r"costs \d times .*, and the budget.* for .* has left: 100 %") as caught:
+            connection.execute(text)
+        assert caught.value.code == "period-exhausted" and caught.value.span is None and "fewer periods" in caught.value.try_
+        assert spent(connection) == [0] * 5 and not connection.execute("SHOW RELEASES").fetchall()
+
+
+def test_what_the_total_or_a_month_cannot_pay_is_refused_before_any_is_charged(tmp_path: Path) -> None:
+    made = project(tmp_path)
+    made.write_text(made.read_text().replace("epsilon = 1000", "epsilon = 10"))
+    with connected(made, epsilon=2) as connection:
+        with pytest.raises(BudgetExhausted, match="costs 6 times ε = 2, and the budget has left: 100 %"):
+            connection.execute(BY_MONTH)
+        assert spent(connection) == [0] * 5
+        connection.execute(BY_MONTH.replace("GROUP", "WHERE visited_on BETWEEN DATE '2025-03-01' AND DATE '2025-03-31' GROUP"), epsilon=4)
+        with pytest.raises(BudgetExhausted, match="costs 3 times ε = 1.5, and the budget of ada for 2025-03 has left: 20 %"):
+            connection.execute(BY_MONTH.replace("GROUP", "WHERE visited_on < DATE '2025-04-01' GROUP"), epsilon=1.5)
+        assert [row[2] for row in connection.execute("SHOW RELEASES").fetchall()] == ["ada"], "one statement was charged"
 
 
 def test_what_is_left_in_the_fullest_months_is_shown(policy: Path) -> None:

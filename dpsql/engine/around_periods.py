@@ -16,6 +16,7 @@ from dpsql.engine.charging import ChargeRequest, located
 from dpsql.engine.merged_periods import base_of, can_be_base, merged, shown_notes
 from dpsql.engine.parameters import Parameters, given_values
 from dpsql.engine.period_by_period import KeyedPeriods, PeriodPart, PeriodParts, as_parts, parts_of, periods_of, sharing
+from dpsql.engine.room_for_periods import check_room
 from dpsql.engine.session import Session
 from dpsql.errors import Error
 from dpsql.frozen import Frozen, replace
@@ -108,6 +109,7 @@ class AroundPeriods(Frozen):
 
     def answer(self) -> Answer:
         with located(self.text):
+            check_room([part for table in self.tables for part in table.parts], self.session)
             return self.of([table.told().answers() for table in self.tables])
 
     def of(self, found: Sequence[Sequence[Answer]]) -> Answer:

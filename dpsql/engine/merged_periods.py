@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 from dpsql.answers.answer import Answer, Single, single, together
 from dpsql.engine.charging import ChargeRequest, compose_answer, located
 from dpsql.engine.period_by_period import KeyedPeriods, PeriodPart, PeriodParts, as_parts, parts_of, sharing
+from dpsql.engine.room_for_periods import check_room
 from dpsql.engine.session import Session
 from dpsql.errors import Unsupported
 from dpsql.estimates import Estimate, NoiseTerm, Numbers, constant, joined, laplaces, normal
@@ -160,6 +161,7 @@ class MergedPeriods(PeriodParts):
 
     def answer(self) -> Answer:
         with located(self.text):
+            check_room((*self.beside, *self.parts), self.session)
             first = [part.answer() for part in self.beside]
             return self.of(self.answers(), first)
 

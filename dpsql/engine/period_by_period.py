@@ -21,6 +21,7 @@ from dpsql.answers.described_columns import DescribedColumn, of_question
 from dpsql.catalog.price import Price
 from dpsql.engine.calendar_keys import ValuesOfKey, one_of, values_of
 from dpsql.engine.charging import Charged, ChargeRequest, located
+from dpsql.engine.room_for_periods import check_room
 from dpsql.engine.session import Session
 from dpsql.errors import Unsupported
 from dpsql.frozen import Frozen, replace
@@ -128,8 +129,11 @@ class PeriodByPeriod(PeriodParts):
     """A statement whose rows are those of the statements of its periods."""
 
     periods: tuple[PeriodRange, ...]
+    session: Session
 
     def answer(self) -> Answer:
+        with located(self.text):
+            check_room(self.parts, self.session)
         found = self.answers()
         return replace(in_order(self.question, together(found)), notes=self.notes(found))
 

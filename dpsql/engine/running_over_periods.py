@@ -35,6 +35,7 @@ from dpsql.engine.period_by_period import (
     read_between,
     without_windows,
 )
+from dpsql.engine.room_for_periods import check_room
 from dpsql.engine.session import Session
 from dpsql.engine.stored_periods import data_of_closed, found_stored
 from dpsql.errors import Unsupported
@@ -215,6 +216,7 @@ class RunningTotals(Frozen):
     def answer(self) -> Answer:
         with located(self.text):
             new = [self.parts[at] for at in self._new]
+            check_room(new, self.session)
             measured = [self.first.read(self.stored[at]) if at in self.stored else self.parts[at].stored_or_paid()
                         for at in range(len(self.numbers))]
         spent = _price(sum((part.cost for part in new[1:]), new[0].cost)) if new else None

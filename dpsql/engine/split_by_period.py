@@ -38,4 +38,4 @@ def period_by_period(query: Query, question: Question, options: Options, session
     check_order(question)
     parts = parts_of(question, found, lambda asked: plan(asked, options))
     return None if parts is None else PeriodByPeriod(
-        question=question, text=query.text, names=found.names, parts=parts, periods=found.each)
+        question=question, text=query.text, names=found.names, parts=parts, periods=found.each, session=session)

@@ -24,6 +24,7 @@ from dpsql.engine.conditions_of_periods import each_period, growing_scan, only_i
 from dpsql.engine.kept_tables import parts_of_wholes, standing
 from dpsql.engine.parameters import Parameters
 from dpsql.engine.period_by_period import dues_of, explained
+from dpsql.engine.room_for_periods import check_room
 from dpsql.engine.session import Session
 from dpsql.engine.synthesizing import SynthesisStatement, made_before, row_columns, synthesis, uncut_question
 from dpsql.errors import SqlError
@@ -135,5 +136,7 @@ class SynthesisByPeriod(Frozen):
 
     def answer(self) -> SyntheticTable:
         """The table of all periods told so far, those of other statements of its name included."""
+        with located(self.statement.text):
+            check_room(self.parts, self.session)
         made = [part.answer() for part in self.parts]
         return replace(made_before(self.statement.name, self.session), stored=all(table.stored for table in made))

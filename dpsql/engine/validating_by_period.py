@@ -16,6 +16,7 @@ from dpsql.engine.conditions_of_periods import each_period, growing_scan, only_i
 from dpsql.engine.guard import guarded
 from dpsql.engine.parameters import Parameters, shared_out
 from dpsql.engine.period_by_period import dues_of, explained, periods_of
+from dpsql.engine.room_for_periods import check_room
 from dpsql.engine.session import Session
 from dpsql.engine.validating import Checks, validation
 from dpsql.errors import Error
@@ -91,6 +92,8 @@ class ChecksByPeriod(Frozen):
         return dues_of(self.parts)
 
     def answer(self) -> Validation:
+        with located(self.parts[0].text):
+            check_room(self.parts, self.parts[0].session)
         made = [part.answer() for part in self.parts]
         new = [one for one in made if not one.stored]
         findings = tuple(replace(found, query=f"{found.query} (in {name})")
