@@ -17,6 +17,7 @@ from support.wire_servers import PASSWORD, served
 import dpsql
 from dpsql.answers.answer import Answer
 from dpsql.audit.exact import Exact
+from dpsql.cli import main
 from dpsql.dbapi import Connection
 from dpsql.engine.period_by_period import _notes_together
 from dpsql.errors import BudgetExhausted, Unsupported
@@ -210,6 +211,17 @@ def test_notes_on_several_periods_say_what_is_charged_and_of_which_periods_they_
         "only rows of visits in the 6 periods 2025-01 to 2025-06 are read", "values are clamped",
         "in each period, n tells nothing in 2 of 2 rows: more rows make it narrower",
         "2025-02: at most 3 rows are used", "5 of 6 periods: at most 4 rows are used"}
+
+
+def test_tables_show_the_limit_in_a_period_and_its_column(policy: Path, clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
+    """The same on every day: what is closed is not a part of it."""
+    for day in (dt.date(2025, 2, 6), dt.date(2025, 7, 6)):
+        clock.day = day
+        with connected(policy) as connection:
+            shown = {row[0]: row[2] for row in connection.execute("SHOW TABLES").fetchall()}
+            assert shown == {"people": "1", "visits": "4 in a month of visited_on"}
+            assert "at most 4 rows of each person in a month of visited_on count" in connection._repr_html_()
+    assert main(["check", "--policy", str(policy)]) == 0 and "4 in a month of visited_on" in capsys.readouterr().out
 
 
 def test_no_period_is_closed_at_first(policy: Path, clock: Clock) -> None:

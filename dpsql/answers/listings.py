@@ -14,6 +14,7 @@ from dpsql.catalog.price import short
 from dpsql.sql.binding.sources import unknown_table
 from dpsql.trusted.accounting.cost import ATTO, NANO, Charge
 from dpsql.trusted.declarations.account_limits import FADES
+from dpsql.trusted.declarations.growth import CALENDAR
 from dpsql.trusted.declarations.tables import Column, Table
 from dpsql.types import Span, Type
 
@@ -25,17 +26,34 @@ def listed_tables(catalog: Catalog, models: Mapping[str, Sequence[str]] = Mappin
     """The tables that statements may use, and the columns of online models (`models`, by name)."""
     rows = []
     for table in catalog.tables.values():
-        limit = "" if table.public else "no limit" if table.rows is None else str(table.rows)
+        limit = "" if table.public else _rows_limited(table)
         rows.append((table.name, "public" if table.public else "private", limit, ", ".join(table.columns)))
     rows += [(name, "online model", "", ", ".join(columns)) for name, columns in models.items()]
     return Listing(columns=(("table", Type.VARCHAR), ("kind", Type.VARCHAR), (f"rows per {catalog.entity.name}", Type.VARCHAR),
                             ("columns", Type.VARCHAR)), rows=tuple(rows))
 
 
+def _rows_limited(table: Table) -> str:
+    """The limit on rows of each entity, short; of a table that grows, the limit in each period, and the column that decides it."""
+    limit, period = _limit_and_period(table)
+    return ("no limit" if limit is None else str(limit)) + (f" in a {period}" if period else "")
+
+
 def limit_of_rows(table: Table, entity: str) -> str:
     """The limit on rows of each entity, in words."""
-    limit = "any number of rows" if table.rows is None else f"at most {table.rows} row{'' if table.rows == 1 else 's'}"
-    return f"{limit} of each {entity}"
+    limit, period = _limit_and_period(table)
+    rows = "any number of rows" if limit is None else f"at most {limit} row{'' if limit == 1 else 's'}"
+    return f"{rows} of each {entity}" + (f" in a {period}" if period else "")
+
+
+def _limit_and_period(table: Table) -> tuple[int | None, str]:
+    """The number of rows that each entity may have in each period of a table that grows, such as a month of visited_on, or of
+    another table in all."""
+    growth = table.growth
+    if growth is None:
+        return table.rows, ""
+    kind = "period" if growth.period == CALENDAR else growth.period
+    return (1 if table.rows == 1 else growth.rows), f"{kind} of {growth.column}"
 
 
 def table_listing(catalog: Catalog, name: str, span: Span, text: str) -> Listing:

@@ -14,7 +14,7 @@ from dpsql.engine.session import Session
 from dpsql.errors import BudgetExhausted
 from dpsql.planning.claimed_periods import told_of
 from dpsql.trusted.accounting.cost import NOTHING, Charge
-from dpsql.trusted.declarations.growth import Growth, PeriodKind, PeriodRange, name_of, names_of
+from dpsql.trusted.declarations.growth import Growth, PeriodKind, PeriodRange, names_of
 from dpsql.trusted.kernel.ledger import Refused
 from dpsql.trusted.kernel.period_runs import ChargesByPeriod
 from dpsql.trusted.kernel.revisions import Revision
@@ -109,7 +109,7 @@ def _growth_of(table: str, session: Session) -> Growth:
 def _window_name(session: Session, first: int, many: int) -> str:
     """The names of the first and the last of so many consecutive periods, without those before any table begins."""
     kind = _kind(session)
-    return f"{name_of(kind, max(first, _since(session)))} to {name_of(kind, first + many - 1)}"
+    return names_of(PeriodRange(period=kind, first=max(first, _since(session)), last=first + many - 1))
 
 
 def _since(session: Session) -> int:
