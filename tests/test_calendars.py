@@ -387,6 +387,18 @@ def test_texts_that_state_no_periods_of_a_calendar_are_refused(text: str) -> Non
         PeriodReads.from_text(text)
 
 
+def test_a_statement_says_what_its_periods_are(policy: Path) -> None:
+    with connected(policy) as con:
+        told = con.cursor().execute(BY_TERM).answer
+        assert told is not None
+        assert "only rows of visits in the 4 periods 2025-01-01 to 2025-08-31 are read" in told.notes
+        with pytest.raises(Unsupported, match="must group by the period of visited_on, so that each period is a statement of its own") as caught:
+            asked(con, "CREATE STANDING QUERY n AS SELECT COUNT(*) FROM visits")
+        assert caught.value.try_ == "SELECT CASE WHEN visited_on < DATE '...' THEN ... END AS period, ... GROUP BY period"
+        told = con.cursor().execute("SELECT COUNT(*) FROM visits").answer
+        assert told is not None and any("used per person and period, " in note for note in told.notes)
+
+
 def test_statements_that_stand_go_on_with_the_calendar(policy: Path) -> None:
     with connected(policy) as con:
         con.cursor().execute(f"CREATE STANDING QUERY terms AS {BY_TERM.removesuffix(' ORDER BY term')}")

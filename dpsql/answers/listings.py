@@ -9,12 +9,12 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from dpsql.answers.listing import Listing
+from dpsql.catalog.growing_tables import in_words
 from dpsql.catalog.model import Catalog
 from dpsql.catalog.price import short
 from dpsql.sql.binding.sources import unknown_table
 from dpsql.trusted.accounting.cost import ATTO, NANO, Charge
 from dpsql.trusted.declarations.account_limits import FADES
-from dpsql.trusted.declarations.growth import CALENDAR
 from dpsql.trusted.declarations.tables import Column, Table
 from dpsql.types import Span, Type
 
@@ -34,7 +34,7 @@ def listed_tables(catalog: Catalog, models: Mapping[str, Sequence[str]] = Mappin
 
 
 def _rows_limited(table: Table) -> str:
-    """The limit on rows of each entity, short; of a table that grows, the limit in each period, and the column that decides it."""
+    """The limit on rows of each entity, short; of a table that grows, that in each period, and the column that decides it."""
     limit, period = _limit_and_period(table)
     return ("no limit" if limit is None else str(limit)) + (f" in a {period}" if period else "")
 
@@ -52,8 +52,7 @@ def _limit_and_period(table: Table) -> tuple[int | None, str]:
     growth = table.growth
     if growth is None:
         return table.rows, ""
-    kind = "period" if growth.period == CALENDAR else growth.period
-    return (1 if table.rows == 1 else growth.rows), f"{kind} of {growth.column}"
+    return (1 if table.rows == 1 else growth.rows), f"{in_words(growth.period)} of {growth.column}"
 
 
 def table_listing(catalog: Catalog, name: str, span: Span, text: str) -> Listing:

@@ -159,12 +159,8 @@ def _check_budget(budget: Budget, growing: Mapping[str, GrowthPolicy], fail: Fai
         fail((*path, "in_any"), "a limit in any so many consecutive periods is for days, weeks, months, quarters or years",
              "leaving it out; per_period limits each period, and the total all of them")
     if budget.per_period is None:
-        fail(path, f"per_period is missing, the limit on what is spent on one {budget.entity} in one {_in_words(period)} of "
+        fail(path, f"per_period is missing, the limit on what is spent on one {budget.entity} in one {in_words(period)} of "
              f"{' and '.join(names)}", f"per_period = {in_policy(_part_of(budget.total))}")
-
-
-def _in_words(period: PeriodKind) -> str:
-    return "period" if period == CALENDAR else period
 
 
 def check_limits_of_periods(part: Section, parts: Mapping[str, Section | None], prices: Mapping[str, Price | None],
@@ -199,3 +195,8 @@ def _part_of(total: Price) -> Price:
     """A part of a total, as an example."""
     return replace(total, epsilon=None if total.epsilon is None else total.epsilon / PART, delta=total.delta / PART,
                    rho=None if total.rho is None else total.rho / PART)
+
+
+def in_words(period: PeriodKind) -> str:
+    """The name of a period: that of a calendar is a period, and others are days, weeks, months, quarters or years."""
+    return "period" if period == CALENDAR else period

@@ -80,7 +80,7 @@ def explained(parts: Sequence[PaidPart], names: Sequence[str], what: str = "stat
     """The explanation of the last period that is not stored yet, and how many such periods there are."""
     new = [(part, name) for part, name in zip(parts, names, strict=True) if not part.is_stored]
     part, name = new[-1] if new else (parts[-1], names[-1])
-    note = (f"one {what} for each of {len(parts)} periods, {names[0]} to {names[-1]}, charged to the account of its period; "
+    note = (f"one {what} for each of {len(parts)} periods, {span(names)}, charged to the account of its period; "
             f"not {done} before: {len(new)}; this is the one of {name}")
     own = part.explain()
     cost = f"{own.cost} in each of {len(new)} periods, and their sum in all" if len(new) > 1 else own.cost
@@ -211,7 +211,12 @@ def _of_periods(note: str, names: Sequence[str], among: int) -> str:
 
 def listed(names: Sequence[str]) -> str:
     """Some names of periods, shortened if they are many."""
-    return ", ".join(names) if len(names) <= MOST_NAMES else f"the {len(names)} periods {names[0]} to {names[-1]}"
+    return ", ".join(names) if len(names) <= MOST_NAMES else f"the {len(names)} periods {span(names)}"
+
+
+def span(names: Sequence[str]) -> str:
+    """The first and the last of some names, each of which may be one of a first and a last day."""
+    return f"{names[0].split(' to ')[0]} to {names[-1].split(' to ')[-1]}"
 
 
 class KeyedPeriods(Frozen):

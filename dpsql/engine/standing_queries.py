@@ -26,6 +26,7 @@ from typing import Any, TypeAlias
 from dpsql.answers.described_columns import OF_DROP
 from dpsql.answers.listing import Listing
 from dpsql.catalog import growing
+from dpsql.catalog.growing_tables import in_words
 from dpsql.catalog.model import Catalog
 from dpsql.catalog.price import Price
 from dpsql.engine.charging import located, open_account
@@ -40,7 +41,7 @@ from dpsql.sql.text.places import span_of
 from dpsql.sql.text.standing_clause import is_name
 from dpsql.sql.text.statement import CreateStandingQuery, DropStandingQuery, Query
 from dpsql.trusted.accounting.cost import FREE
-from dpsql.trusted.declarations.growth import Growth, first_day
+from dpsql.trusted.declarations.growth import CALENDAR, Growth, first_day
 from dpsql.trusted.kernel.period_reads import PeriodReads
 from dpsql.trusted.measurements.reading.request import Request
 
@@ -154,7 +155,7 @@ def series_on(query: Query, session: Session, day: dt.date, plan_of: PlanOf) -> 
             raise
         raise Unsupported("a standing query goes on with each period that closes", code="standing", span=fault.span,
                           text=fault.text, try_="the statement without an end of its time") from None
-    return series_of(plan, query, f"{growth.period} of {growth.column}", _grouped(growth.column, growth.period))
+    return series_of(plan, query, f"{in_words(growth.period)} of {growth.column}", _grouped(growth))
 
 
 def growth_of(query: Query, catalog: Catalog) -> Growth | None:
@@ -184,11 +185,13 @@ def _example(catalog: Catalog) -> str:
     grown = next((table for table in catalog.tables.values() if table.growth is not None), None)
     if grown is None or grown.growth is None:
         return "a query that is asked when it is needed; no table of this policy grows (dpsql help owner)"
-    return f"FROM {grown.name} ... {_grouped(grown.growth.column, grown.growth.period)}"
+    return f"FROM {grown.name} ... {_grouped(grown.growth)}"
 
 
-def _grouped(column: str, period: str) -> str:
-    return f"SELECT date_trunc('{period}', {column}) AS {period}, ... GROUP BY {period}"
+def _grouped(growth: Growth) -> str:
+    if growth.period == CALENDAR:
+        return f"SELECT CASE WHEN {growth.column} < DATE '...' THEN ... END AS period, ... GROUP BY period"
+    return f"SELECT date_trunc('{growth.period}', {growth.column}) AS {growth.period}, ... GROUP BY {growth.period}"
 
 
 # -- notes

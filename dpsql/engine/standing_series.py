@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, cast
 
 from dpsql.answers.answer import Answer, of_json, together
 from dpsql.answers.listings import price_in_words
+from dpsql.catalog.growing_tables import in_words
 from dpsql.catalog.price import Price
 from dpsql.engine.around_periods import AroundPeriods
 from dpsql.engine.charging import Charged, ChargeRequest, located
@@ -158,8 +159,9 @@ class StandingSeries(AbstractFrozen):
     def explain(self) -> Explanation:
         """What each period costs, and what stays."""
         told = self.plan.explain()
-        note = f"when another {self.kind} closes, {self.changes} change" if self.changes else (
-            f"numbers of earlier {self.kind}s stay as they are when another {self.kind} closes")
+        kind = in_words(self.kind)
+        note = f"when another {kind} closes, {self.changes} change" if self.changes else (
+            f"numbers of earlier {kind}s stay as they are when another {kind} closes")
         return replace(told, notes=(*told.notes, note))
 
     def _part_named(self, number: int) -> int:
@@ -330,7 +332,7 @@ class OfAllPeriods(StandingSeries):
         question, found = self.plan.question, self.plan.found
         if any(found.key not in kept for kept in kept_keys(question)):
             return f"totals over {question.keys[found.key].name}"
-        return "" if self._place is not None else f"rows, which do not show their {self.kind},"
+        return "" if self._place is not None else f"rows, which do not show their {in_words(self.kind)},"
 
     def parts_of(self, number: int) -> tuple[Charged[Any], ...]:
         return (_charged(self.plan.parts[self._part_named(number)]),)
@@ -380,7 +382,7 @@ class AroundEachPeriod(StandingSeries):
 
     @property
     def changes(self) -> str:
-        return "" if looks_back(self.plan.around, self._keys) else f"numbers of earlier {self.kind}s"
+        return "" if looks_back(self.plan.around, self._keys) else f"numbers of earlier {in_words(self.kind)}s"
 
     def composed(self, bodies: Bodies) -> ComposedRows:
         numbers = sorted(bodies)

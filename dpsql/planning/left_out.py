@@ -12,6 +12,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import TypeGuard
 
+from dpsql.catalog.growing_tables import in_words
 from dpsql.catalog.model import Catalog
 from dpsql.frozen import replace
 from dpsql.planning.distinct_parts import are_listed
@@ -94,7 +95,7 @@ def kept_by(node: Truncate | TruncateKeys, entity: str, learned: Sequence[Unknow
     most = "a number of rows that is learned first" if _is_learned(node, learned) else (
         f"{node.rows} row{'s' if node.rows > 1 else ''}")
     if isinstance(node, TruncateKeys) and (scan := is_in_periods(node)) is not None and scan.periods is not None:
-        of, what = f"{entity} and {scan.periods.period}", f" of {scan.table.name} (declared)"
+        of, what = f"{entity} and {in_words(scan.periods.period)}", f" of {scan.table.name} (declared)"
     elif isinstance(node, TruncateKeys):
         of, what = " and ".join(node.input.names[key] for key in node.keys), ""
     elif isinstance(node.input, Scan):
