@@ -147,6 +147,25 @@ def test_what_the_total_or_a_month_cannot_pay_is_refused_before_any_is_charged(t
         assert [row[2] for row in connection.execute("SHOW RELEASES").fetchall()] == ["ada"], "one statement was charged"
 
 
+def test_room_for_standing_queries_is_looked_for_in_months_together(policy: Path) -> None:
+    """Each month alone could pay 1.5 and more; any three of them have 6 for ada and 12 for all."""
+    series = f"CREATE STANDING QUERY {{}} AS {BY_MONTH} OPTIONS (epsilon = {{}})"
+
+    def room(connection: Connection) -> list[str]:
+        return [str(row[8]) for row in connection.execute("SHOW STANDING QUERIES").fetchall()]
+
+    with connected(policy) as connection:
+        connection.execute(series.format("small", 1.5))
+        assert room(connection) == ["yes"]
+        connection.execute(series.format("more", 0.75))
+        assert room(connection) == ["yes", "no: 2025-01 to 2025-03 of ada"], "two months have room, and three have not"
+        connection.execute("DROP STANDING QUERY more")
+        connection.execute(in_month(3))
+        assert room(connection) == ["no: 2025-01 to 2025-03 of ada"], "with what was charged"
+    with dpsql.connect(policy=policy, budget="study", analyst="eve", epsilon=1) as other:
+        assert room(other) == ["yes"], "eve sees her own accounts and those of all, which have room"
+
+
 def test_what_is_left_in_the_fullest_months_is_shown(policy: Path) -> None:
     with connected(policy) as connection:
         first = {row[2]: row[1:5] for row in connection.execute("SHOW PERIODS").fetchall()[:2]}

@@ -61,7 +61,7 @@ def _fullest(session: Session, whose: str | None, spent: ChargesByPeriod) -> Ful
     unspent = newest, newest, BudgetLine(whose=whose, total=price, spent=NOTHING)
     first, last, line = min(found, key=lambda run: run[2].share_left, default=unspent)
     return FullestWindow(line=line, length=f"{many} {_kind(session)}s",
-                         periods=_window_name(session, min(max(first, newest), last), many))
+                         periods=window_name(session, min(max(first, newest), last), many))
 
 
 def _revised(revised: Sequence[Revision], tables: Iterable[str], number: int, session: Session) -> str:
@@ -79,7 +79,7 @@ def exhausted_in(refused: Refused, number: int, price: Price | None, session: Se
     total = (session.period_prices if many == 1 else session.window_prices)[refused.analyst]
     line = BudgetLine(whose=refused.analyst, total=total, spent=refused.spent)
     whose = "the budget" if line.whose is None else f"the budget of {line.whose}"
-    where = names_of(_period(session, number)) if many == 1 else _window_name(session, number, many)
+    where = names_of(_period(session, number)) if many == 1 else window_name(session, number, many)
     scans = [node for view in views for node in bottom_up(view) if isinstance(node, Scan)]
     tables = {scan.table.name for scan in scans if scan.periods is not None}
     when = _revised(session.revised, tables, number, session) if many == 1 else ""
@@ -106,7 +106,7 @@ def _growth_of(table: str, session: Session) -> Growth:
     return growth
 
 
-def _window_name(session: Session, first: int, many: int) -> str:
+def window_name(session: Session, first: int, many: int) -> str:
     """The names of the first and the last of so many consecutive periods, without those before any table begins."""
     kind = _kind(session)
     return names_of(PeriodRange(period=kind, first=max(first, _since(session)), last=first + many - 1))

@@ -16,6 +16,7 @@ from dpsql.answers.listings import price_in_words
 from dpsql.budgets.convert import limit
 from dpsql.catalog import growing
 from dpsql.catalog.price import Price
+from dpsql.engine.period_accounts import window_name
 from dpsql.engine.session import Session
 from dpsql.engine.standing_queries import (
     PlanOf,
@@ -32,6 +33,7 @@ from dpsql.errors import Error
 from dpsql.frozen import Frozen, replace
 from dpsql.trusted.accounting.cost import NOTHING, Charge
 from dpsql.trusted.declarations.growth import CALENDAR, Growth, PeriodRange, name_of, names_of
+from dpsql.trusted.kernel.period_sums import charge_in_window
 
 MOST_LOOKED_UP = 50
 YEAR = dt.timedelta(days=365)
@@ -103,7 +105,11 @@ class Accounts:
         session.ledger.refresh()
         self._totals: defaultdict[str | None, Charge] = defaultdict(lambda: NOTHING)
         self._periods: defaultdict[tuple[str | None, int], Charge] = defaultdict(lambda: NOTHING)
+        self._windows: defaultdict[tuple[str | None, int], Charge] = defaultdict(lambda: NOTHING)
         budget, mine = session.budget, session.analyst
+        for whose in session.window_prices:
+            found = session.ledger.spent_in_windows(budget.name, whose, budget.in_any_periods)
+            self._windows |= {(whose, number): charge for number, charge in found.items()}
         for whose in (None, mine):
             self._totals[whose] = session.ledger.spent(budget.name, whose)
             self._periods |= {(whose, number): charge
@@ -124,9 +130,25 @@ class Accounts:
             each = self._session.period_prices.get(whose)
             exceeded += [f"no: {name_of(due.growth.period, number)}{owner}" for number in sorted(charged)
                          if each is not None and not limit(each).allows(self._periods[whose, number])][:1]
+            exceeded += self._windows_without_room(due, whose, owner)[:1]
             if (whole := total[whose]) is not None and not limit(whole).allows(self._totals[whose]):
                 exceeded.append(f"no: the total{owner}")
         return exceeded[0] if exceeded else "yes"
+
+    def _windows_without_room(self, due: Foreseen, whose: str | None, owner: str) -> list[str]:
+        """Add what a query is charged in consecutive periods, and say where this is too much."""
+        price, many = self._session.window_prices.get(whose), self._session.budget.in_any_periods
+        if price is None:
+            return []
+        charged: defaultdict[int, Charge] = defaultdict(lambda: NOTHING)
+        for _, dues in due.dues:
+            for one in dues:
+                for number in range(one.reads.periods.first - many + 1, one.reads.periods.last + 1):
+                    charged[number] += charge_in_window(one.reads, one.in_all)
+        for number, charge in charged.items():
+            self._windows[whose, number] += charge
+        return [f"no: {window_name(self._session, number, many)}{owner}" for number in sorted(charged)
+                if not limit(price).allows(self._windows[whose, number])]
 
 
 def listed(session: Session, plan_of: PlanOf) -> Listing:
