@@ -33,6 +33,7 @@ from __future__ import annotations
 import contextlib
 import csv
 import json
+import os
 import re
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -65,6 +66,7 @@ from dpsql.frozen import Frozen, field, field_names, replace
 from dpsql.trusted.plan.expr.printing import quote, text_literal
 from dpsql.trusted.plan.stored import place_in_bucket
 
+MAGIC = b"PAR1"  # at both ends of a Parquet file
 PLACE = "file of the row"  # the name that the engine gives to the column with the path of a row's file
 BESIDE = "database beside files"
 TEXT = "VARCHAR"
@@ -551,6 +553,10 @@ def too_little_memory(table: FileTable) -> OperationalError:
 
 
 def unreadable(table: FileTable) -> OperationalError:
+    broken = next((path for path in table.source.paths if Path(path).suffix == ".parquet" and not _is_whole(Path(path))), None)
+    if broken is not None:
+        return OperationalError(f"{broken} is not a complete Parquet file", code="no-database", subject=table.name,
+                                try_='removing it until it is complete; a file whose name begins with "." is not read')
     return OperationalError(f"{_where(table)} cannot be read, or lacks a column of the declared key", code="no-database",
                             subject=table.name)
 
@@ -558,6 +564,17 @@ def unreadable(table: FileTable) -> OperationalError:
 def other_columns(table: FileTable, path: Path) -> OperationalError:
     return OperationalError(f"{path} has other columns, or columns of other types, than other files of {table.name}",
                             code="no-database", subject=table.name, try_="files with the same columns; others as another table")
+
+
+def _is_whole(path: Path) -> bool:
+    """Whether a file begins and ends as Parquet files do; one that is being written, or was cut off, does not."""
+    try:
+        with path.open("rb") as file:
+            begins = file.read(len(MAGIC)) == MAGIC
+            file.seek(-len(MAGIC), os.SEEK_END)
+            return begins and file.read() == MAGIC
+    except OSError:
+        return False
 
 
 def _where(table: FileTable) -> str:

@@ -186,10 +186,14 @@ def test_files_that_are_being_written_are_not_read(folder: Folder) -> None:
 def test_a_broken_file_is_an_error_where_the_policy_names_it(kept: int, folder: Folder) -> None:
     folder.add("0.parquet", on(0))
     path = folder.add("1.parquet", *[on(1)] * 500, note="repeat('long', 20)")
+    folder.add("2.parquet", on(2))
     path.write_bytes(path.read_bytes()[:kept])
-    with pytest.raises(OperationalError) as caught:
+    with pytest.raises(OperationalError, match=r"1\.parquet is not a complete Parquet file") as caught:
         folder.opened()
     assert caught.value.span is not None and caught.value.code == "no-database" and "source" in str(caught.value)
+    assert "removing it" in caught.value.try_
+    path.unlink()
+    folder.opened().close()
 
 
 def test_a_file_whose_rows_cannot_be_read_is_named(folder: Folder) -> None:

@@ -183,7 +183,7 @@ ROOMS = {
     "expressions": (below("dpsql.trusted.plan.expr"), 772),  # with places among the first days of periods
     "all that the kernel can run": (sorted(KERNEL), 12430),  # with weighted sums over periods, certificates for one person in one period, versions of tables, late rows, revisions and a clock that does not go back, interruptions that the engine tells from other faults, and periods of growing tables with what they are charged, and the parts of stores that they are read from
     "what charges promise": (["dpsql.catalog.promise"], 250),  # with calendars
-    "what it is handed": (sorted(HANDED - {*SNAPSHOTS, *FOREIGN, *SPARK, "dpsql.catalog.promise", "dpsql.ledgers.postgres_store"}), 4211),  # with what policies say of growing tables and their late rows, and how their stores are added to, files of growing tables that are verified one by one, released rows by column, the terms of agents, engines without threads, and interruptions that do not hide a fault
+    "what it is handed": (sorted(HANDED - {*SNAPSHOTS, *FOREIGN, *SPARK, "dpsql.catalog.promise", "dpsql.ledgers.postgres_store"}), 4225),  # with the name of a Parquet file that is not complete, what policies say of growing tables and their late rows, and how their stores are added to, files of growing tables that are verified one by one, released rows by column, the terms of agents, engines without threads, and interruptions that do not hide a fault
     "stores that Spark reads": (SPARK, 890),
     "snapshots of other databases": (SNAPSHOTS, 992),  # with growing tables, whose periods are copied once
     "files of other programs": (FOREIGN, 430),
