@@ -13,7 +13,7 @@ from dpsql.cli.arguments import Commands, add_place
 from dpsql.cli.faults import EXIT, exit_code, say
 from dpsql.cli.inputs import connected
 from dpsql.cli.terminal import print_wrapped, waiting
-from dpsql.errors import Error, LedgerError, OperationalError
+from dpsql.errors import BudgetExhausted, Error, LedgerError, OperationalError
 
 if TYPE_CHECKING:
     from dpsql.answers.published_folder import PublishedFolder
@@ -171,6 +171,8 @@ def _tell(made: Publication, files: list[str], options: argparse.Namespace) -> N
         print(f"{made.query.name}: periods {span_of(measured)}; {new}")
     for code in dict.fromkeys(failed.fault.code for failed in made.failed):
         same = [failed for failed in made.failed if failed.fault.code == code]  # one message says enough
+        if code in (BudgetExhausted.code, "period-exhausted"):  # what an analyst may try at once does not help a publisher
+            same[0].fault.try_ = "a larger limit in the policy; or a new standing query at a lower price, which is charged anew"
         names = same[0].period if len(same) == 1 else f"{len(same)} periods, {same[0].period} to {same[-1].period},"
         _tell_fault(made.query, f"{names} could not be measured", same[0].fault, options)
 

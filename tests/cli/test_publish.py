@@ -141,6 +141,7 @@ def test_a_period_that_cannot_be_paid_is_told_and_the_others_go_on(desk: Desk, c
     code, out, err = desk.publish()
     assert code == 3 and out.splitlines()[1].startswith("visits: periods 3")
     assert "sexes: 2025-02 could not be measured" in err and "the budget of ada for 2025-02 has left: 20 %" in " ".join(err.split())
+    assert "try a larger limit in the policy; or a new standing query at a lower price, which is charged anew" in " ".join(err.split())
     assert [(row["period"], row["n"] != "", row["stored"]) for row in desk.rows("sexes")][2::2] == [("2025-01", True, "true"), ("2025-02", False, "false")]
     assert "<td>not measured</td><td>2025-02</td>" in (desk.out / "sexes.html").read_text(encoding="utf-8")
     before = desk.rows("sexes")
