@@ -62,6 +62,8 @@ def test_each_period_is_modelled_once_and_its_rows_stay(policy: Path, clock: Clo
         assert connection.execute(every).fetchall() == rows  # the table is there before it is asked for again
         made = connection.synthesize(MADE.split(" AS ", 1)[1], name="syn")
         assert not made.stored and made.rows > len(rows) and any("unrelated synthetic people" in note for note in made.notes)
+        told = " ".join(str(made).split())
+        assert "counts were released for each period: syn_2025_01 to syn_2025_04 tell" in told and "Nothing measured" not in told
         assert spent(connection) == {"2025-01": 2, "2025-02": 2, "2025-03": 2, "2025-04": 2, "all": 8}
         assert connection.execute(every).fetchall() == rows
         assert connection.execute("SELECT COUNT(*) FROM syn").fetchall() == [(made.rows,)]

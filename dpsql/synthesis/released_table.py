@@ -133,6 +133,7 @@ class KeptTable(Frozen):
     records: tuple[object, ...] = field(default=(), repr=False, compare=False)
     stored: bool = field(default=False, compare=False)
     whole: str = ""
+    periods: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def cost(self) -> str:

@@ -15,7 +15,11 @@ MOST_NAMED = 12  # pairs in a sentence
 def trust(compared: TableComparison) -> Iterator[tuple[str, str]]:
     """Sentences, each with a short heading."""
     table, columns = compared.table, compared.columns
-    if not table.marginals:
+    if table.periods:
+        first, last = table.periods[0], table.periods[-1]
+        yield "Each period", (f"counts were released for each period: {first}{'' if first == last else f' to {last}'} tell how "
+                              "close their rows are to the private ones.")
+    elif not table.marginals:
         yield "Nothing measured", "no counts were released, so it is unknown how close the table is to the private rows."
     if columns:
         worst = max(columns.values(), key=lambda each: each.distance)

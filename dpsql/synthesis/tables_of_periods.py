@@ -21,4 +21,4 @@ def whole_table(parts: Sequence[SyntheticTable]) -> SyntheticTable:
     notes = (note, *dict.fromkeys(told for part in parts for told in part.notes))
     return replace(last, name=first.whole, whole="", columns=columns, marginals=(), known=0, coarser=(), records=(), notes=notes,
                    acceptance=None, total=sum(part.total for part in parts), stored=all(part.stored for part in parts),
-                   price=f"{' or '.join(prices)} in each of {len(parts)} periods")
+                   periods=tuple(part.name for part in parts), price=f"{' or '.join(prices)} in each of {len(parts)} periods")
