@@ -5,6 +5,8 @@ Which periods a file has rows of is found by reading all of its rows, when it is
 folder, or what it says of itself. The view of the table then consists of groups of files, each with a condition that all of its
 rows satisfy: that their time lies between the least and the largest of the group. So the view has the rows that it would have
 without conditions, and the engine, which sees that a condition contradicts the periods of a query, does not open its files.
+The engine writes some times as texts that it cannot read, such as the first day of all that a DATE can be; if one of these is an
+end of a file, its group has no condition there. Otherwise one person's row would make every statement fail.
 What was found of a file is remembered beside the ledger, for this very file and these columns, and hidden there like all
 answers to questions about private rows (`ledgers.proven_facts`).
 """
@@ -26,10 +28,12 @@ from dpsql.trusted.plan.expr.printing import quote, text_literal
 MOST_GROUPS = 48  # of one table: opening the first file of each takes time in every query
 NEWEST = 16  # files that are groups of their own
 NONE = "none"
+OPEN = "open"
 
 
 class FileSpan(Frozen):
-    """A file, the least and the largest time of its rows as text, both None if no row has one, and whether a row has none."""
+    """A file, the least and the largest time of its rows as text, both None if no row has one, and whether a row has none. An end
+    is `OPEN` if the engine cannot read its text."""
 
     path: Path
     least: str | None
@@ -82,20 +86,30 @@ class GrowingFiles(Frozen):
     def _branches(self, spans: Sequence[FileSpan]) -> Iterator[str]:
         dated = sorted((span for span in spans if span.least is not None), key=lambda span: (span.least or "", str(span.path)))
         for group in _groups(dated):
-            least, most = (f"{end}({', '.join(map(self._moment, dict.fromkeys(times)))})" for end, times in (
-                ("LEAST", [span.least for span in group]), ("GREATEST", [span.most for span in group])))
-            yield (f"SELECT * FROM ({self.rows([span.path for span in group])}) AS g "
-                   f"WHERE g.{quote(self.time)} BETWEEN {least} AND {most}")
+            yield f"SELECT * FROM ({self.rows([span.path for span in group])}) AS g WHERE {' AND '.join(self._between(group))}"
         without = [span.path for span in spans if span.without or span.least is None]
         if without:
             yield f"SELECT * FROM ({self.rows(without)}) AS g WHERE g.{quote(self.time)} IS NULL"
 
+    def _between(self, group: Sequence[FileSpan]) -> Iterator[str]:
+        """The conditions that all rows of some files with a time satisfy, and no row without one."""
+        yield f"g.{quote(self.time)} IS NOT NULL"
+        least, most = [span.least for span in group], [span.most for span in group]
+        for sign, end, times in (">=", "LEAST", least), ("<=", "GREATEST", most):
+            if OPEN not in times:
+                yield f"g.{quote(self.time)} {sign} {end}({', '.join(map(self._moment, dict.fromkeys(times)))})"
+
     def _moment(self, text: str | None) -> str:
         return f"CAST({text_literal(text)} AS {self.kind})"
 
+    def _as_text(self, end: str) -> str:
+        """The SQL for an end as text; of no rows it is NULL."""
+        text = f"CAST({end} AS VARCHAR)"
+        return f"CASE WHEN {end} IS NULL OR TRY_CAST({text} AS {self.kind}) = {end} THEN {text} ELSE {text_literal(OPEN)} END"
+
     def _question(self, file: FileState) -> str:
         rows = self.rows([Path("file")])
-        return json.dumps(["times of a file", duckdb.__version__, rows, self.time, self.read, file.as_plain()])
+        return json.dumps(["ends of the times of a file", duckdb.__version__, rows, self.time, self.read, file.as_plain()])
 
     def _read(self, connection: duckdb.DuckDBPyConnection, path: Path) -> FileSpan:
         """Read all declared columns of a file: the engine has to, to count what is not NULL."""
@@ -103,7 +117,7 @@ class GrowingFiles(Frozen):
         counts = "".join(f", COUNT(s.{quote(column)})" for column in self.read)
         try:
             (least, most, without, *_), = connection.execute(
-                f"SELECT CAST(MIN({time}) AS VARCHAR), CAST(MAX({time}) AS VARCHAR), COUNT(*) > COUNT({time}){counts} "
+                f"SELECT {self._as_text(f'MIN({time})')}, {self._as_text(f'MAX({time})')}, COUNT(*) > COUNT({time}){counts} "
                 f"FROM ({self.rows([path])}) AS s").fetchall()
         except duckdb.OutOfMemoryException:
             raise

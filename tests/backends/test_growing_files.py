@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from dpsql.backends import growing_files
@@ -126,6 +128,25 @@ def test_names_and_folders_decide_nothing(folder: Folder) -> None:
             assert files_opened(reader, of_day(0)) in (2, 3)
 
 
+@pytest.mark.parametrize(("kind", "numbers"), [
+    ("date32", [-2**31, -2**31 + 1, -2**31 + 2, 2**31 - 2, 2**31 - 1]),  # the engine writes the first one as a text that it cannot read
+    ("timestamp", [-2**63, -2**63 + 1, -2**63 + 2, 2**63 - 2, 2**63 - 1]),
+])
+def test_a_time_at_the_ends_of_all_time_makes_no_statement_fail(kind: str, numbers: list[int], folder: Folder) -> None:
+    """Otherwise one person's row would decide whether a statement about others is answered."""
+    usual = 20089 if kind == "date32" else 20089 * 86_400_000_000
+    column = pa.date32() if kind == "date32" else pa.timestamp("us")
+    for number, extreme in enumerate([*numbers, None]):
+        cells = pa.array([usual, *([] if extreme is None else [extreme])], pa.int32() if kind == "date32" else pa.int64()).view(column)
+        pq.write_table(pa.table({"id": [1] * len(cells), "day": cells, "note": ["x"] * len(cells)}), folder.path / "visits" / f"{number}.parquet")
+    for _ in range(2):  # what is remembered is the same
+        with closing(folder.opened()) as reader:
+            assert reader.rows("SELECT COUNT(*), COUNT(day) FROM visits") == [(11, 11)]
+            where = "t.day >= DATE '2025-01-01' AND t.day < DATE '2025-01-02'"
+            assert reader.rows(f"SELECT COUNT(*) FROM visits AS t WHERE {where}") == [(6,)]
+            assert reader.rows("SELECT COUNT(*) FROM visits AS t WHERE t.day < DATE '1900-01-01'") == [(3,)]
+
+
 def test_columns_in_the_names_of_folders(folder: Folder) -> None:
     folder.declare("visits", 'type = "DATE"')
     for number in range(20):
@@ -217,5 +238,6 @@ def test_a_column_without_any_value_in_some_file(folder: Folder) -> None:
 
 
 def test_spans_as_text() -> None:
-    for span in (FileSpan(path=Path("a"), least=None, most=None, without=True), FileSpan(path=Path("a"), least="2025-01-01 00:00:00.5", most="infinity", without=False)):
+    for span in (FileSpan(path=Path("a"), least=None, most=None, without=True), FileSpan(path=Path("a"), least="2025-01-01 00:00:00.5", most="infinity", without=False),
+                 FileSpan(path=Path("a"), least=growing_files.OPEN, most="2025-01-01", without=True)):
         assert FileSpan.from_text(Path("a"), span.as_text()) == span
