@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import itertools
 import json
 import os
 import re
@@ -342,10 +343,11 @@ def _clear(folder: Path, *, but: Mapping[str, frozenset[str] | None]) -> None:
 
 
 def _read_before(folder: Path, table: SnapshotTable) -> tuple[_Run, ...]:
-    """The periods of a table that the snapshot in force has, each run after the other; none if it has another form."""
+    """The periods of a table that the snapshot in force has, each run after the other; none if it has another form. A run with
+    periods that are not closed was read by a clock that was ahead, when their rows were not there: it is read again."""
     with contextlib.suppress(OperationalError):
         _, told = _in_snapshot(folder, table)
-        return _runs(told)
+        return tuple(itertools.takewhile(lambda run: run.last <= table.last, _runs(told)))
     return ()
 
 

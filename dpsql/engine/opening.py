@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import datetime as dt
 import errno
 import getpass
 import hashlib
@@ -485,10 +486,10 @@ def _snapshots_of(policy: Policy) -> Path:
     return usual.with_name(f"{usual.name}.snapshots")
 
 
-def snapshot_table(policy: Policy, table: TablePolicy) -> SnapshotTable:
-    """The contents that a snapshot of a table must have."""
+def snapshot_table(policy: Policy, table: TablePolicy, day: dt.date | None = None) -> SnapshotTable:
+    """The contents that a snapshot of a table must have; if the table grows, with the periods that are closed on a day, where one
+    is given."""
     from dpsql.backends.snapshots import SnapshotTable
-    from dpsql.catalog import growing
 
     told = table.growth
     growth = None if told is None else Growth(column=told.column, period=told.period, closes=told.closes,
@@ -496,7 +497,7 @@ def snapshot_table(policy: Policy, table: TablePolicy) -> SnapshotTable:
     return SnapshotTable(name=table.name, source=source_of(policy, table), relation=relation_of(table), filter=table.filter,
                          public=table.public, columns={name: column.type for name, column in table.columns.items()},
                          ties=tying_columns(policy).get(table.name, {}), growth=growth,
-                         last=0 if growth is None else growth.last_closed(growing.today()))
+                         last=0 if growth is None or day is None else growth.last_closed(day))
 
 
 def snapshot_file(policy: Policy, table: TablePolicy) -> SnapshotFile:

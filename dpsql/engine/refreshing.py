@@ -4,6 +4,7 @@ these hold by then."""
 from __future__ import annotations
 
 import contextlib
+import datetime as dt
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -12,6 +13,7 @@ from dpsql.backends.file_tables import open_files
 from dpsql.backends.snapshots import SnapshotDatabase, SnapshotFile, check_sources, take_snapshot
 from dpsql.backends.source_files import SourceFiles
 from dpsql.backends.store import NothingKnown, RememberedFacts
+from dpsql.catalog import growing
 from dpsql.catalog.file_names import is_copied
 from dpsql.catalog.model import Policy
 from dpsql.catalog.policy import read_policy
@@ -44,7 +46,7 @@ def refresh(*, policy: str | Path | None = None, ledger: str | Path | None = Non
     """
     declared = read_policy(find_policy(None, policy))
     with told_by(declared, ()):
-        databases, others = databases_of(declared), copied_files(declared)
+        databases, others = databases_of(declared, _day(declared, ledger)), copied_files(declared)
         if not databases and not others:
             raise OperationalError("no table of the policy is in a database of another kind, or in a file of another program",
                                    code="no-database",
@@ -71,7 +73,7 @@ def check_unread(policy: Policy) -> None:
     else:
         return
     with told_by(policy, ()):
-        check_sources(databases_of(policy), copied_files(policy))
+        check_sources(databases_of(policy, growing.today()), copied_files(policy))
 
 
 def copied_files(policy: Policy) -> list[SnapshotFile]:
@@ -79,14 +81,15 @@ def copied_files(policy: Policy) -> list[SnapshotFile]:
     return [snapshot_file(policy, table) for table in policy.tables.values() if is_copied(table.source)]
 
 
-def databases_of(policy: Policy) -> list[SnapshotDatabase]:
-    """The databases of a policy, each with all of its tables. Raises OperationalError if the password of one is not set."""
+def databases_of(policy: Policy, day: dt.date) -> list[SnapshotDatabase]:
+    """The databases of a policy, each with all of its tables, growing ones with the periods that are closed on a day.
+    Raises OperationalError if the password of one is not set."""
     sources: dict[str, list[str]] = {}
     for name, table in policy.tables.items():
         if in_other_database(table):
             sources.setdefault(table.source or "", []).append(name)
     return [SnapshotDatabase(uri=source_of(policy, policy.tables[names[0]]), password=password_of(policy, source),
-                             tables=tuple(snapshot_table(policy, policy.tables[name]) for name in names))
+                             tables=tuple(snapshot_table(policy, policy.tables[name], day) for name in names))
             for source, names in sources.items()]
 
 
@@ -102,14 +105,29 @@ def password_of(policy: Policy, source: str) -> str | None:
     return os.environ[variable]
 
 
+def _day(policy: Policy, ledger: str | Path | None) -> dt.date:
+    """The day by which statements take periods for closed: that of this machine, or of the ledger's newest event if it is later.
+    So a clock that is set back takes no period out of a snapshot."""
+    today = growing.today()
+    if all(table.growth is None for table in policy.tables.values()):
+        return today
+    with contextlib.suppress(LedgerError), _book(policy, ledger) as book:
+        return today if book is None else today + dt.timedelta(days=book.time_state().days_behind)
+    return today
+
+
 @contextlib.contextmanager
 def _facts(policy: Policy, ledger: str | Path | None) -> Iterator[RememberedFacts]:
     """What is remembered beside the ledger, so that what was verified is not again; nothing where there is no ledger yet."""
+    with _book(policy, ledger) as book:
+        yield NothingKnown() if book is None else FactsBesideLedger(book)
+
+
+@contextlib.contextmanager
+def _book(policy: Policy, ledger: str | Path | None) -> Iterator[ReportingLedger | None]:
+    """The ledger; None where there is none yet, or none that can be used."""
     book: ReportingLedger | None = None
     with contextlib.suppress(LedgerError):
         book = ReportingLedger(*find_ledger(policy, ledger))
-    if book is None:
-        yield NothingKnown()
-        return
-    with contextlib.closing(book):
-        yield FactsBesideLedger(book)
+    with contextlib.nullcontext() if book is None else contextlib.closing(book):
+        yield book

@@ -22,6 +22,7 @@ from dpsql.catalog.policy import read_policy
 from dpsql.engine.opening import open_reader
 from dpsql.errors import OperationalError
 from dpsql.trusted.kernel.ledger import Ledger
+from dpsql.trusted.kernel.revisions import TimeState
 
 POLICY = """
 version = 1
@@ -150,6 +151,30 @@ def test_a_file_that_is_lost_is_read_again(tmp_path: Path, monkeypatch: pytest.M
     assert caught.value.code == "no-snapshot"
     clinic.refresh(dt.date(2025, 4, 6))
     assert clinic.moments() == ENDS[1:7]
+
+
+def test_periods_that_a_clock_ahead_read_are_read_again_when_it_is_right(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their rows were not there yet: without that, these periods would be empty for ever."""
+    clinic = Clinic(tmp_path, monkeypatch)
+    clinic.refresh(dt.date(2025, 3, 6))
+    clinic.database.run("DELETE FROM visits WHERE day >= '2025-03-01'")
+    clinic.refresh(dt.date(2026, 3, 6))  # a year ahead
+    clinic.refresh(dt.date(2025, 3, 7))
+    assert clinic.moments() == ENDS[1:5]
+    clinic.add(*ENDS[5:])
+    clinic.refresh(dt.date(2025, 4, 6))
+    assert clinic.moments() == ENDS[1:7] and len(clinic.manifest["tables"]["visits"]["runs"]) == 2
+    clinic.refresh(dt.date(2025, 8, 6))
+    assert clinic.moments() == ENDS[1:]
+
+
+def test_a_clock_that_is_set_back_takes_no_period_out_of_a_snapshot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Statements read the periods that were closed on the day of the ledger's newest event, which is later then."""
+    clinic = Clinic(tmp_path, monkeypatch)
+    clinic.refresh(dt.date(2025, 7, 6))
+    monkeypatch.setattr(Ledger, "time_state", lambda self: TimeState(days_behind=181))
+    clinic.refresh(dt.date(2025, 1, 6))
+    assert clinic.moments() == ENDS[1:]
 
 
 def test_an_open_connection_goes_on_with_what_it_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
