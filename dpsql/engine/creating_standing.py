@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from dpsql.answers.described_columns import OF_STANDING_QUERIES, DescribedColumn, columns_of
 from dpsql.answers.listing import Listing
-from dpsql.catalog import growing
 from dpsql.engine.charging import located
 from dpsql.engine.session import Session
 from dpsql.engine.standing_prices import listed_one
@@ -27,7 +26,7 @@ def creating(statement: CreateStandingQuery, session: Session, plan_of: PlanOf) 
     """The plan of a statement that creates a standing query. Raises a located error if it is wrong."""
     with located(statement.text):
         query = statement.priced_query
-        today = growing.today()
+        today = session.today
         growth = growth_of(query, session.catalog)
         number, day = next_closing(growth, today) if growth is not None else (0, today)
         series = _priced_series(statement, session, day, plan_of)

@@ -55,7 +55,7 @@ def fullest_windows(session: Session) -> tuple[FullestWindow, ...]:
 def _fullest(session: Session, whose: str | None, spent: ChargesByPeriod) -> FullestWindow:
     """The window with the least left, among them one that ends with the newest closed period or else the first one."""
     price, many = session.window_prices[whose], session.budget.in_any_periods
-    closed = growing.on_day(session.catalog, growing.today()).periods
+    closed = growing.on_day(session.catalog, session.today).periods
     newest = max((found.last for found in closed.values()), default=_since(session)) - many + 1
     found = [(first, last, BudgetLine(whose=whose, total=price, spent=charge)) for first, last, charge in spent.runs]
     unspent = newest, newest, BudgetLine(whose=whose, total=price, spent=NOTHING)

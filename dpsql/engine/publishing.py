@@ -16,7 +16,6 @@ from collections.abc import Callable, Collection, Mapping
 from dpsql.answers.answer import Answer, together
 from dpsql.answers.listings import price_in_words
 from dpsql.answers.published_series import PublishedPeriod, PublishedSeries
-from dpsql.catalog import growing
 from dpsql.engine.charging import located
 from dpsql.engine.decide import decide
 from dpsql.engine.guard import guarded
@@ -103,7 +102,7 @@ def _misfit(series: StandingSeries, records: Records) -> Error | None:
 
 def _series(query: StandingQuery, session: Session) -> StandingSeries | None:
     """The series of the periods that are closed today; None if none is."""
-    asked, today = query.query, growing.today()
+    asked, today = query.query, session.today
     try:
         return series_on(asked, session, today, decide)
     except Unsupported as fault:

@@ -87,6 +87,13 @@ class Session(Frozen):
     grown: dict[dt.date, Catalog] = field(default_factory=dict, compare=False)  # the catalog with what is closed on a day
     before: dict[str, Charge] = field(default_factory=dict, compare=False)  # what the account was charged before a day
 
+    @property
+    def today(self) -> dt.date:
+        """The day by which periods are closed: that of this machine, or of the ledger's newest event if that is later."""
+        from dpsql.catalog import growing  # loaded only where tables grow
+
+        return growing.today() + dt.timedelta(days=self.ledger.time_state().days_behind)
+
     @cached_property
     def account(self) -> Account:
         return Account(budget=self.budget.name, analyst=self.analyst)

@@ -14,7 +14,6 @@ from dpsql.answers.described_columns import OF_STANDING_QUERIES
 from dpsql.answers.listing import Listing
 from dpsql.answers.listings import price_in_words
 from dpsql.budgets.convert import limit
-from dpsql.catalog import growing
 from dpsql.catalog.price import Price
 from dpsql.engine.period_accounts import window_name
 from dpsql.engine.session import Session
@@ -74,7 +73,7 @@ class Foreseen(Frozen):
 
 def foreseen(query: StandingQuery, session: Session, plan_of: PlanOf) -> Foreseen:
     """What a standing query will be charged. Raises a located error if the policy no longer allows it."""
-    today, asked, mine = growing.today(), query.query, session_of(query, session)
+    today, asked, mine = session.today, query.query, session_of(query, session)
     growth = growth_of(asked, mine.catalog)
     number, day = (0, today) if growth is None else next_closing(growth, today)
     series = series_on(asked, mine, day, plan_of)

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 
 from dpsql.answers.described_columns import DescribedColumn, has_ends, with_ends
-from dpsql.catalog import growing
 from dpsql.engine.session import Session
 from dpsql.engine.standing_queries import PlanOf, StandingQuery, growth_of, kept, next_closing, series_on, session_of
 from dpsql.engine.standing_series import told_rows
@@ -50,7 +49,7 @@ def described_columns(query: StandingQuery, session: Session, plan_of: PlanOf) -
     account was told; none if there is none."""
     try:
         asked, mine = query.query, session_of(query, session)
-        growth, today = growth_of(asked, mine.catalog), growing.today()
+        growth, today = growth_of(asked, mine.catalog), session.today
         return series_on(asked, mine, today if growth is None else next_closing(growth, today)[1], plan_of).plan.columns
     except Error:
         told = [rows for paid in session.ledger.answers_to(session.account, query.text) if paid.data.startswith(START)
