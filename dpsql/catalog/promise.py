@@ -26,7 +26,8 @@ charges with less than the budget claims, or end what they protected:
 A table whose rows nobody could query under the budget (`CLOSED`) may become anything. Bounds, lists of values, limits of rows,
 and what is nullable are enforced on the rows, so a change of these leaves earlier charges valid. So do the first period of a
 growing table, when periods are closed, and whether late rows are dropped: they decide what can be asked and when, or which rows
-of a period are read, not which period a row belongs to. A table that is added was read by no earlier charge, in no period.
+of a period are read, not which period a row belongs to. A table that is added was read by no earlier charge, in no period: one
+that has rows of a growing table has to grow alike (`engine.same_rows`).
 
 Claim: under any sequence of policies that the ledger accepts without a change, each charge protects what the newest record says.
 Proof: a record is `extended` only. It keeps all tables and the narrowest keys of every policy so far, also of tables that a later
@@ -280,6 +281,19 @@ def _earlier(record: Promise, now: Promise, name: str) -> Iterator[tuple[str, Pr
     for other, old in record.tables.items():
         if other != name and any(_may_overlap(one, place) for one in fresh for place in old.places):
             yield other, old
+
+
+def promised_table(promise: Promise, name: str) -> PromisedTable:
+    """What a promise says of a table of the policy that makes it."""
+    return promise.tables[_name(name)]
+
+
+def may_share_rows(one: TablePolicy, other: TablePolicy, policy: Policy) -> bool:
+    """Whether two tables that are in Spark, or are copied from other databases or files of other programs, may have rows in
+    common by the places where these are."""
+    elsewhere = [table for table in (one, other) if _is_elsewhere(table) or is_copied(table.source)]
+    return len(elsewhere) == 2 and any(_may_overlap(here, there) for here in _places(policy, one)
+                                       for there in _places(policy, other))
 
 
 def left_out(record: Promise, policy: Policy) -> dict[str, PromisedTable]:

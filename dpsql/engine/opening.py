@@ -25,7 +25,7 @@ from dpsql.backends.source_files import DataOrigin, FileState, SourceFiles, file
 from dpsql.backends.store import NO_STORE, FindStore, NothingKnown, RememberedFacts, Store, find_store, manifest_of
 from dpsql.backends.upload_folders import Uploads
 from dpsql.catalog.calendars import has_calendars, with_calendars
-from dpsql.catalog.database_uris import fault_of_ledger, place_of, scheme_of
+from dpsql.catalog.database_uris import fault_of_ledger, one_place_of, place_of, scheme_of
 from dpsql.catalog.file_names import is_copied, is_of_rows, usual_format
 from dpsql.catalog.foreign_keys import tying_columns
 from dpsql.catalog.model import Budget, Catalog, Policy, TablePolicy
@@ -632,6 +632,20 @@ def _check_sources(policy: Policy, sources: Mapping[str, SourceFiles], database:
         if policy.tables[name].public and other is not None:
             raise OperationalError(f"the public table {name} has the file of {other}, which is private", code="policy-schema",
                                    subject=name, try_="a file without private data")
+    if any(table.growth is not None for table in policy.tables.values()):
+        from dpsql.engine.same_rows import check_same_rows  # loaded only where tables grow
+
+        check_same_rows(policy, sources, lambda name: _relations_of(policy, policy.tables[name]))
+
+
+def _relations_of(policy: Policy, table: TablePolicy) -> frozenset[object]:
+    """The stored relations that a table in another database is read from, each with its database; none for other tables."""
+    if not in_other_database(table):
+        return frozenset()
+    from dpsql.backends.snapshots import relations_read
+
+    place = one_place_of(source_of(policy, table))
+    return frozenset((place, name) for name in relations_read(snapshot_folder(policy), snapshot_table(policy, table)))
 
 
 @contextlib.contextmanager

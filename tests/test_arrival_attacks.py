@@ -1,0 +1,159 @@
+"""Attacks on tables that grow by what arrives: rows, files, declarations and days."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+from support.snapshots import in_sqlite
+
+import dpsql
+from dpsql.catalog import growing
+from dpsql.dbapi import Connection
+from dpsql.errors import OperationalError
+from dpsql.ledgers.ledger_reports import ReportingLedger
+from dpsql.trusted.kernel import chain
+
+POLICY = """
+version = 1
+[entities.person]
+table = "people"
+key = "person_id"
+[tables.people]
+key = "person_id"
+source = "people.parquet"
+columns = { person_id = {} }
+[tables.visits]
+source = "visits"
+grows_by = "visited_on"
+period = "month"
+since = 2025-01-01
+rows_per_entity_and_period = 2
+foreign_keys = [{ columns = "person_id", references = "people(person_id)" }]
+columns = { person_id = {}, visited_on = {}, loaded_on = {} }
+[budgets.study]
+entity = "person"
+epsilon = 1000
+per_period = { epsilon = 500 }
+"""
+SECOND = """
+[tables.again]
+source = "visits"
+foreign_keys = [{ columns = "person_id", references = "people(person_id)" }]
+columns = { person_id = {}, visited_on = {}, loaded_on = {} }
+"""
+STATIC, OTHERWISE, ALIKE = "rows_per_entity = 9", 'grows_by = "loaded_on"', 'grows_by = "visited_on"'
+JULY = dt.date(2025, 7, 6)
+
+
+class Clinic:
+    """A folder with visits of forty people in each month."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.policy = folder, folder / "dpsql.toml"
+        (folder / "visits").mkdir()
+        self.policy.write_text(POLICY, encoding="utf-8")
+        self.write("people", "SELECT i AS person_id FROM range(40) AS t(i)")
+        for month in range(1, 7):
+            self.write(f"visits/{month}", f"SELECT i AS person_id, DATE '2025-{month:02}-09' AS visited_on, "
+                                          f"DATE '2025-{month:02}-09' + INTERVAL 40 DAY AS loaded_on FROM range(40) AS t(i)")
+        ReportingLedger.create(folder / "dpsql.ledger").close()
+
+    def write(self, name: str, rows: str) -> None:
+        path = self.folder / f"{name}.parquet"
+        duckdb.sql(f"COPY ({rows}) TO '{path}.tmp' (FORMAT parquet)")
+        os.replace(f"{path}.tmp", path)
+
+    def declare(self, second: str, source: str = "visits") -> None:
+        """Declare a second table with rows of the first one, or of another source."""
+        period = '\nperiod = "month"\nsince = 2025-01-01\nrows_per_entity_and_period = 2\n'
+        lines = SECOND.replace('source = "visits"', f'source = "{source}"\n{second}{"" if second == STATIC else period}')
+        self.policy.write_text(POLICY.replace("[budgets.study]", f"{lines}[budgets.study]"), encoding="utf-8")
+
+    def connect(self) -> Connection:
+        return dpsql.connect(policy=self.policy, budget="study", analyst="ada", epsilon=1)
+
+
+@pytest.fixture
+def clinic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Clinic:
+    monkeypatch.setattr(growing, "today", lambda: JULY)
+    return Clinic(tmp_path)
+
+
+# -- the same rows in two tables
+
+
+@pytest.mark.parametrize("charged", [False, True])
+@pytest.mark.parametrize("second", [STATIC, OTHERWISE])
+def test_rows_of_a_period_are_in_no_other_period_of_another_table(second: str, charged: bool, clinic: Clinic) -> None:
+    """Else what is told of them there would be charged to other periods, or to none."""
+    if charged:
+        with clinic.connect() as connection:
+            connection.execute("SELECT COUNT(*) FROM visits")
+    for source in ("visits", "visits/3.parquet", "visits/*.parquet"):
+        clinic.declare(second, source)
+        with pytest.raises(OperationalError, match="visits grows by month of visited_on, and has rows of again, which") as caught:
+            clinic.connect()
+        assert caught.value.span is not None
+
+
+def test_a_file_with_another_name_has_the_same_rows(clinic: Clinic) -> None:
+    os.link(clinic.folder / "visits" / "3.parquet", clinic.folder / "other.parquet")
+    clinic.declare(STATIC, "other.parquet")
+    with pytest.raises(OperationalError, match="has rows of again, which does not grow"):
+        clinic.connect()
+
+
+def test_two_tables_with_the_same_rows_may_grow_alike(clinic: Clinic) -> None:
+    clinic.declare(ALIKE)
+    with clinic.connect() as connection:
+        connection.execute("SELECT COUNT(*) FROM visits WHERE visited_on < DATE '2025-02-01'")
+        connection.execute("SELECT COUNT(*) FROM again WHERE visited_on < DATE '2025-02-01'")
+        (january,) = [row for row in connection.execute("SHOW PERIODS").fetchall() if row[1] == "2025-01"]
+        assert january[0] == "visits, again" and january[4].startswith("99.6")
+
+
+def test_other_rows_may_grow_otherwise(clinic: Clinic) -> None:
+    clinic.write("other", "FROM 'visits/*.parquet'".replace("visits", str(clinic.folder / "visits")))
+    clinic.declare(STATIC, "other.parquet")
+    with clinic.connect() as connection:
+        connection.execute("SELECT COUNT(*) FROM again")
+
+
+def test_rows_of_another_database_are_in_no_other_period_either(clinic: Clinic) -> None:
+    days = [(1, "2025-01-09", "2025-03-01")]
+    uri = in_sqlite(clinic.folder / "clinic.sqlite", {"visits": ("person_id INTEGER, visited_on DATE, loaded_on DATE", days)})
+    clinic.declare(STATIC, uri)
+    text = clinic.policy.read_text(encoding="utf-8").replace('source = "visits"', f'source = "{uri}"')
+    clinic.policy.write_text(text.replace(STATIC, f'{STATIC}\nrelation = "visits"'), encoding="utf-8")
+    dpsql.refresh(policy=clinic.policy)
+    with pytest.raises(OperationalError, match="has rows of again, which does not grow"):
+        clinic.connect()
+
+
+# -- a clock that is set back
+
+
+def test_standing_queries_follow_the_day_of_the_ledger(clinic: Clinic, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not that of a clock that was set back, by which closed periods would be foreseen as if they were yet to close."""
+    with clinic.connect() as connection:
+        connection.execute("CREATE STANDING QUERY monthly AS SELECT date_trunc('month', visited_on) AS month, COUNT(*) AS n "
+                           "FROM visits GROUP BY month")
+        (before,) = connection.execute("SHOW STANDING QUERIES").fetchall()
+
+    class Back(dt.datetime):
+        @classmethod
+        def now(cls, tz: Any = None) -> dt.datetime:  # type: ignore[override]
+            return dt.datetime.now(tz) - dt.timedelta(days=300)
+
+    class Dates:
+        date, timedelta, UTC, datetime = dt.date, dt.timedelta, dt.UTC, Back
+
+    monkeypatch.setattr(chain, "dt", Dates)
+    monkeypatch.setattr(growing, "today", lambda: JULY - dt.timedelta(days=300))
+    with clinic.connect() as connection:
+        assert connection.execute("SHOW STANDING QUERIES").fetchall() == [before]
