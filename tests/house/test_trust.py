@@ -182,10 +182,10 @@ ROOMS = {
     "operators": (sorted(module for module in KERNEL if module.startswith("dpsql.trusted.plan.operators.")), 2325),  # with late rows that are dropped
     "expressions": (below("dpsql.trusted.plan.expr"), 772),  # with places among the first days of periods
     "all that the kernel can run": (sorted(KERNEL), 12430),  # with weighted sums over periods, certificates for one person in one period, versions of tables, late rows, revisions and a clock that does not go back, interruptions that the engine tells from other faults, and periods of growing tables with what they are charged, and the parts of stores that they are read from
-    "what charges promise": (["dpsql.catalog.promise"], 250),  # with calendars
-    "what it is handed": (sorted(HANDED - {*SNAPSHOTS, *FOREIGN, *SPARK, "dpsql.catalog.promise", "dpsql.ledgers.postgres_store"}), 4225),  # with the name of a Parquet file that is not complete, what policies say of growing tables and their late rows, and how their stores are added to, files of growing tables that are verified one by one, released rows by column, the terms of agents, engines without threads, and interruptions that do not hide a fault
+    "what charges promise": (["dpsql.catalog.promise"], 257),  # with calendars, and places that two tables may share
+    "what it is handed": (sorted(HANDED - {*SNAPSHOTS, *FOREIGN, *SPARK, "dpsql.catalog.promise", "dpsql.ledgers.postgres_store"}), 4236),  # with the name of a Parquet file that is not complete, ends of files that the engine cannot read as texts, what policies say of growing tables and their late rows, and how their stores are added to, files of growing tables that are verified one by one, released rows by column, the terms of agents, engines without threads, and interruptions that do not hide a fault
     "stores that Spark reads": (SPARK, 890),
-    "snapshots of other databases": (SNAPSHOTS, 992),  # with growing tables, whose periods are copied once
+    "snapshots of other databases": (SNAPSHOTS, 995),  # with growing tables, whose periods are copied once, by a clock that may have been ahead
     "files of other programs": (FOREIGN, 430),
     # lists for auditors and what owners change about users are decided in the vault, as the front may be in other hands: 300 lines,
     # of which people are closed who sign on elsewhere, and causes of stops are counted; turns, and what is crowded; an account's
