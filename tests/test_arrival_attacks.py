@@ -14,7 +14,7 @@ from support.snapshots import in_sqlite
 import dpsql
 from dpsql.catalog import growing
 from dpsql.dbapi import Connection
-from dpsql.errors import OperationalError
+from dpsql.errors import OperationalError, Unsupported
 from dpsql.ledgers.ledger_reports import ReportingLedger
 from dpsql.trusted.kernel import chain
 
@@ -133,6 +133,36 @@ def test_rows_of_another_database_are_in_no_other_period_either(clinic: Clinic) 
     dpsql.refresh(policy=clinic.policy)
     with pytest.raises(OperationalError, match="has rows of again, which does not grow"):
         clinic.connect()
+
+
+# -- rows that arrive while a connection is open
+
+
+def test_a_connection_reads_no_period_that_closed_after_it_was_opened(clinic: Clinic, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It does not see files that have arrived since, so it would say that the period is empty, and the answer would stay."""
+    july = "SELECT COUNT(*) FROM visits WHERE visited_on >= DATE '2025-07-01' AND visited_on < DATE '2025-08-01'"
+    with clinic.connect() as connection:
+        clinic.write("visits/7", "SELECT i AS person_id, DATE '2025-07-09' AS visited_on, TIMESTAMP '2025-07-10' AS loaded_on FROM range(40) AS t(i)")
+        monkeypatch.setattr(growing, "today", lambda: dt.date(2025, 8, 9))
+        with pytest.raises(Unsupported, match="2025-07 is not closed yet: .* from 2025-08-01 on, by connections that are opened then"):
+            connection.execute(july)
+        assert connection.execute("SHOW PERIODS").fetchall()[0][1] == "2025-06"
+        assert len(connection.execute("SELECT date_trunc('month', visited_on) AS m, COUNT(*) FROM visits GROUP BY m").fetchall()) == 6
+    with clinic.connect() as connection:
+        (number,), = connection.execute(july).fetchall()
+        assert number > 20 and connection.execute("SHOW PERIODS").fetchall()[0][1] == "2025-07"
+
+
+def test_a_snapshot_has_no_period_that_closed_after_it_was_read(clinic: Clinic, monkeypatch: pytest.MonkeyPatch) -> None:
+    days = [(i, f"2025-{month:02}-09", None) for i in range(40) for month in range(1, 8)]
+    uri = in_sqlite(clinic.folder / "clinic.sqlite", {"visits": ("person_id INTEGER, visited_on DATE, loaded_on DATE", days)})
+    clinic.policy.write_text(POLICY.replace('source = "visits"', f'source = "{uri}"'), encoding="utf-8")
+    dpsql.refresh(policy=clinic.policy)
+    monkeypatch.setattr(growing, "today", lambda: dt.date(2025, 8, 9))
+    for newest in ("2025-06", "2025-07"):
+        with clinic.connect() as connection:
+            assert connection.execute("SHOW PERIODS").fetchall()[0][1] == newest
+        dpsql.refresh(policy=clinic.policy)
 
 
 # -- a clock that is set back

@@ -113,6 +113,7 @@ def test_it_grows_with_each_period_and_is_empty_before_the_first(policy: Path, c
         published(connection)
         old = connection.execute("SELECT month, sex, n FROM standing.by_sex").fetchall()
         clock.day = dt.date(2025, 8, 6)
+    with connected(policy) as connection:
         assert len(connection.execute("SELECT month FROM standing.by_sex").fetchall()) == 12  # July is closed, and not measured
         published(connection)
         new = connection.execute("SELECT month, sex, n FROM standing.by_sex").fetchall()

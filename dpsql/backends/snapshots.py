@@ -20,6 +20,7 @@ for all periods again. Tables that grow by a calendar are copied whole.
 from __future__ import annotations
 
 import contextlib
+import datetime as dt
 import fcntl
 import itertools
 import json
@@ -176,6 +177,13 @@ def _runs(told: Mapping[str, Any]) -> tuple[_Run, ...]:
     return tuple(_Run(int(first), int(last), str(file)) for first, last, file in told.get("runs", ()))
 
 
+def day_of_snapshot(folder: Path) -> dt.date | None:
+    """The day by which periods were closed when the snapshot in force was read; None if an earlier version read it."""
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        return dt.date.fromisoformat(json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["day"])
+    return None
+
+
 def relations_read(folder: Path, table: SnapshotTable) -> frozenset[str]:
     """The stored relations from which a table's rows were read, by their names in the database. Raises OperationalError as
     `snapshot_files` does."""
@@ -200,10 +208,10 @@ def _no_snapshot(reason: str, table: SnapshotTable | SnapshotFile) -> Operationa
 def take_snapshot(folder: Path, databases: Sequence[SnapshotDatabase], others: Sequence[SnapshotFile] = (), *,
                   memory: str | None = None, again: bool = False,
                   tell: Callable[[str], None] = lambda line: None,
-                  verify: Callable[[Sequence[SourceFiles]], None] = lambda files: None) -> bool:
+                  verify: Callable[[Sequence[SourceFiles]], None] = lambda files: None, day: dt.date | None = None) -> bool:
     """Read all tables, those in databases and the `others` in files, and replace the previous snapshot. If all tables are
     public and no row has changed, the previous snapshot stays. Returns whether it was replaced. Periods of growing tables that
-    were read before are read only if they are to be read `again`.
+    were read before are read only if they are to be read `again`. `day` is the one by which periods are closed.
 
     `verify` is given the files before they are in force, and raises where they must not be. Raises OperationalError about a table
     (or `table.column`) where a database or a file cannot be read as the policy says, or the files cannot be written.
@@ -212,7 +220,7 @@ def take_snapshot(folder: Path, databases: Sequence[SnapshotDatabase], others: S
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with _turn(folder):
-            return _take(folder, databases, others, memory, again, tell, verify)
+            return _take(folder, databases, others, memory, again, tell, verify, day)
     except OSError as told:
         why = os.strerror(told.errno) if told.errno else "the system gives no reason"
         fault = OperationalError(f"the snapshot cannot be written to {folder}: {why}", code="no-space",
@@ -221,7 +229,8 @@ def take_snapshot(folder: Path, databases: Sequence[SnapshotDatabase], others: S
 
 
 def _take(folder: Path, databases: Sequence[SnapshotDatabase], others: Sequence[SnapshotFile], memory: str | None,
-          again: bool, tell: Callable[[str], None], verify: Callable[[Sequence[SourceFiles]], None]) -> bool:
+          again: bool, tell: Callable[[str], None], verify: Callable[[Sequence[SourceFiles]], None],
+          day: dt.date | None) -> bool:
     _check_files(others)
     asked: list[SnapshotTable | SnapshotFile] = [*(table for one in databases for table in one.tables), *others]
     _clear(folder, but=_files_in_force(folder))
@@ -258,7 +267,8 @@ def _take(folder: Path, databases: Sequence[SnapshotDatabase], others: Sequence[
             {"runs": [[run.first, run.last, run.file] for run in runs[it.table.name]]} if it.table.name in runs else {})}
             for _, it in seen}
         tables |= {other.name: {"file": files[other.name], **other.asked()} for other in others}
-        manifest = json.dumps({"form": FORM, "folder": inside.name, "tables": tables}, indent=1)
+        told = {"form": FORM, "folder": inside.name, "day": None if day is None else str(day), "tables": tables}
+        manifest = json.dumps(told, indent=1)
         put_in_place(folder / MANIFEST, manifest, [*inside.iterdir(), inside])
         return True
     except BaseException:

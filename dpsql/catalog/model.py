@@ -239,6 +239,8 @@ class Catalog(Frozen):
     rules       what holds in every row of a table, by its name
     patterns    of new texts in synthetic tables, by table and column
     periods     the closed periods of each growing table, when a statement is planned (`growing`)
+    read_on     the day on which the data were opened, or read into a snapshot: periods that close later are not read, as their
+                rows may not be there; None if it is unknown, or no table grows
     """
 
     entity: Entity
@@ -249,6 +251,7 @@ class Catalog(Frozen):
     rules: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     patterns: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     periods: Mapping[str, PeriodRange] = field(default_factory=dict)
+    read_on: dt.date | None = None
 
     @property
     def grows(self) -> bool:

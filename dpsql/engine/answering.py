@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import functools
 import operator
 from collections.abc import Sequence
@@ -179,7 +178,7 @@ def _now(session: Session) -> Session:
     from dpsql.catalog import growing
 
     told = session.ledger.time_state()
-    today = growing.today() + dt.timedelta(days=told.days_behind)
+    today = session.today_by(told)
     if today not in session.grown:
         session.grown.clear()
         session.grown[today] = growing.on_day(session.catalog, today)

@@ -162,10 +162,11 @@ def open_session(database: str | Path | None, policy: str | Path | None, ledger:
     analyst = analyst_of(terms.analyst, budget)
     book = open_ledger(declared, budget, ledger)
     check_promise(declared, budget, book)
+    read_on = _read_on(declared, book)  # before the data are opened
     reader = open_data(declared, database, budget, book, adopting=await_store is not None)
     if has_calendars(declared):
         declared = with_calendars(declared, reader.schema(), public_values(reader))
-    catalog = fitted(declared, budget.name, reader)
+    catalog = replace(fitted(declared, budget.name, reader), read_on=read_on)
     check_views(declared, _reads(declared, reader), book)
     if _in_spark(declared):
         from dpsql.engine.opening_spark import check_in_spark
@@ -187,6 +188,22 @@ def open_session(database: str | Path | None, policy: str | Path | None, ledger:
                    scratch=DuckScratch(), price=price_of_statements, confidence=confidence,
                    policy=declared.digest, uploads=_uploads_of(declared, database, book, there), notes=(*promised, *notes),
                    awaited=awaited)
+
+
+def _read_on(policy: Policy, ledger: ReportingLedger) -> dt.date | None:
+    """The day of which the data of growing tables are: today, by the clock of this machine or the ledger, or the day on which
+    their snapshot was read; None if no table grows."""
+    growing_tables = [table for table in policy.tables.values() if table.growth is not None]
+    if not growing_tables:
+        return None
+    from dpsql.catalog import growing
+
+    today = growing.today() + dt.timedelta(days=ledger.time_state().days_behind)
+    if not any(map(in_snapshot, growing_tables)):
+        return today
+    from dpsql.backends.snapshots import day_of_snapshot
+
+    return min(today, day_of_snapshot(snapshot_folder(policy)) or today)
 
 
 def open_data(policy: Policy, database: str | Path | None, budget: Budget, ledger: ReportingLedger,

@@ -3,7 +3,6 @@ error where a statement costs more."""
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Iterable, Sequence
 
 from dpsql.answers.listing import Listing
@@ -30,7 +29,7 @@ def periods_of(session: Session) -> Listing:
     """The closed periods of the growing tables, the newest first, and what is left in each for everybody and for the analyst;
     before them the consecutive periods in which the least is left, if the budget limits them."""
     told = session.ledger.time_state()
-    closed = growing.on_day(session.catalog, growing.today() + dt.timedelta(days=told.days_behind)).periods
+    closed = growing.on_day(session.catalog, session.today_by(told)).periods
     windows = [(", ".join(closed), window.periods, window.line.whose or "all", window.total, window.line.part_left(), "")
                for window in fullest_windows(session)]
     session.ledger.refresh()

@@ -46,7 +46,8 @@ def refresh(*, policy: str | Path | None = None, ledger: str | Path | None = Non
     """
     declared = read_policy(find_policy(None, policy))
     with told_by(declared, ()):
-        databases, others = databases_of(declared, _day(declared, ledger)), copied_files(declared)
+        day = _day(declared, ledger)
+        databases, others = databases_of(declared, day), copied_files(declared)
         if not databases and not others:
             raise OperationalError("no table of the policy is in a database of another kind, or in a file of another program",
                                    code="no-database",
@@ -58,7 +59,7 @@ def refresh(*, policy: str | Path | None = None, ledger: str | Path | None = Non
                 open_files(tables, facts=facts, memory=declared.memory, tell=tell).close()
 
         taken = take_snapshot(snapshot_folder(declared), databases, others, memory=declared.memory, again=again, tell=tell,
-                              verify=verify)
+                              verify=verify, day=day)
     return [*(table.name for one in databases for table in one.tables), *(other.name for other in others)] if taken else []
 
 

@@ -20,7 +20,7 @@ from dpsql.trusted.accounting.privacy_filter import Limit
 from dpsql.trusted.cached import cached_property
 from dpsql.trusted.declarations.tables import Table
 from dpsql.trusted.kernel.period_sums import WindowLimits
-from dpsql.trusted.kernel.revisions import Revision
+from dpsql.trusted.kernel.revisions import Revision, TimeState
 from dpsql.trusted.kernel.run import Kernel
 
 if TYPE_CHECKING:
@@ -89,10 +89,16 @@ class Session(Frozen):
 
     @property
     def today(self) -> dt.date:
-        """The day by which periods are closed: that of this machine, or of the ledger's newest event if that is later."""
+        """The day by which periods are closed, see `today_by`."""
+        return self.today_by(self.ledger.time_state())
+
+    def today_by(self, told: TimeState) -> dt.date:
+        """The day by which periods are closed: that of this machine, or of the ledger's newest event if that is later; but not
+        later than the day on which the data were read, after which rows of a period that has closed may have arrived."""
         from dpsql.catalog import growing  # loaded only where tables grow
 
-        return growing.today() + dt.timedelta(days=self.ledger.time_state().days_behind)
+        today, read_on = growing.today() + dt.timedelta(days=told.days_behind), self.catalog.read_on
+        return today if read_on is None else min(today, read_on)
 
     @cached_property
     def account(self) -> Account:

@@ -185,7 +185,7 @@ ROOMS = {
     "what charges promise": (["dpsql.catalog.promise"], 257),  # with calendars, and places that two tables may share
     "what it is handed": (sorted(HANDED - {*SNAPSHOTS, *FOREIGN, *SPARK, "dpsql.catalog.promise", "dpsql.ledgers.postgres_store"}), 4236),  # with the name of a Parquet file that is not complete, ends of files that the engine cannot read as texts, what policies say of growing tables and their late rows, and how their stores are added to, files of growing tables that are verified one by one, released rows by column, the terms of agents, engines without threads, and interruptions that do not hide a fault
     "stores that Spark reads": (SPARK, 890),
-    "snapshots of other databases": (SNAPSHOTS, 995),  # with growing tables, whose periods are copied once, by a clock that may have been ahead
+    "snapshots of other databases": (SNAPSHOTS, 1003),  # with growing tables, whose periods are copied once, by a clock that may have been ahead, and the day of which they are
     "files of other programs": (FOREIGN, 430),
     # lists for auditors and what owners change about users are decided in the vault, as the front may be in other hands: 300 lines,
     # of which people are closed who sign on elsewhere, and causes of stops are counted; turns, and what is crowded; an account's
