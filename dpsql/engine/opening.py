@@ -33,7 +33,7 @@ from dpsql.catalog.name_faults import LONGEST, fault_of
 from dpsql.catalog.policy import read_policy
 from dpsql.catalog.price import Price, exact, price, short
 from dpsql.catalog.public_lists import Values
-from dpsql.catalog.reading import USUAL_CSV
+from dpsql.catalog.reading import USUAL_CELL, USUAL_CSV
 from dpsql.catalog.schema import carried_as, fit
 from dpsql.catalog.sections import locate, suggest
 from dpsql.engine.promises import check_promise, check_views, compared_with, recorded_elsewhere, rely_on_promise
@@ -505,12 +505,13 @@ def _snapshots_of(policy: Policy) -> Path:
 
 def snapshot_table(policy: Policy, table: TablePolicy, day: dt.date | None = None) -> SnapshotTable:
     """The contents that a snapshot of a table must have; if the table grows, with the periods that are closed on a day, where one
-    is given."""
+    is given. Where moments are read in a time zone, periods do not end at midnight (UTC), so the table is read as a whole."""
     from dpsql.backends.snapshots import SnapshotTable
 
     told = table.growth
-    growth = None if told is None else Growth(column=told.column, period=told.period, closes=told.closes,
-                                              since=period_of(told.period, told.since))
+    cut = told is not None and table.columns[told.column].reading.zone == USUAL_CELL.zone
+    growth = None if told is None or not cut else Growth(column=told.column, period=told.period, closes=told.closes,
+                                                         since=period_of(told.period, told.since))
     return SnapshotTable(name=table.name, source=source_of(policy, table), relation=relation_of(table), filter=table.filter,
                          public=table.public, columns={name: column.type for name, column in table.columns.items()},
                          ties=tying_columns(policy).get(table.name, {}), growth=growth,

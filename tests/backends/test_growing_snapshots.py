@@ -107,6 +107,16 @@ def test_closed_periods_are_read_and_each_once(column: str, tmp_path: Path, monk
     assert cli.main(["refresh", "--policy", str(clinic.policy), "--all"]) == 0
 
 
+@pytest.mark.parametrize("column", ["moment", "zoned"])
+def test_the_last_hours_of_a_period_in_a_time_zone_are_read_with_it(column: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clinic = Clinic(tmp_path, monkeypatch, column)
+    text = clinic.policy.read_text(encoding="utf-8")
+    clinic.policy.write_text(text.replace(f"{column} = {{}}", f'{column} = {{ zone = "America/New_York" }}'), encoding="utf-8")
+    clinic.add(dt.datetime(2025, 2, 1, 3))
+    clinic.refresh(dt.date(2025, 2, 6))
+    assert dt.datetime(2025, 1, 31, 22) in clinic.moments(column)
+
+
 def test_no_period_is_closed_yet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clinic = Clinic(tmp_path, monkeypatch)
     clinic.refresh(dt.date(2025, 1, 20))
