@@ -50,16 +50,14 @@ class PublishedFolder(Frozen):
                               f"{_another(budget)}")
         return made
 
-    def told(self, name: str, statement: str) -> tuple[str, ...]:
-        """The names of the periods that were published of a standing query with this statement."""
-        known = self._read()["queries"].get(name, {})
-        return tuple(known["periods"]) if known.get("statement") == _hash(statement) else ()
+    def told(self, name: str, statement: str, analyst: str) -> tuple[str, ...]:
+        """The names of the periods that were published of a standing query that this analyst made with this statement."""
+        return tuple(_periods(self._read(), name, statement, analyst))
 
     def tell(self, series: PublishedSeries) -> None:
         """Write down what will be published. Raises LedgerError if other numbers were published before."""
         found = self._read()
-        known, statement = found["queries"].get(series.name, {}), _hash(series.statement)
-        told: dict[str, str | None] = dict(known["periods"]) if known.get("statement") == statement else {}
+        told = _periods(found, series.name, series.statement, series.analyst)
         for period in series.measured:
             rows = period.as_dict()
             now = None if series.changes else _hash(json.dumps([rows["rows"], rows["errors"], rows["intervals"]]))
@@ -68,7 +66,8 @@ class PublishedFolder(Frozen):
                                   "an older copy may have been put back in between", code="ledger-other",
                                   try_="the copy of the ledger that published these numbers; or another folder")
             told[period.name] = now
-        queries = {**found["queries"], series.name: {"statement": statement, "periods": told}}
+        queries = {**found["queries"], series.name: {
+            "statement": _hash(series.statement), "analyst": series.analyst, "periods": told}}
         replace_file(self.place / MARKER, self._content(queries))
 
     def _claim(self) -> None:
@@ -91,12 +90,27 @@ class PublishedFolder(Frozen):
     def _read(self) -> dict[str, Any]:
         try:
             found: Any = json.loads((self.place / MARKER).read_text(encoding="utf-8"))
-            if not all(isinstance(found[name], kind) for name, kind in (("ledger", str), ("budget", str), ("queries", dict))):
-                raise TypeError
+            _check_kinds(found, ledger=str, budget=str, queries=dict)
+            for query in found["queries"].values():
+                _check_kinds(query, statement=str, periods=dict)
         except (OSError, ValueError, TypeError, KeyError):
             raise OperationalError(f"{self.place / MARKER}, which says what was published there, cannot be read", code="folder",
                                    try_="a copy of this file, or an empty folder") from None
         return dict(found)
+
+
+def _check_kinds(found: Any, **kinds: type) -> None:
+    """Raises TypeError or KeyError if a part is missing, or of another kind."""
+    if not isinstance(found, dict) or not all(isinstance(found[name], kind) for name, kind in kinds.items()):
+        raise TypeError
+
+
+def _periods(found: Mapping[str, Any], name: str, statement: str, analyst: str) -> dict[str, str | None]:
+    """What was published of a standing query, by the names of its periods. One that was dropped may have had the same name and
+    text, but if another account made it, it has other numbers."""
+    known = found["queries"].get(name)
+    same = known is not None and known["statement"] == _hash(statement) and known.get("analyst", analyst) == analyst
+    return dict(known["periods"]) if same else {}
 
 
 def _another(budget: str) -> str:

@@ -54,7 +54,8 @@ def _publish(options: argparse.Namespace) -> int:
                     break
                 try:
                     with waiting():
-                        made = publish(query, session, told=folder.told(query.name, query.text), is_to_stop=stop.is_set)
+                        told = folder.told(query.name, query.text, query.analyst)
+                        made = publish(query, session, told=told, is_to_stop=stop.is_set)
                     files = _write(made, folder, formats)
                 except LedgerError:
                     raise

@@ -36,8 +36,8 @@ def made(folder: Path, query: str = BY_MONTH) -> Path:
     return policy
 
 
-def create(policy: Path, query: str) -> None:
-    with dpsql.connect(policy=policy, budget="study", analyst="ada") as connection:
+def create(policy: Path, query: str, analyst: str = "ada") -> None:
+    with dpsql.connect(policy=policy, budget="study", analyst=analyst) as connection:
         connection.execute(f"CREATE STANDING QUERY visits AS {query} OPTIONS (epsilon = 0.5)")
 
 
@@ -110,9 +110,25 @@ def test_a_query_that_is_made_anew_replaces_the_old_one(tmp_path: Path) -> None:
     assert len(json.loads((out / MARKER).read_text(encoding="utf-8"))["queries"]["visits"]["periods"]) == 3
 
 
-@pytest.mark.parametrize("text", ["", "{}", "[]", '{"ledger": 1, "budget": "study", "queries": {}}'])
+def test_one_that_another_account_makes_anew_replaces_the_old_one(tmp_path: Path) -> None:
+    """Also with the same text: it is charged to the other account, which has numbers of its own, and the ledger knows of both."""
+    policy, out = made(tmp_path / "one"), tmp_path / "out"
+    assert publish(policy, out) == 0
+    with dpsql.connect(policy=policy, budget="study", analyst="ada") as connection:
+        connection.execute("DROP STANDING QUERY visits")
+    create(policy, BY_MONTH, analyst="bob")
+    assert publish(policy, out) == 0 and "<td>bob</td>" in (out / "visits.html").read_text(encoding="utf-8")
+    assert spent(policy) == 3 * 10**9  # three months of ada and three of bob
+
+
+@pytest.mark.parametrize("text", [
+    "", "{}", "[]", '{"ledger": 1, "budget": "study", "queries": {}}',
+    *('{"ledger": "$", "budget": "study", "queries": {"visits": #}}'.replace("#", query) for query in (
+        "null", "[]", '{"statement": "a"}', '{"statement": "a", "periods": ["2025-01"]}', '{"statement": 1, "periods": {}}'))])
 def test_a_marker_that_cannot_be_read(tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str) -> None:
     policy, out = made(tmp_path / "one"), tmp_path / "out"
+    with dpsql.connect(policy=policy, budget="study", analyst="ada") as connection:
+        text = text.replace("$", connection.session.ledger.identity)
     out.mkdir()
     (out / MARKER).write_text(text, encoding="utf-8")
     assert publish(policy, out) == 2 and contents(out) == {MARKER: text.encode()} and spent(policy) == 0
