@@ -37,7 +37,7 @@ def creating(statement: CreateStandingQuery, session: Session, plan_of: PlanOf) 
         price, confidence = series.terms
         return CreatingStatement(series=series, text=statement.text, session=session, made=StandingQuery(
             name=statement.name, text=statement.text, analyst=session.account.named.analyst, price=price,
-            confidence=confidence), statement=statement, plan_of=plan_of)
+            confidence=confidence, is_whole=series.IS_WHOLE), statement=statement, plan_of=plan_of)
 
 
 def _priced_series(statement: CreateStandingQuery, session: Session, day: dt.date, plan_of: PlanOf) -> StandingSeries:

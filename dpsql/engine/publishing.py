@@ -14,19 +14,17 @@ import hashlib
 from collections.abc import Callable, Collection, Mapping
 
 from dpsql.answers.answer import Answer, together
-from dpsql.answers.listings import price_in_words
 from dpsql.answers.published_series import PublishedPeriod, PublishedSeries
 from dpsql.engine.charging import located
 from dpsql.engine.decide import decide
 from dpsql.engine.guard import guarded
 from dpsql.engine.session import Session
 from dpsql.engine.standing_queries import StandingQuery, growth_of, next_closing, series_on, session_of
-from dpsql.engine.standing_records import PeriodNote, Records, keep_parts, keep_rows, records_of
-from dpsql.engine.standing_series import ComposedRows, PeriodRows, StandingSeries, told_rows
+from dpsql.engine.standing_records import PeriodNote, Records, keep_parts, keep_rows, records_of, told_periods
+from dpsql.engine.standing_series import ComposedRows, PeriodRows, StandingSeries
 from dpsql.errors import Error, LedgerError, Unsupported
 from dpsql.frozen import Frozen, replace
 from dpsql.trusted.declarations.growth import names_of
-from dpsql.trusted.kernel.period_reads import PeriodReads
 
 NO_ROWS = ComposedRows(blocks=(), order=())
 
@@ -226,17 +224,11 @@ def _with_answered(series: StandingSeries, records: Records) -> Records:
 def _as_told(query: StandingQuery, session: Session) -> PublishedSeries | None:
     """The periods that were told of a query which the policy no longer allows, as they are stored; None if they are not stored as
     rows."""
-    found: dict[int, PublishedPeriod] = {}
-    for paid in session.ledger.answers_to(session.account, query.text):
-        reads = PeriodReads.from_text(paid.data)
-        if reads is not None and (rows := told_rows(paid.body)) is not None:
-            in_period = price_in_words(reads.first_charge(paid.charge))
-            found.setdefault(reads.periods.first, PublishedPeriod(
-                name=names_of(reads.periods), first=reads.periods.start, last=reads.periods.end - dt.timedelta(days=1),
-                answer=rows, price_in_period=in_period, price_in_all=price_in_words(paid.charge)))
-    if not found:
+    periods = tuple(PublishedPeriod(
+        name=names_of(told.period), first=told.period.start, last=told.period.end - dt.timedelta(days=1), answer=told.rows,
+        price_in_period=told.price_in_period, price_in_all=told.price_in_all) for told in told_periods(query, session))
+    if not periods:
         return None
-    periods = tuple(found[number] for number in sorted(found))
     rows = together([period.answer for period in periods if period.answer is not None])
     return PublishedSeries(
         name=query.name, statement=query.text, analyst=query.analyst, budget=session.budget.name, periods=periods,

@@ -50,14 +50,19 @@ PlanOf: TypeAlias = Callable[[Query, Session], Plan]
 
 
 class StandingQuery(Frozen):
-    """A query that is kept. `measured` is what was read for its answers so far, in the order of time: each was measured when the
-    last period that it reads had closed."""
+    """A query that is kept.
+
+    is_whole  whether what is stored of a period are its rows, and not what they are computed of
+    measured  what was read for its answers so far, in the order of time: each was measured when the last period that it reads
+              had closed
+    """
 
     name: str
     text: str
     analyst: str
     price: Price
     confidence: Fraction
+    is_whole: bool = False
     measured: tuple[PeriodReads, ...] = ()
 
     @property
@@ -76,7 +81,8 @@ class StandingQuery(Frozen):
         """The note that it is kept."""
         parts = {"epsilon": self.price.epsilon, "delta": self.price.delta, "rho": self.price.rho}
         price = {name: str(part) for name, part in parts.items() if part is not None}
-        return json.dumps({"standing query": self.name, "price": price, "confidence": str(self.confidence)})
+        return json.dumps({"standing query": self.name, "price": price, "confidence": str(self.confidence),
+                           "whole": self.is_whole})
 
 
 class Removal(Frozen):
@@ -109,7 +115,7 @@ def _read(note: RecordedNote, told: Mapping[str, Any]) -> StandingQuery:
     price = {name: Fraction(part) for name, part in told["price"].items()}
     reads = [PeriodReads.from_text(data) for data in note.data]
     return StandingQuery(name=told["standing query"], text=note.sql, analyst=note.analyst, price=Price(**price),
-                         confidence=Fraction(told["confidence"]), measured=tuple(sorted(
+                         confidence=Fraction(told["confidence"]), is_whole=bool(told.get("whole")), measured=tuple(sorted(
                              (each for each in reads if each is not None), key=lambda each: each.periods.last)))
 
 

@@ -20,7 +20,7 @@ import json
 import operator
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeAlias, cast
 
 from dpsql.answers.answer import Answer, of_json, together
 from dpsql.answers.listings import price_in_words
@@ -135,7 +135,17 @@ class StandingSeries(AbstractFrozen):
                     PeriodRange(period=self.kind, first=number, last=number))
 
     def check(self, bodies: Bodies) -> None:
-        """Raises a located error if what is stored no longer fits to what would be measured now."""
+        """Raises a located error if what is stored no longer fits to what would be measured now. Periods are measured from the
+        first one on if rows follow from several; so if another one is the first now, the policy has changed since when a table
+        grows."""
+        if not self.alone and bodies and min(bodies) != self.periods[0].first:
+            self._refuse(f"the policy has changed the first {self.kind}, so numbers from before that and after it do not follow "
+                         "from each other")
+
+    def _refuse(self, reason: str) -> NoReturn:
+        with located(self.text):
+            raise Unsupported(reason, code="standing", span=Span(0, len(self.text.split("\n", 1)[0])),
+                              try_="another standing query, with another name; what this one told stays")
 
     def dues_of(self, number: int) -> tuple[Due, ...]:
         """What is charged when a period closes, also in the future."""
@@ -243,13 +253,11 @@ class TotalsSoFar(StandingSeries):
     def check(self, bodies: Bodies) -> None:
         form = self.plan.parts[0].form
         if any(Totals.from_json(body).form != form for (body,) in bodies.values()):
-            with located(self.text):
-                raise Unsupported("the policy has changed what is added up, so numbers from before that and after it cannot be "
-                                  "added", code="standing", span=Span(0, len(self.text.split("\n", 1)[0])),
-                                  try_="another standing query, with another name; what this one told stays")
+            self._refuse("the policy has changed what is added up, so numbers from before that and after it cannot be added")
 
     def composed(self, bodies: Bodies) -> ComposedRows:
-        measured = [Totals.from_json(body) for _, (body,) in sorted(bodies.items())]
+        """Periods may be stored that are not closed by the policy of today; their rows are those that were told."""
+        measured = [Totals.from_json(body) for number, (body,) in sorted(bodies.items()) if number <= self.plan.numbers[-1]]
         blocks = tuple(PeriodRows(number=number, rows=rows) for number, rows in zip(
             self.plan.numbers, self.plan.told(measured), strict=False))
         return ComposedRows(blocks=blocks, order=self.in_order(together([block.rows for block in blocks])))
@@ -364,8 +372,9 @@ class AroundEachPeriod(StandingSeries):
 
     @property
     def texts(self) -> tuple[str, ...]:
+        """No statement has the text of another part: its parenthesis is never opened."""
         rest = range(len(self.plan.tables) - 1, 0, -1)
-        return *(f"{self.text}\n-- released part {at + 1}" for at in rest), self.text
+        return *(f"{self.text}\n) released part {at + 1}" for at in rest), self.text
 
     @property
     def terms(self) -> tuple[Price, Fraction]:

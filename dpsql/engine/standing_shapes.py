@@ -8,13 +8,11 @@ from itertools import chain
 from dpsql.answers.described_columns import DescribedColumn, has_ends, with_ends
 from dpsql.engine.session import Session
 from dpsql.engine.standing_queries import PlanOf, StandingQuery, growth_of, kept, next_closing, series_on, session_of
-from dpsql.engine.standing_series import told_rows
 from dpsql.errors import Error
 from dpsql.frozen import replace
 from dpsql.sql.binding.binding_context import distinct_names
 from dpsql.sql.text.schemas import name_of_standing
 from dpsql.trusted.declarations.tables import Column, Table
-from dpsql.trusted.kernel.period_reads import START
 from dpsql.types import Type
 
 ERROR = "error"  # with which the name of a column of standard errors ends
@@ -52,8 +50,9 @@ def described_columns(query: StandingQuery, session: Session, plan_of: PlanOf) -
         growth, today = growth_of(asked, mine.catalog), session.today
         return series_on(asked, mine, today if growth is None else next_closing(growth, today)[1], plan_of).plan.columns
     except Error:
-        told = [rows for paid in session.ledger.answers_to(session.account, query.text) if paid.data.startswith(START)
-                and (rows := told_rows(paid.body)) is not None]
+        from dpsql.engine.standing_records import told_periods  # loaded only where it is needed
+
+        told = [period.rows for period in told_periods(query, session)]
         return tuple(DescribedColumn(name=column.name, type=column.type, measured=not column.exact and has_ends(column.type))
                      for column in (told[-1].columns if told else ()))
 
