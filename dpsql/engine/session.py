@@ -85,7 +85,7 @@ class Session(Frozen):
     planned: dict[str, tuple[str, Any]] = field(default_factory=dict, compare=False)  # see `answering`
     revised: tuple[Revision, ...] = field(default=(), compare=False)  # of the periods of growing tables, when a statement begins
     grown: dict[dt.date, Catalog] = field(default_factory=dict, compare=False)  # the catalog with what is closed on a day
-    before: dict[str, Charge] = field(default_factory=dict, compare=False)  # what the account was charged before a day
+    before: dict[tuple[str, Account], Charge] = field(default_factory=dict, compare=False)  # what was charged before a day
 
     @property
     def today(self) -> dt.date:
@@ -163,9 +163,9 @@ class Session(Frozen):
     def spent_before_today(self) -> Charge:
         """What this analyst was charged before this day (UTC)."""
         day = dt.datetime.now(dt.UTC).date().isoformat()
-        if day not in self.before:
-            self.before[day] = self.ledger.spent_before(self.account, day)
-        return self.before[day]
+        if (day, self.account) not in self.before:
+            self.before[day, self.account] = self.ledger.spent_before(self.account, day)
+        return self.before[day, self.account]
 
     def look(self) -> None:
         """Between two statements: see to the store that is awaited, if there is one."""
