@@ -175,6 +175,8 @@ class RunningTotals(Frozen):
     stored   what is found to be stored without planning it, by the place of the period
     starts   the places of those with which streams of measurements begin
     whole    the program of the numbers of all periods as if they were groups of one period: it says how totals are shown
+    is_late  whether rows may reach a period that was measured. Later measurements have their weights of these rows, and totals
+             follow from all measurements, so such rows count in part
     """
 
     first: OfOnePeriod
@@ -187,6 +189,7 @@ class RunningTotals(Frozen):
     kind: PeriodKind
     question: Question
     whole: Program
+    is_late: bool
     text: str
     session: Session
 
@@ -296,6 +299,8 @@ class RunningTotals(Frozen):
             least = math.sqrt(prefix_bound(len(self.numbers)))
             notes.append(f"their root mean square error is {error:.2f} times that of one total that is measured alone at the "
                          f"price, and {error / least:.2f} times the least of any strategy")
+        if self.is_late:
+            notes.append(f"rows that reach a {self.kind} after its measurement count in part")
         entity = self.session.catalog.entity.name
         return *notes, ("the stated price is what each period is charged altogether, by its own measurement and by the "
                         f"{self.strategy.horizon - 1} after it; the cost is what each {entity} is charged in all")
@@ -351,7 +356,8 @@ def running_over_periods(question: Question, text: str, session: Session, plan: 
         replace(key, domain=_starts(key, found)) if i == found.key else key for i, key in enumerate(question.keys)))
     return RunningTotals(first=first, parts=parts, stored=_stored(first, parts, of, numbers, strategy),
                          starts=tuple(range(0, len(numbers), strategy.horizon)), numbers=numbers, strategy=strategy,
-                         key=found.key, kind=kind, question=question, whole=plan(every), text=text, session=session)
+                         key=found.key, kind=kind, question=question, whole=plan(every), text=text, session=session,
+                         is_late=found.scan.table.growth is None or found.scan.table.growth.arrived is None)
 
 
 def _starts(key: Key, found: KeyedPeriods) -> Domain:
