@@ -142,8 +142,10 @@ def session_for(session: Session, *statements: Statement) -> Session:
         return session
     from dpsql.engine.synthesizing import with_synthetic_tables
 
-    session = with_synthetic_tables(session)
+    known, session = session, with_synthetic_tables(session)
     for statement in statements:
+        if isinstance(statement, CreateStandingQuery):
+            _check_of_policy(statement, known, session)
         if names := [name for name in tables_named(statement) if standing_in(name) is not None]:
             session = _with_standing(session, statement, names)
     return session
@@ -156,13 +158,22 @@ def with_all_tables(session: Session) -> Session:
     return with_tables(session, decide)
 
 
+def _check_of_policy(statement: CreateStandingQuery, known: Session, session: Session) -> None:
+    """Raises a located error if a standing query reads the numbers of another one, or a synthetic table: these change or may be
+    dropped, and are of one account, so whoever publishes the query could not answer it. `known` has the tables of the policy."""
+    with located(statement.text):
+        for name in tables_named(statement):
+            what = "the numbers of standing queries" if standing_in(name) is not None else (
+                f"the synthetic table {name}" if session.catalog.table(name) is not None else "")
+            if what and known.catalog.table(name) is None:
+                raise Unsupported(f"a standing query cannot read {what}", code="standing", span=statement.query.place_of(name),
+                                  try_="a query that reads them when it is asked")
+
+
 def _with_standing(session: Session, statement: Statement, names: Sequence[str]) -> Session:
     """The session, extended by the tables of standing queries that a statement names."""
     if isinstance(statement, Describe):
         return with_all_tables(session)
-    if isinstance(statement, CreateStandingQuery):
-        raise Unsupported("a standing query cannot read the numbers of standing queries", code="standing", span=statement.span,
-                          try_="a query that reads them when it is asked").located(statement.text)
     from dpsql.engine.standing_tables import with_standing_tables  # loaded only where they are asked for
 
     query = statement.query if isinstance(statement, Explain) else statement

@@ -8,8 +8,10 @@ from collections.abc import Callable, Sequence
 from sqlglot.tokenizer_core import Token, TokenType
 
 from dpsql.errors import SqlError
+from dpsql.sql.text.border import STANDING
 from dpsql.sql.text.option_clause import read_clause
 from dpsql.sql.text.places import CLOSING, OPENING
+from dpsql.sql.text.schemas import standing_in
 from dpsql.sql.text.statement import Drop, OpenModel, Option, Query, Synthesize, SynthesizeTables
 from dpsql.sql.text.tokens import place_of, shown
 from dpsql.types import Span
@@ -54,6 +56,8 @@ def named_query(tokens: Sequence[Token], at: int, end: int, query: ReadQuery, fo
     """<name> AS <query>, which ends before `end`."""
     if at >= len(tokens) - 1 or tokens[at].token_type not in (TokenType.VAR, TokenType.IDENTIFIER):
         raise SqlError(f"the name of the new {what} is expected here", code=code, span=_place(tokens, at), try_=form)
+    if standing_in(tokens[at].text) is not None:
+        raise SqlError(f"{STANDING}.name are the numbers of a standing query", code=code, span=_place(tokens, at), try_=form)
     if tokens[at + 1].text.upper() != "AS":
         raise SqlError("AS is expected here", code=code, span=_place(tokens, at + 1), try_=form)
     asked = query(list(tokens[at + 2:end]), tokens[at + 1])
