@@ -19,9 +19,12 @@ from support.growing_worlds import add_visits, project
 
 import dpsql
 from dpsql import cli
+from dpsql.audit.exact import Exact
 from dpsql.catalog import growing
 from dpsql.dbapi import Connection
-from dpsql.errors import Unsupported
+from dpsql.errors import SqlError, Unsupported
+from dpsql.frozen import replace
+from dpsql.trusted.accounting.cost import Charge
 
 PER_MONTH = "SELECT date_trunc('month', visited_on) AS month, COUNT(*) AS n FROM visits GROUP BY month"
 COSTLY = PER_MONTH.replace("GROUP", "WHERE cost > 50 GROUP")
@@ -152,5 +155,126 @@ def test_the_texts_of_parts_are_those_of_no_statement(desk: Desk) -> None:
         parts = {entry.sql for entry in connection.session.ledger.entries("study", "ada")} - {text}
         assert len(parts) == 1
         for part in parts:
-            with pytest.raises(dpsql.errors.SqlError):
+            with pytest.raises(SqlError):
                 connection.execute(part)
+
+
+def test_the_same_text_on_other_terms_is_refused(desk: Desk) -> None:
+    """What was measured is found by its text, so its intervals would be told with the confidence of the new query."""
+    desk.create("x", PER_MONTH, "", rho=0.5, confidence=0.95)
+    assert desk.publish()[0] == 0
+    before = desk.rows("x")
+    desk.asked("DROP STANDING QUERY x")
+    for terms in ({"rho": 0.5, "confidence": 0.5}, {"rho": 0.1, "confidence": 0.95}):
+        with pytest.raises(SqlError, match="created with the same text before, at another price or confidence") as caught:
+            desk.create("x", PER_MONTH, "", **terms)
+        assert caught.value.span is not None and "OPTIONS" in caught.value.try_
+    desk.create("x", PER_MONTH, "", analyst="bob", rho=0.5, confidence=0.5)  # of whom nothing is stored
+    assert desk.publish()[0] == 0 and desk.rows("x") != before
+    desk.asked("DROP STANDING QUERY x", "bob")
+    desk.create("x", PER_MONTH, "", rho=0.5, confidence=0.95)  # it goes on where it stopped
+    assert desk.publish()[0] == 0 and desk.rows("x") == before and desk.spent("ada") == 1.5
+
+
+def test_a_query_made_after_a_revision_is_measured_anew(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:
+    """The same text under another name does not show what was stored before the revision."""
+    desk.create("x", PER_MONTH)
+    assert desk.publish()[0] == 0
+    with duckdb.connect(desk.policy.parent / "data.duckdb") as connection:
+        connection.execute("UPDATE visits SET person_id = person_id % 2 WHERE visited_on < DATE '2025-02-01'")
+    assert cli.main(["revise", "visits", "--policy", str(desk.policy), "--period", "2025-01", "--reason", "<b>late</b> files"]) == 0
+    capsys.readouterr()
+    desk.create("y", PER_MONTH)
+    code, said = desk.publish()
+    assert code == 0 and "x: periods 3, 2025-01 to 2025-03; none new y: periods 3, 2025-01 to 2025-03; 1 new" in said
+    assert desk.spent() == 2 and desk.numbers("x", "n")[1:] == desk.numbers("y", "n")[1:]
+    assert [row[1] for row in desk.asked(PER_MONTH, rho=0.5)] == [int(n) for n in desk.numbers("y", "n")] and desk.spent() == 2
+    assert "<b>late" not in (desk.out / "y.html").read_text(encoding="utf-8")
+
+
+# -- whose numbers they are
+
+
+def test_whoever_may_not_ask_any_more_is_not_charged(desk: Desk) -> None:
+    """The owner takes an analyst from the list; her standing queries stay as they are, and those of others go on."""
+    desk.edit('entity = "person"\nrho', 'entity = "person"\nanalysts = ["ada", "bob"]\nrho')
+    desk.create("x", PER_MONTH)
+    desk.create("y", PER_MONTH, analyst="bob")
+    assert desk.publish("--analyst", "bob")[0] == 0
+    before, spent = desk.rows("x"), {name: desk.spent(name) for name in ("ada", "bob")}
+    desk.edit('["ada", "bob"]', '["bob"]')
+    desk.day = dt.date(2025, 5, 6)
+    code, said = desk.publish("--analyst", "bob")
+    assert code == 2 and "x: nothing was published" in said and "the policy does not list ada, who made it" in said
+    with desk.connected("bob") as connection:
+        room = {row[0]: row[8] for row in connection.execute("SHOW STANDING QUERIES").fetchall()}
+        ledger = connection.session.ledger
+        assert ledger.spent("study", "ada").rho == spent["ada"] * 10**9 and ledger.spent("study", "bob").rho > spent["bob"] * 10**9
+    assert room["x"].startswith("no: the policy does not list ada") and room["y"] == "yes"
+    assert desk.rows("x") == before and len(desk.rows("y")) == 4
+
+
+def test_accounts_do_not_share_what_they_spent_before_today(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A publisher answers for several accounts in one session, each of which has its own share of the day."""
+    with desk.policy.open("a", encoding="utf-8") as file:
+        file.write("".join(f"\n[budgets.study.agents.{name}]\nper_day = {{ rho = 1 }}\n" for name in ("one", "two")))
+    with desk.connected("one") as connection:
+        session, nano = connection.session, 10**9
+        before = {"one": Charge(epsilon=None, rho=3 * nano, delta=0), "two": Charge(epsilon=None, rho=0, delta=0)}
+        monkeypatch.setattr(type(session.ledger), "spent_before", lambda ledger, account, day: before[account.analyst])
+        most = {name: replace(session, analyst=name).limits[name] for name in ("one", "two")}
+        assert most["one"].allows(Charge(epsilon=None, rho=4 * nano, delta=0)) and not most["two"].allows(Charge(epsilon=None, rho=2 * nano, delta=0))
+        assert most["two"].allows(Charge(epsilon=None, rho=nano, delta=0))
+
+
+def test_all_parts_are_told_where_answers_are_shared(desk: Desk) -> None:
+    """Also where rows change with each period, so that no note has them."""
+    with desk.policy.open("a", encoding="utf-8") as file:
+        file.write("share_answers = true\n")
+    desk.create("x", SHARES.replace("b.n / a.n AS share", "SUM(b.n - a.n) OVER () AS share"))
+    assert desk.publish()[0] == 0
+    shown = desk.asked("SELECT * FROM standing.x ORDER BY month")
+    assert len(shown) == 3 and desk.asked("SELECT * FROM standing.x ORDER BY month", "bob") == shown and desk.spent("bob") == 0
+
+
+@pytest.mark.parametrize(("query", "words"), [
+    (BY_SEX.replace("GROUP", "WHERE sex IN (SELECT sex FROM syn) GROUP"), "cannot read the synthetic table syn"),
+    (BY_SEX.replace("GROUP", "WHERE sex IN (SELECT sex FROM standing.x) GROUP"), "cannot read the numbers of standing queries"),
+])
+def test_a_standing_query_reads_tables_of_the_policy_alone(desk: Desk, query: str, words: str) -> None:
+    """Others are of one account, so whoever publishes it could not answer it."""
+    desk.create("x", BY_SEX)
+    desk.asked("CREATE SYNTHETIC TABLE syn AS SELECT sex FROM people", rho=1)
+    with pytest.raises(Unsupported, match=words) as caught:
+        desk.create("y", query)
+    span = caught.value.span
+    assert span is not None and f"CREATE STANDING QUERY y AS {query}"[span.start:span.end] in ("syn", "x", "standing.x")
+
+
+def test_no_synthetic_table_hides_a_standing_query(desk: Desk) -> None:
+    desk.create("x", PER_MONTH)
+    for text in ('CREATE SYNTHETIC TABLE "standing.x" AS SELECT sex FROM people', 'CREATE SYNTHETIC TABLE "Standing.new" AS SELECT sex FROM people'):
+        with pytest.raises(SqlError, match="standing.name are the numbers of a standing query"):
+            desk.asked(text, rho=1)
+    assert desk.spent() == 0
+
+
+# -- what is told is true
+
+
+def test_running_totals_say_that_late_rows_count_in_part(desk: Desk) -> None:
+    """Totals follow from weighted sums, of which the later ones have late rows: here 120 of January, which come when June is
+    measured. The total of December is neither with them nor without."""
+    def totals() -> tuple[list[int], tuple[str, ...]]:
+        with desk.connected(rho=0.5) as connection:
+            connection.session.kernel._noise = Exact()
+            answer = connection.execute(KINDS["totals"]).answer
+            return [row[1] for row in answer.rows], answer.notes
+
+    desk.day = dt.date(2025, 7, 6)
+    assert totals()[0] == [40 * month for month in range(1, 7)]
+    add_visits(desk.policy, itertools.product(range(40), [dt.date(2025, 1, day) for day in (20, 21, 22)]))
+    desk.day = dt.date(2026, 1, 6)
+    told, notes = totals()
+    assert told[:6] == [40 * month for month in range(1, 7)] and 480 < told[-1] < 600
+    assert "rows that reach a month after its measurement count in part" in notes

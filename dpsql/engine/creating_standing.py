@@ -10,7 +10,7 @@ from dpsql.answers.listing import Listing
 from dpsql.engine.charging import located
 from dpsql.engine.session import Session
 from dpsql.engine.standing_prices import listed_one
-from dpsql.engine.standing_queries import PlanOf, StandingQuery, growth_of, named, next_closing, record, series_on
+from dpsql.engine.standing_queries import PlanOf, StandingQuery, check_terms, growth_of, named, next_closing, record, series_on
 from dpsql.engine.standing_series import StandingSeries
 from dpsql.errors import OptionError, SqlError, Unsupported
 from dpsql.frozen import Frozen, replace
@@ -72,6 +72,7 @@ class CreatingStatement(Frozen):
         name."""
         with located(self.text):
             self._check_free(named(self.made.name, self.session))
+            check_terms(self.made, self.statement.span, self.session)
             record(self.made.as_json(), self.text, self.session)
             there = named(self.made.name, self.session)
             self._check_free(None if there is not None and self._is_this(there) else there)  # another one may have been first

@@ -19,7 +19,7 @@ from dpsql.engine.charging import located
 from dpsql.engine.decide import decide
 from dpsql.engine.guard import guarded
 from dpsql.engine.session import Session
-from dpsql.engine.standing_queries import StandingQuery, growth_of, next_closing, series_on, session_of
+from dpsql.engine.standing_queries import StandingQuery, check_listed, growth_of, next_closing, series_on, session_of
 from dpsql.engine.standing_records import PeriodNote, Records, keep_parts, keep_rows, records_of, told_periods
 from dpsql.engine.standing_series import ComposedRows, PeriodRows, StandingSeries
 from dpsql.errors import Error, LedgerError, Unsupported
@@ -57,7 +57,9 @@ def publish(query: StandingQuery, session: Session, *, told: Collection[str] = (
             is_to_stop: Callable[[], bool] = lambda: False) -> Publication:
     """Measure the periods of a standing query that are closed and were not measured before; `told` are the names of periods that
     were published before. Raises LedgerError, before anything is charged, if the ledger does not know one of them, and a located
-    error if the policy no longer allows the query."""
+    error if the policy no longer allows the query, or the account that made it."""
+    check_listed(query, session)
+    session = replace(session, revised=session.ledger.time_state().revised)  # as when a statement begins
     mine = session_of(query, session)
     series = _series(query, mine)
     if series is None:
@@ -195,12 +197,16 @@ def _period(series: StandingSeries, number: int, told: PeriodNote | None = None,
 MOST_LOOKED_UP = 50  # periods: each has to be planned
 
 
-def measured_so_far(query: StandingQuery, session: Session) -> PublishedSeries | None:
+def measured_so_far(query: StandingQuery, session: Session, *, telling: bool = False) -> PublishedSeries | None:
     """What was measured of a standing query so far, as far as the session's account was told it; None if nothing was. Nothing is
-    charged and no row is read, and if the policy no longer allows the query, what was told of it stays."""
+    charged and no row is read, and if the policy no longer allows the query, what was told of it stays. With `telling`, it is
+    recorded first that the account is told all that another one was told of it, where the budget shares answers."""
     mine, series = session_of(query, session), None
     with contextlib.suppress(Error):
         series = _series(query, mine)
+    if telling and query.analyst != session.account.named.analyst:
+        for text in (query.text,) if series is None else series.texts:
+            session.ledger.tell_answers_to(session.account, query.analyst, text)
     if series is None:
         return _as_told(query, session)
     records = records_of(query, session, series)

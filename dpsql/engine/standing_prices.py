@@ -20,6 +20,7 @@ from dpsql.engine.session import Session
 from dpsql.engine.standing_queries import (
     PlanOf,
     StandingQuery,
+    check_listed,
     closing,
     growth_of,
     kept,
@@ -73,6 +74,7 @@ class Foreseen(Frozen):
 
 def foreseen(query: StandingQuery, session: Session, plan_of: PlanOf) -> Foreseen:
     """What a standing query will be charged. Raises a located error if the policy no longer allows it."""
+    check_listed(query, session)
     today, asked, mine = session.today, query.query, session_of(query, session)
     growth = growth_of(asked, mine.catalog)
     number, day = (0, today) if growth is None else next_closing(growth, today)

@@ -40,10 +40,11 @@ from dpsql.sql.text.parse import parse
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.standing_clause import is_name
 from dpsql.sql.text.statement import CreateStandingQuery, DropStandingQuery, Query
-from dpsql.trusted.accounting.cost import FREE
+from dpsql.trusted.accounting.cost import FREE, Account
 from dpsql.trusted.declarations.growth import CALENDAR, Growth, first_day
 from dpsql.trusted.kernel.period_reads import PeriodReads
 from dpsql.trusted.measurements.reading.request import Request
+from dpsql.types import Span
 
 PlanOf: TypeAlias = Callable[[Query, Session], Plan]
 """How queries are planned, which is `decide`."""
@@ -135,6 +136,30 @@ def unknown(name: str, session: Session) -> SqlError:
 def session_of(query: StandingQuery, session: Session) -> Session:
     """The session in which a standing query is answered: on the terms on which it was created, by whoever created it."""
     return replace(session, analyst=query.analyst, price=query.price, confidence=query.confidence)
+
+
+def check_listed(query: StandingQuery, session: Session) -> None:
+    """Raises a located error if the policy lists those who may ask, and whoever made a query is no longer one of them."""
+    budget = session.budget
+    if budget.listed is not None and query.analyst not in {Account(budget=budget.name, analyst=name).named.analyst
+                                                           for name in budget.listed}:
+        with located(query.text):
+            raise Unsupported(f"the policy does not list {query.analyst}, who made it, among the analysts of the budget "
+                              f"{budget.name}", code="analyst", span=Span(0, len(query.text.split("\n", 1)[0])),
+                              subject=query.analyst, try_="another analyst who creates it")
+
+
+def check_terms(made: StandingQuery, span: Span | None, session: Session) -> None:
+    """Raises SqlError, located, if the account, or another one that shares its answers, created a query with the same text
+    before, on other terms: what was measured for that one is found by this text, and its errors and intervals are others."""
+    for note in session.ledger.standing_notes(session.budget.name):
+        told = json.loads(note.body)
+        if note.sql == made.text and not told.get("dropped") and (session.budget.share_answers or note.analyst == made.analyst):
+            before = _read(note, told)
+            if (before.price, before.confidence) != (made.price, made.confidence):
+                raise SqlError(f"{made.name} was created with the same text before, at another price or confidence, and would go "
+                               "on with the numbers of that one", code="standing", span=span, subject=made.name,
+                               try_=f"{made.name}_2; or its terms in the text: OPTIONS (epsilon = 0.1, confidence = 0.9)")
 
 
 # -- plans

@@ -88,7 +88,7 @@ def records_of(query: StandingQuery, session: Session, series: StandingSeries) -
     return Records(parts=parts, dues=dues, told=told, many=len(series.texts))
 
 
-class ToldPeriod(Frozen):
+class ToldRows(Frozen):
     """What was told of a period: its rows and prices."""
 
     period: PeriodRange
@@ -97,12 +97,12 @@ class ToldPeriod(Frozen):
     price_in_all: str
 
 
-def told_periods(query: StandingQuery, session: Session) -> tuple[ToldPeriod, ...]:
+def told_periods(query: StandingQuery, session: Session) -> tuple[ToldRows, ...]:
     """The periods of which the account was told rows, in order, without a plan of the query: the policy may no longer allow it.
     Rows that are computed of what is stored are in notes; where they change with each period, there are none."""
     notes: dict[int, PeriodNote] = {}
     ranges: dict[int, PeriodRange] = {}
-    found: dict[int, ToldPeriod] = {}
+    found: dict[int, ToldRows] = {}
     for paid in session.ledger.answers_to(session.account, query.text):
         reads = PeriodReads.from_text(paid.data)
         if reads is None:
@@ -111,14 +111,14 @@ def told_periods(query: StandingQuery, session: Session) -> tuple[ToldPeriod, ..
         number = reads.periods.first if reads.periods.period == CALENDAR else reads.periods.last
         own = ranges.setdefault(number, replace(reads.periods, first=number))
         if query.is_whole and number not in found and (rows := told_rows(paid.body)) is not None:
-            found[number] = ToldPeriod(period=own, rows=rows, price_in_all=price_in_words(paid.charge),
+            found[number] = ToldRows(period=own, rows=rows, price_in_all=price_in_words(paid.charge),
                                        price_in_period=price_in_words(reads.first_charge(paid.charge)))
     kinds = [each.period for each in (*ranges.values(), *(session.catalog.periods or {}).values())]
     for number, note in notes.items():
         period = ranges.get(number) or (PeriodRange(period=kinds[0], first=number, last=number) if kinds else None)
         rows = note.answer if note.answer is not None or not query.is_whole else _rows_of_parts(note.parts)
         if period is not None and rows is not None:
-            found.setdefault(number, ToldPeriod(period=period, rows=rows, price_in_period=note.price_in_period,
+            found.setdefault(number, ToldRows(period=period, rows=rows, price_in_period=note.price_in_period,
                                                 price_in_all=note.price_in_all))
     return tuple(found[number] for number in sorted(found))
 

@@ -50,9 +50,7 @@ def series_for(query: StandingQuery, session: Session) -> PublishedSeries | None
     """What was measured of a standing query so far, after recording that the account is told it if another one paid; None if
     nothing was measured. Raises Unsupported if it is not shared."""
     _check_shared(query, session, None)
-    if query.analyst != session.account.named.analyst:
-        session.ledger.tell_answers_to(session.account, query.analyst, query.text)
-    return measured_so_far(query, session)
+    return measured_so_far(query, session, telling=True)
 
 
 def _check_shared(query: StandingQuery, session: Session, span: Span | None) -> None:
