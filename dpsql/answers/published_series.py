@@ -19,6 +19,7 @@ from typing import Any
 from dpsql.answers.answer import Answer, together
 from dpsql.answers.columns import plain
 from dpsql.answers.display import as_dict
+from dpsql.errors import OperationalError
 from dpsql.frozen import Frozen, replace
 from dpsql.trusted.cached import cached_property
 from dpsql.trusted.plan.expr.nodes import Value
@@ -165,18 +166,24 @@ def _cell(value: Value) -> Any:
 
 
 def as_parquet(columns: tuple[TableColumn, ...]) -> bytes:
-    """A table as a Parquet file. Infinite ends of intervals stay infinite."""
+    """A table as a Parquet file. Infinite ends of intervals stay infinite. Raises OperationalError if no temporary file can be
+    written."""
+    import duckdb
+
     from dpsql.backends.duckdb import connected
     from dpsql.trusted.plan.expr.printing import quote, text_literal
 
-    with connected() as connection, tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "table.parquet"
-        connection.execute("SET threads = 1")  # so that the file is the same each time
-        shown = ", ".join(f"unnest(CAST(${at} AS {column.kind}[])) AS {quote(column.title)}"
-                          for at, column in enumerate(columns, 1))
-        connection.execute(f"COPY (SELECT {shown}) TO {text_literal(path)} (FORMAT PARQUET)",
-                           [[_finite_or_null(value) for value in column.values] for column in columns])
-        return path.read_bytes()
+    shown = ", ".join(f"unnest(CAST(${at} AS {column.kind}[])) AS {quote(column.title)}" for at, column in enumerate(columns, 1))
+    values = [[_finite_or_null(value) for value in column.values] for column in columns]
+    try:
+        with connected() as connection, tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "table.parquet"
+            connection.execute("SET threads = 1")  # so that the file is the same each time
+            connection.execute(f"COPY (SELECT {shown}) TO {text_literal(path)} (FORMAT PARQUET)", values)
+            return path.read_bytes()
+    except (OSError, duckdb.IOException) as fault:
+        raise OperationalError(f"a temporary file cannot be written ({type(fault).__name__})", code="file",
+                               try_="space on the disk of the folder that TMPDIR names") from None
 
 
 def _finite_or_null(value: Value) -> Value:
