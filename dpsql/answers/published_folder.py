@@ -5,7 +5,7 @@ older copy has forgotten periods that were published: it would measure them agai
 without knowing of the first time. Its anchor knows, but it may be lost or put back as well; then this file knows.
 
 It is written before the files that it speaks of. So whoever is killed in between leaves a folder in which every number is in
-the ledger.
+the ledger. And files that it does not speak of are of somebody else, such as data that have the name of a query: they stay.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ from dpsql.errors import LedgerError, OperationalError
 from dpsql.frozen import Frozen
 
 MARKER = ".dpsql-published.json"
+INDEX = "index.html"
+FORMS = ("csv", "parquet", "json", "html")  # how the names of the files of a query end
 
 
 class PublishedFolder(Frozen):
@@ -40,6 +42,7 @@ class PublishedFolder(Frozen):
         of another one."""
         made = cls(place=place, ledger=ledger, budget=budget)
         if not (place / MARKER).exists():
+            made._check_free(INDEX)
             made._claim()
         found = made._read()
         if found["budget"] != budget:
@@ -51,8 +54,13 @@ class PublishedFolder(Frozen):
         return made
 
     def told(self, name: str, statement: str, analyst: str) -> tuple[str, ...]:
-        """The names of the periods that were published of a standing query that this analyst made with this statement."""
-        return tuple(_periods(self._read(), name, statement, analyst))
+        """The names of the periods that were published of a standing query that this analyst made with this statement. Raises
+        OperationalError if none with this name was published, and there are such files."""
+        found = self._read()
+        if name.lower() not in {known.lower() for known in found["queries"]}:  # as some folders take both for one
+            for form in FORMS:
+                self._check_free(f"{name}.{form}")
+        return tuple(_periods(found, name, statement, analyst))
 
     def tell(self, series: PublishedSeries) -> None:
         """Write down what will be published. Raises LedgerError if other numbers were published before."""
@@ -69,6 +77,11 @@ class PublishedFolder(Frozen):
         queries = {**found["queries"], series.name: {
             "statement": _hash(series.statement), "analyst": series.analyst, "periods": told}}
         replace_file(self.place / MARKER, self._content(queries))
+
+    def _check_free(self, name: str) -> None:
+        if os.path.lexists(self.place / name):
+            raise OperationalError(f"{self.place / name} exists, and dpsql publish did not write it", code="exists",
+                                   try_=_another(self.budget))
 
     def _claim(self) -> None:
         """Create the file, unless somebody else does at the same time."""

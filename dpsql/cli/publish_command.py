@@ -136,6 +136,7 @@ def _content(made: Publication, form: str) -> bytes:
 
 
 def _write_index(folder: Path, queries: list[StandingQuery], session: Session) -> None:
+    from dpsql.answers.published_folder import INDEX
     from dpsql.answers.replaced_files import replace_file
     from dpsql.answers.series_page import IndexEntry, index_page
     from dpsql.trusted.declarations.growth import name_of
@@ -147,7 +148,7 @@ def _write_index(folder: Path, queries: list[StandingQuery], session: Session) -
                              periods="" if not names else f"{names[0]} to {names[-1]}", files=tuple(
                                  name for form in ("html", *FORMATS) if (folder / (name := f"{query.name}.{form}")).is_file()))
 
-    replace_file(folder / "index.html", index_page(session.budget.name, entries()).encode())
+    replace_file(folder / INDEX, index_page(session.budget.name, entries()).encode())
 
 
 # -- words

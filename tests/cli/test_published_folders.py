@@ -7,6 +7,7 @@ import itertools
 import json
 import re
 import shutil
+import tempfile
 import threading
 from pathlib import Path
 
@@ -119,6 +120,33 @@ def test_one_that_another_account_makes_anew_replaces_the_old_one(tmp_path: Path
     create(policy, BY_MONTH, analyst="bob")
     assert publish(policy, out) == 0 and "<td>bob</td>" in (out / "visits.html").read_text(encoding="utf-8")
     assert spent(policy) == 3 * 10**9  # three months of ada and three of bob
+
+
+@pytest.mark.parametrize("name", ["index.html", "visits.csv", "visits.parquet", "visits.html"])
+def test_files_of_somebody_else_are_never_replaced(tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
+    """An analyst names a query as the owner's data are named, and the owner publishes to their folder: nothing is charged."""
+    policy, out = made(tmp_path / "one"), tmp_path / "out"
+    out.mkdir()
+    (out / name).write_bytes(b"the only copy")
+    assert publish(policy, out) == 2 and (out / name).read_bytes() == b"the only copy" and spent(policy) == 0
+    assert f"{name} exists, and dpsql publish did not write it" in said(capsys)
+    (out / name).unlink()
+    assert publish(policy, out) == 0
+    (out / name).unlink()  # but what it wrote, it writes again
+    (out / name).write_bytes(b"edited by hand")
+    assert publish(policy, out) == 0 and (out / name).read_bytes() != b"edited by hand"
+
+
+def test_without_room_for_temporary_files_the_others_go_on(
+        tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was charged is kept, and is published by the next run."""
+    policy, out = made(tmp_path / "one"), tmp_path / "out"
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
+    assert publish(policy, out) == 2 and "a temporary file cannot be written" in said(capsys) and (out / "index.html").exists()
+    monkeypatch.undo()
+    monkeypatch.setattr(growing, "today", lambda: dt.date(2025, 4, 6))
+    before = spent(policy)
+    assert publish(policy, out) == 0 and spent(policy) == before > 0 and (out / "visits.parquet").exists()
 
 
 @pytest.mark.parametrize("text", [
