@@ -278,3 +278,37 @@ def test_running_totals_say_that_late_rows_count_in_part(desk: Desk) -> None:
     told, notes = totals()
     assert told[:6] == [40 * month for month in range(1, 7)] and 480 < told[-1] < 600
     assert "rows that reach a month after its measurement count in part" in notes
+
+
+def test_no_cell_of_csv_is_a_formula(desk: Desk) -> None:
+    """An analyst chooses titles and texts of groups that strangers open in a spreadsheet; programs find them as they are in JSON."""
+    sexes = "CASE WHEN sex = 'f' THEN '=HYPERLINK(1)' ELSE '@m' END"
+    desk.create("x", f"SELECT date_trunc('month', visited_on) AS month, {sexes} AS \"+sex\", COUNT(*) AS \"=1+2\" FROM visits JOIN people "
+                     f"USING (person_id) GROUP BY month, {sexes}")
+    assert desk.publish()[0] == 0
+    titles, *rows = csv.reader((desk.out / "x.csv").read_text(encoding="utf-8").splitlines())
+    assert titles[2:5] == ["'+sex", "'=1+2", "'=1+2 error"] and {row[2] for row in rows} == {"'=HYPERLINK(1)", "'@m"}
+    assert {row[1] for period in desk.told("x")["periods"] for row in period["rows"]} == {"=HYPERLINK(1)", "@m"}
+
+
+# -- what depends on rows
+
+
+def test_without_any_rows_all_looks_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """What is said, the files, their rows, prices and charges depend on no row."""
+    looks = []
+    for name in ("full", "empty"):
+        (tmp_path / name).mkdir()
+        desk = Desk(tmp_path / name, monkeypatch, capsys)
+        if name == "empty":
+            with duckdb.connect(desk.policy.parent / "data.duckdb") as connection:
+                connection.execute("DELETE FROM visits")
+        for kind, query in KINDS.items():
+            desk.create(kind, query, " OPTIONS (rho = 0.1)")
+        said = desk.publish()
+        shapes = [[kind, [[value for key, value in row.items() if key in ("period", "month", "sex", "stored") or "price" in key]
+                          for row in desk.rows(kind)]] for kind in KINDS]
+        with desk.connected() as connection:
+            ledger = connection.session.ledger
+            looks.append([said, shapes, sorted(path.name for path in desk.out.iterdir()), ledger.spent_in_periods("study"), ledger.spent("study")])
+    assert looks[0] == looks[1]

@@ -11,6 +11,7 @@ import datetime as dt
 import io
 import json
 import math
+import re
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,6 +25,8 @@ from dpsql.frozen import Frozen, replace
 from dpsql.trusted.cached import cached_property
 from dpsql.trusted.plan.expr.nodes import Value
 from dpsql.types import Type
+
+FORMULA = re.compile(r"\s*[=+\-@](?![0-9.]+$)")  # spreadsheets take text that begins so for a formula; numbers are none
 
 
 class PublishedPeriod(Frozen):
@@ -152,17 +155,25 @@ def _kind(kind: Type, values: Any) -> str:
 
 
 def as_csv(columns: tuple[TableColumn, ...]) -> str:
-    """A table as CSV; an empty cell is NULL."""
+    """A table as CSV; an empty cell is NULL. Analysts choose titles and may choose texts, and strangers open the file: so none of
+    these is a formula."""
     made = io.StringIO()
     writer = csv.writer(made, lineterminator="\n")
-    writer.writerow([column.title for column in columns])
+    writer.writerow([_no_formula(column.title) for column in columns])
     for row in zip(*(column.values for column in columns), strict=True):
         writer.writerow(map(_cell, row))
     return made.getvalue()
 
 
 def _cell(value: Value) -> Any:
+    if isinstance(value, str):
+        return _no_formula(value)
     return "" if value is None else str(value).lower() if isinstance(value, bool) else plain(value)
+
+
+def _no_formula(text: str) -> str:
+    """A text that no spreadsheet takes for a formula."""
+    return f"'{text}" if FORMULA.match(text) else text
 
 
 def as_parquet(columns: tuple[TableColumn, ...]) -> bytes:
