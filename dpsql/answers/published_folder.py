@@ -62,6 +62,10 @@ class PublishedFolder(Frozen):
                 self._check_free(f"{name}.{form}")
         return tuple(_periods(found, name, statement, analyst))
 
+    def periods(self, name: str, statement: str, analyst: str) -> tuple[str, ...]:
+        """The same names, in order; there may be other files."""
+        return tuple(sorted(_periods(self._read(), name, statement, analyst)))
+
     def tell(self, series: PublishedSeries) -> None:
         """Write down what will be published. Raises LedgerError if other numbers were published before."""
         found = self._read()

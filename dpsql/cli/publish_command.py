@@ -66,7 +66,7 @@ def _publish(options: argparse.Namespace) -> int:
                 _tell(made, files, options)
                 faults += [failed.fault for failed in made.failed]
                 left |= made.stopped
-            _write_index(place, [*kept(session).values()], session)
+            _write_index(folder, [*kept(session).values()], session)
     if left:
         print("stopped by a signal; the next run measures what is left", file=sys.stderr)
         return EXIT["later"]
@@ -135,15 +135,16 @@ def _content(made: Publication, form: str) -> bytes:
     return as_csv(table).encode() if form == "csv" else as_parquet(table)
 
 
-def _write_index(folder: Path, queries: list[StandingQuery], session: Session) -> None:
+def _write_index(into: PublishedFolder, queries: list[StandingQuery], session: Session) -> None:
     from dpsql.answers.published_folder import INDEX
     from dpsql.answers.replaced_files import replace_file
     from dpsql.answers.series_page import IndexEntry, index_page
-    from dpsql.trusted.declarations.growth import name_of
+
+    folder = into.place
 
     def entries() -> Iterator[IndexEntry]:
         for query in queries:
-            names = [name_of(reads.periods.period, reads.periods.last) for reads in query.measured]
+            names = into.periods(query.name, query.text, query.analyst)
             yield IndexEntry(name=query.name, statement=query.text, analyst=query.analyst,
                              periods="" if not names else f"{names[0]} to {names[-1]}", files=tuple(
                                  name for form in ("html", *FORMATS) if (folder / (name := f"{query.name}.{form}")).is_file()))

@@ -131,6 +131,7 @@ def test_what_was_asked_before_is_free(desk: Desk) -> None:
     desk.create("visits", BY_MONTH)
     assert desk.publish()[1] == "visits: periods 3, 2025-01 to 2025-03; none new\n"
     assert [int(row["n"]) for row in desk.rows("visits")] == [row[1] for row in rows] and desk.spent() == 1.5
+    assert "<td>2025-01 to 2025-03</td>" in (desk.out / "index.html").read_text(encoding="utf-8")
 
 
 def test_a_period_that_cannot_be_paid_is_told_and_the_others_go_on(desk: Desk, clock: Clock) -> None:
