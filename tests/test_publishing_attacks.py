@@ -143,6 +143,43 @@ def test_another_first_period_is_refused_before_a_charge(desk: Desk, kind: str, 
     assert desk.spent() == spent and [row for row in desk.rows("x") if row["stored"] == "true"] == before
 
 
+@pytest.mark.parametrize(("now", "then"), [(False, True), (True, False)])
+def test_another_way_of_measuring_is_refused_before_a_charge(desk: Desk, now: bool, then: bool) -> None:
+    """With a minimum frequency, running totals are sums of months, each of which is measured by itself."""
+    key, minimum = 'key = "person_id"\n\n[tables.people]', 'key = "person_id"\nminimum_frequency = 5\n\n[tables.people]'
+    if now:
+        desk.edit(key, minimum)
+    desk.create("x", KINDS["totals"])
+    assert desk.publish()[0] == 0
+    before, spent, table = desk.rows("x"), desk.spent(), "SELECT * FROM standing.x ORDER BY month"
+    shown = desk.asked(table)
+    desk.edit(*((key, minimum) if then else (minimum, key)))
+    desk.day = dt.date(2025, 5, 6)
+    code, said = desk.publish()
+    assert code == 2 and "the policy has changed" in said and "what this one told stays" in said
+    assert desk.spent() == spent and [row for row in desk.rows("x") if row["stored"] == "true"] == before and desk.asked(table) == shown
+
+
+def test_numbers_stay_in_all_forms_where_a_column_has_another_type(desk: Desk) -> None:
+    """Sums were cents and are whole now: a Parquet file or a table of whole numbers would round those of the past."""
+    def to(kind: str) -> None:
+        with duckdb.connect(desk.policy.parent / "data.duckdb") as connection:
+            connection.execute(f"ALTER TABLE visits ALTER cost TYPE {kind}")
+
+    to("DOUBLE")
+    desk.edit("decimals = 0", "decimals = 2")
+    desk.create("x", PER_MONTH.replace("COUNT(*)", "SUM(cost)"))
+    assert desk.publish()[0] == 0
+    before = [float(n) for n in desk.numbers("x", "n")]
+    to("INTEGER")
+    desk.edit("decimals = 2", "decimals = 0")
+    desk.day = dt.date(2025, 5, 6)
+    assert desk.publish()[0] == 0 and any(n != round(n) for n in before)
+    found = duckdb.sql(f"SELECT n FROM '{desk.out / 'x.parquet'}'").fetchall()
+    assert [n for n, in found][:3] == before == [float(n) for n in desk.numbers("x", "n")][:3]
+    assert desk.asked("SELECT n FROM standing.x ORDER BY month") == found
+
+
 # -- one name, again
 
 

@@ -149,7 +149,10 @@ def _with_own_titles(columns: Sequence[TableColumn]) -> tuple[TableColumn, ...]:
 
 
 def _kind(kind: Type, values: Any) -> str:
-    """The type of a column in a file: of sums that exceed 64 bits, a wider one."""
+    """The type of a column in a file: of sums that exceed 64 bits, a wider one. Where the owner has changed the type of a column,
+    earlier numbers stay as they were told."""
+    if kind is Type.BIGINT and any(isinstance(value, float) for value in values):
+        return Type.DOUBLE.value
     wide = kind is Type.BIGINT and any(value is not None and abs(value) >= 2**63 for value in values)
     return "HUGEINT" if wide else kind.value
 

@@ -70,7 +70,7 @@ def _held(query: StandingQuery, session: Session) -> SeriesTable:
     described = described_columns(query, session, decide)
     titles = titled(described)
     values = [tuple[Value, ...]()] * len(titles) if series is None else _values(series, described)
-    columns = [SyntheticColumn(name=name, type=kind, values=_fitting(own, kind))
+    columns = [SyntheticColumn(name=name, type=_type_of(own, kind), values=_fitting(own, _type_of(own, kind)))
                for (name, kind), own in zip(titles, values, strict=True)]
     name = name_of_standing(query.name)
     content = hashlib.sha256(repr([(column.name, column.kind, column.values) for column in columns]).encode()).hexdigest()
@@ -95,6 +95,11 @@ def _values(series: PublishedSeries, described: Sequence[DescribedColumn]) -> li
             ends = [answer.ends(row, at) or (None, None) for row in range(answer.size)]
             found += [tuple(row[at] for row in answer.errors), *(tuple(end[side] for end in ends) for side in (0, 1))]
     return found
+
+
+def _type_of(values: Sequence[Value], kind: Type) -> Type:
+    """The type of a column. Where the owner has changed it, earlier numbers stay as they were told."""
+    return Type.DOUBLE if kind is Type.BIGINT and any(isinstance(value, float) for value in values) else kind
 
 
 def _fitting(values: Sequence[Value], kind: Type) -> tuple[Value, ...]:
