@@ -274,6 +274,25 @@ def test_all_parts_are_told_where_answers_are_shared(desk: Desk) -> None:
     assert len(shown) == 3 and desk.asked("SELECT * FROM standing.x ORDER BY month", "bob") == shown and desk.spent("bob") == 0
 
 
+@pytest.mark.parametrize("kind", ["each", "lags", "shares", "totals"])
+@pytest.mark.parametrize("edit", [("bounds = [0, 100]", "bounds = [0, 120]"), ("since = 2025-01-01", "since = 2025-02-01"),
+                                  ('closes = "5 days"', 'closes = "300 days"')])
+def test_all_accounts_are_told_the_same_to_the_last_digit(desk: Desk, kind: str, edit: tuple[str, str]) -> None:
+    """Also those that look first when the policy has changed. Rows that were computed are in a note of the account that pays."""
+    with desk.policy.open("a", encoding="utf-8") as file:
+        file.write("share_answers = true\n")
+    desk.create("x", KINDS[kind])
+    assert desk.publish()[0] == 0
+    table = "SELECT * FROM standing.x ORDER BY ALL"
+    shown = desk.asked(table)
+    assert len(shown) >= 3 and desk.asked(table, "bob") == shown
+    desk.edit(*edit)
+    assert [desk.asked(table, name) for name in ("ada", "bob", "carol")] == [shown] * 3
+    with desk.connected() as connection:  # it is known of all what they were told
+        told = {name: {entry.told for entry in connection.session.ledger.entries("study", name)} for name in ("bob", "carol")}
+    assert told["bob"] == told["carol"] and len(told["carol"]) == (6 if kind == "shares" else 3) and None not in told["carol"]
+
+
 @pytest.mark.parametrize(("query", "words"), [
     (BY_SEX.replace("GROUP", "WHERE sex IN (SELECT sex FROM syn) GROUP"), "cannot read the synthetic table syn"),
     (BY_SEX.replace("GROUP", "WHERE sex IN (SELECT sex FROM standing.x) GROUP"), "cannot read the numbers of standing queries"),

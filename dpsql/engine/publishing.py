@@ -20,7 +20,7 @@ from dpsql.engine.decide import decide
 from dpsql.engine.guard import guarded
 from dpsql.engine.session import Session
 from dpsql.engine.standing_queries import StandingQuery, check_listed, growth_of, next_closing, series_on, session_of
-from dpsql.engine.standing_records import PeriodNote, Records, keep_parts, keep_rows, records_of, told_periods
+from dpsql.engine.standing_records import PeriodNote, Records, keep_parts, keep_rows, records_of, tell_parts, told_periods
 from dpsql.engine.standing_series import ComposedRows, PeriodRows, StandingSeries
 from dpsql.errors import Error, LedgerError, Unsupported
 from dpsql.frozen import Frozen, replace
@@ -205,8 +205,7 @@ def measured_so_far(query: StandingQuery, session: Session, *, telling: bool = F
     with contextlib.suppress(Error):
         series = _series(query, mine)
     if telling and query.analyst != session.account.named.analyst:
-        for text in (query.text,) if series is None else series.texts:
-            session.ledger.tell_answers_to(session.account, query.analyst, text)
+        tell_parts(query, session)
     if series is None:
         return _as_told(query, session)
     records = records_of(query, session, series)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -18,7 +18,7 @@ from dpsql.answers.answer import Answer, of_json
 from dpsql.answers.listings import price_in_words
 from dpsql.engine.session import Session
 from dpsql.engine.standing_queries import StandingQuery, record
-from dpsql.engine.standing_series import Due, StandingSeries, told_rows
+from dpsql.engine.standing_series import Due, StandingSeries, text_of_part, told_rows
 from dpsql.frozen import Frozen, replace
 from dpsql.trusted.declarations.growth import CALENDAR, PeriodRange
 from dpsql.trusted.kernel.period_reads import PeriodReads
@@ -82,6 +82,8 @@ def records_of(query: StandingQuery, session: Session, series: StandingSeries) -
                     dues.setdefault(number, {})[at] = Due(reads=reads, in_all=paid.charge)
             elif reads is None and text == query.text:
                 told |= _note(paid.body, told)
+    whole = [number for number, found in parts.items() if len(found) == len(series.texts)]
+    told = {**_as_known(told, query, session, whole)}
     for number, note in told.items():
         for at, body in note.parts.items():
             parts.setdefault(number, {}).setdefault(at, body)
@@ -113,6 +115,7 @@ def told_periods(query: StandingQuery, session: Session) -> tuple[ToldRows, ...]
         if query.is_whole and number not in found and (rows := told_rows(paid.body)) is not None:
             found[number] = ToldRows(period=own, rows=rows, price_in_all=price_in_words(paid.charge),
                                        price_in_period=price_in_words(reads.first_charge(paid.charge)))
+    notes = {**_as_known(notes, query, session, [*ranges])}
     kinds = [each.period for each in (*ranges.values(), *(session.catalog.periods or {}).values())]
     for number, note in notes.items():
         period = ranges.get(number) or (PeriodRange(period=kinds[0], first=number, last=number) if kinds else None)
@@ -121,6 +124,25 @@ def told_periods(query: StandingQuery, session: Session) -> tuple[ToldRows, ...]
             found.setdefault(number, ToldRows(period=period, rows=rows, price_in_period=note.price_in_period,
                                                 price_in_all=note.price_in_all))
     return tuple(found[number] for number in sorted(found))
+
+
+def _as_known(notes: Mapping[int, PeriodNote], query: StandingQuery, session: Session,
+              known: Collection[int]) -> Mapping[int, PeriodNote]:
+    """Notes of an account are its own, or of the one that made the query: then those on periods of which this one was `known` to
+    be told all parts, as rows follow from these."""
+    if query.analyst == session.account.named.analyst:
+        return notes
+    return {number: replace(note, parts=NO_PARTS) for number, note in notes.items() if number in known}
+
+
+def tell_parts(query: StandingQuery, session: Session) -> None:
+    """Record that the account is told the answers to all parts of a query of another one, where the budget shares answers."""
+    number, text, ledger = 1, query.text, session.ledger
+    ledger.tell_answers_to(session.account, query.analyst, text)
+    while ledger.answers_to(session.account, text):
+        number += 1
+        text = text_of_part(query.text, number)
+        ledger.tell_answers_to(session.account, query.analyst, text)
 
 
 def _rows_of_parts(parts: Mapping[int, str]) -> Answer | None:

@@ -375,9 +375,7 @@ class AroundEachPeriod(StandingSeries):
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """No statement has the text of another part: its parenthesis is never opened."""
-        rest = range(len(self.plan.tables) - 1, 0, -1)
-        return *(f"{self.text}\n) released part {at + 1}" for at in rest), self.text
+        return *(text_of_part(self.text, at + 1) for at in range(len(self.plan.tables) - 1, 0, -1)), self.text
 
     @property
     def terms(self) -> tuple[Price, Fraction]:
@@ -414,6 +412,11 @@ class AroundEachPeriod(StandingSeries):
                 if output.expr == Ref(column=key.column, type=key.type):
                     found.setdefault(table.name, label)
         return found
+
+
+def text_of_part(text: str, number: int) -> str:
+    """The text of a part of a query but the first. It is that of no statement, as its parenthesis is never opened."""
+    return f"{text}\n) released part {number}"
 
 
 def told_rows(body: str) -> Answer | None:

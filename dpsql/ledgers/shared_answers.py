@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from dpsql.ledgers.ledger_reports import ReportingLedger, SharedAnswer
+from dpsql.ledgers.ledger_reports import PaidAnswer, ReportingLedger, SharedAnswer
 from dpsql.trusted.accounting.cost import NOTHING, Account, Charge
 from dpsql.trusted.kernel.chain import Event
 from dpsql.trusted.kernel.ledger import Ledger, Underway
@@ -94,6 +94,15 @@ class SharingLedger(ReportingLedger):
                 charges.setdefault(answer.data, []).append(answer.answers or 0)
         for data, own in charges.items():
             self.tell_of(account, own, data, sql)
+
+    def answers_to(self, account: Account, sql: str) -> list[PaidAnswer]:
+        """See `ReportingLedger`. After these come the notes of accounts whose answers to the same text this one was told: they
+        cost nothing, and what they say follows from these answers."""
+        told = [answer for answer in self._answers_to(account, sql) if answer.body is None]
+        makers = {self._told(answer).account.named for answer in told} - {account.named}
+        notes = [paid for maker in sorted(makers, key=str) for paid in ReportingLedger.answers_to(self, maker, sql)
+                 if paid.charge == NOTHING]
+        return [*super().answers_to(account, sql), *notes]
 
     def of_others(self, account: Account, data: str, mark: str) -> list[SharedAnswer]:
         """The stored answers of other accounts of the budget that this one was not told, on the same data, whose text contains
