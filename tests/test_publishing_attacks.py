@@ -22,6 +22,7 @@ from dpsql import cli
 from dpsql.audit.exact import Exact
 from dpsql.catalog import growing
 from dpsql.dbapi import Connection
+from dpsql.engine import publishing
 from dpsql.errors import SqlError, Unsupported
 from dpsql.frozen import replace
 from dpsql.trusted.accounting.cost import Charge
@@ -249,6 +250,26 @@ def test_whoever_may_not_ask_any_more_is_not_charged(desk: Desk) -> None:
         assert ledger.spent("study", "ada").rho == spent["ada"] * 10**9 and ledger.spent("study", "bob").rho > spent["bob"] * 10**9
     assert room["x"].startswith("no: the policy does not list ada") and room["y"] == "yes"
     assert desk.rows("x") == before and len(desk.rows("y")) == 4
+
+
+def test_what_is_dropped_while_others_are_published_is_not_charged(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run may take hours, and whoever made a query drops it before its turn."""
+    desk.create("one", PER_MONTH)
+    desk.create("dropped", COSTLY)
+    desk.create("again", BY_SEX)
+    original = publishing.publish
+
+    def publish(query: Any, *given: Any, **named: Any) -> Any:
+        if query.name == "one" and not desk.out.joinpath("one.csv").exists():
+            desk.asked("DROP STANDING QUERY dropped")
+            desk.asked("DROP STANDING QUERY again")
+            desk.create("again", BY_SEX, " OPTIONS (rho = 0.25)")
+        return original(query, *given, **named)
+
+    monkeypatch.setattr(publishing, "publish", publish)
+    code, said = desk.publish()
+    assert code == 0 and said.startswith("one: periods 3") and "dropped" not in said and "again" not in said and desk.spent() == 1.5
+    assert desk.publish()[0] == 0 and desk.spent() == 1.5 + 0.75
 
 
 def test_accounts_do_not_share_what_they_spent_before_today(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -52,6 +52,8 @@ def _publish(options: argparse.Namespace) -> int:
                 if stop.is_set():
                     left = True
                     break
+                if not _is_kept(query, session):  # dropped since this run began
+                    continue
                 try:
                     with waiting():
                         told = folder.told(query.name, query.text, query.analyst)
@@ -104,6 +106,13 @@ def _chosen(names: list[str], session: Session) -> list[StandingQuery]:
         raise OperationalError(f"the budget {session.budget.name} has no standing query", code="standing",
                                try_="CREATE STANDING QUERY name AS SELECT ..., in dpsql query")
     return [found[name] for name in (dict.fromkeys(name.lower() for name in names) or found)]
+
+
+def _is_kept(query: StandingQuery, session: Session) -> bool:
+    from dpsql.engine.standing_queries import named
+
+    there = named(query.name, session)
+    return there is not None and (there.text, there.analyst) == (query.text, query.analyst)
 
 
 # -- files
