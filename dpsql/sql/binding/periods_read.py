@@ -137,8 +137,8 @@ def _is_open(table: Table, growth: Growth, number: int, whole: PeriodRange, *, r
                            try_=f"{growth.column} < DATE '{begun}'")
     end, following = period.end + dt.timedelta(days=growth.closes), growth.containing(whole.last + 1)
     start = period.start if following is None else following.start
-    return Unsupported(f"{names_of(period)} is not closed yet: rows of {table.name} in it can be read from {end.isoformat()} on, by "
-                       "connections that are opened then, or after a dpsql refresh", code="open-period", subject=table.name,
+    return Unsupported(f"{names_of(period)} is not closed yet: rows of {table.name} in it can be read from {end.isoformat()} on, "
+                       "by connections that are opened then, or after a dpsql refresh", code="open-period", subject=table.name,
                        try_=f"{growth.column} < DATE '{start.isoformat()}'" if reads_closed else _closed_ones(growth, whole))
 
 
