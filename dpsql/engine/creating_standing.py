@@ -79,7 +79,7 @@ class CreatingStatement(Frozen):
             return listed_one(self.made.name, self.session, self.plan_of)
 
     def _is_this(self, other: StandingQuery) -> bool:
-        return replace(other, measured=()) == self.made
+        return replace(other, measured=(), since=0) == self.made
 
     def _check_free(self, there: StandingQuery | None) -> None:
         if there is not None:

@@ -59,7 +59,6 @@ def publish(query: StandingQuery, session: Session, *, told: Collection[str] = (
     were published before. Raises LedgerError, before anything is charged, if the ledger does not know one of them, and a located
     error if the policy no longer allows the query, or the account that made it."""
     check_listed(query, session)
-    session = replace(session, revised=session.ledger.time_state().revised)  # as when a statement begins
     mine = session_of(query, session)
     series = _series(query, mine)
     if series is None:

@@ -15,6 +15,7 @@ are not charged again.
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import difflib
 import json
@@ -33,7 +34,7 @@ from dpsql.engine.charging import located, open_account
 from dpsql.engine.plan import Plan
 from dpsql.engine.session import Session
 from dpsql.engine.standing_series import StandingSeries, series_of
-from dpsql.errors import SqlError, Unsupported
+from dpsql.errors import Error, SqlError, Unsupported
 from dpsql.frozen import Frozen, replace
 from dpsql.ledgers.ledger_reports import STANDING, RecordedNote
 from dpsql.sql.text.parse import parse
@@ -41,11 +42,12 @@ from dpsql.sql.text.places import span_of
 from dpsql.sql.text.standing_clause import is_name
 from dpsql.sql.text.statement import CreateStandingQuery, DropStandingQuery, Query
 from dpsql.trusted.accounting.cost import FREE, Account
-from dpsql.trusted.declarations.growth import CALENDAR, Growth, first_day
+from dpsql.trusted.declarations.growth import CALENDAR, Growth, PeriodRange, first_day
 from dpsql.trusted.kernel.period_reads import PeriodReads
 from dpsql.trusted.measurements.reading.request import Request
 from dpsql.types import Span
 
+REVISED = " revised "  # in front of the number of the newest revision, in what identifies the data of an answer
 PlanOf: TypeAlias = Callable[[Query, Session], Plan]
 """How queries are planned, which is `decide`."""
 
@@ -56,6 +58,7 @@ class StandingQuery(Frozen):
     is_whole  whether what is stored of a period are its rows, and not what they are computed of
     measured  what was read for its answers so far, in the order of time: each was measured when the last period that it reads
               had closed
+    since     the number of the event of the ledger by which it was created
     """
 
     name: str
@@ -65,6 +68,7 @@ class StandingQuery(Frozen):
     confidence: Fraction
     is_whole: bool = False
     measured: tuple[PeriodReads, ...] = ()
+    since: int = 0
 
     @property
     def query(self) -> Query:
@@ -108,16 +112,36 @@ def kept(session: Session) -> dict[str, StandingQuery]:
             if there is not None and there.analyst == note.analyst:
                 del found[name.lower()]
         elif there is None and is_name(name):  # it will be the name of files, whoever wrote the note
-            found[name.lower()] = _read(note, told)
+            found[name.lower()] = _read(note, told, session)
     return found
 
 
-def _read(note: RecordedNote, told: Mapping[str, Any]) -> StandingQuery:
+def before_revision(query: StandingQuery, session: Session) -> Callable[[int, PeriodRange], bool]:
+    """A function that says whether something is from before a revision of some periods, to which the query was created later: an
+    answer that knows the revisions up to a number, or a note with this number. An older query keeps what it told."""
+    known = [one for one in session.ledger.time_state().revised if one.seq < query.since]
+    if not known:
+        return lambda number, periods: False
+    tables: frozenset[str] = frozenset()
+    with contextlib.suppress(Error):  # a text that this version cannot read any more
+        tables = frozenset(query.query.tables)
+    return lambda number, periods: any(number < one.seq and one.meets(table, periods) for one in known for table in tables)
+
+
+def revision_of(data: str) -> int:
+    """The number of the newest revision that an answer knows, by what identifies its data; 0 if it knows none."""
+    _, there, number = data.partition(REVISED)
+    return int(number) if there else 0
+
+
+def _read(note: RecordedNote, told: Mapping[str, Any], session: Session) -> StandingQuery:
     price = {name: Fraction(part) for name, part in told["price"].items()}
-    reads = [PeriodReads.from_text(data) for data in note.data]
-    return StandingQuery(name=told["standing query"], text=note.sql, analyst=note.analyst, price=Price(**price),
-                         confidence=Fraction(told["confidence"]), is_whole=bool(told.get("whole")), measured=tuple(sorted(
-                             (each for each in reads if each is not None), key=lambda each: each.periods.last)))
+    made = StandingQuery(name=told["standing query"], text=note.sql, analyst=note.analyst, price=Price(**price),
+                         confidence=Fraction(told["confidence"]), is_whole=bool(told.get("whole")), since=note.seq)
+    is_before = before_revision(made, session)
+    reads = [each for data in note.data if (each := PeriodReads.from_text(data)) is not None
+             and not is_before(revision_of(data), each.periods)]
+    return replace(made, measured=tuple(sorted(reads, key=lambda each: each.periods.last)))
 
 
 def named(name: str, session: Session) -> StandingQuery | None:
@@ -134,8 +158,10 @@ def unknown(name: str, session: Session) -> SqlError:
 
 
 def session_of(query: StandingQuery, session: Session) -> Session:
-    """The session in which a standing query is answered: on the terms on which it was created, by whoever created it."""
-    return replace(session, analyst=query.analyst, price=query.price, confidence=query.confidence)
+    """The session in which a standing query is answered: on the terms on which it was created, by whoever created it, and after
+    all revisions so far, so that no answer from before one is taken for what the periods hold now."""
+    return replace(session, analyst=query.analyst, price=query.price, confidence=query.confidence,
+                   revised=session.ledger.time_state().revised)
 
 
 def check_listed(query: StandingQuery, session: Session) -> None:
@@ -155,7 +181,7 @@ def check_terms(made: StandingQuery, span: Span | None, session: Session) -> Non
     for note in session.ledger.standing_notes(session.budget.name):
         told = json.loads(note.body)
         if note.sql == made.text and not told.get("dropped") and (session.budget.share_answers or note.analyst == made.analyst):
-            before = _read(note, told)
+            before = _read(note, told, session)
             if (before.price, before.confidence) != (made.price, made.confidence):
                 raise SqlError(f"{made.name} was created with the same text before, at another price or confidence, and would go "
                                "on with the numbers of that one", code="standing", span=span, subject=made.name,

@@ -17,7 +17,7 @@ from typing import Any
 from dpsql.answers.answer import Answer, of_json
 from dpsql.answers.listings import price_in_words
 from dpsql.engine.session import Session
-from dpsql.engine.standing_queries import StandingQuery, record
+from dpsql.engine.standing_queries import StandingQuery, before_revision, record, revision_of
 from dpsql.engine.standing_series import Due, StandingSeries, text_of_part, told_rows
 from dpsql.frozen import Frozen, replace
 from dpsql.trusted.declarations.growth import CALENDAR, PeriodRange
@@ -71,9 +71,12 @@ def records_of(query: StandingQuery, session: Session, series: StandingSeries) -
     parts: dict[int, dict[int, str]] = {}
     dues: dict[int, dict[int, Due]] = {}
     told: dict[int, PeriodNote] = {}
+    is_before = before_revision(query, session)
     for at, text in enumerate(series.texts):
         for paid in session.ledger.answers_to(session.account, text):
             reads = PeriodReads.from_text(paid.data)
+            if reads is not None and is_before(revision_of(paid.data), reads.periods):
+                continue
             if reads is not None and reads.periods.period == series.kind:
                 # a part is measured when its last period has closed; its first answer stays
                 number = reads.periods.first if series.kind == CALENDAR else reads.periods.last
@@ -81,7 +84,8 @@ def records_of(query: StandingQuery, session: Session, series: StandingSeries) -
                     parts[number][at] = paid.body
                     dues.setdefault(number, {})[at] = Due(reads=reads, in_all=paid.charge)
             elif reads is None and text == query.text:
-                told |= _note(paid.body, told)
+                told |= {number: note for number, note in _note(paid.body, told).items()
+                         if not is_before(paid.seq, series.period(number))}
     whole = [number for number, found in parts.items() if len(found) == len(series.texts)]
     told = {**_as_known(told, query, session, whole)}
     for number, note in told.items():

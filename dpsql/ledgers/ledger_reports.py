@@ -83,9 +83,10 @@ class KeptAnswer(Frozen):
 
 
 class RecordedNote(Frozen):
-    """A public text that an account had recorded at no cost, with the statement and the time, and the `data` of all answers that
-    this account was told to a statement with the same text."""
+    """A public text that an account had recorded at no cost, with the statement, the time and the number of the event, and the
+    `data` of all answers that this account was told to a statement with the same text."""
 
+    seq: int
     at: str
     analyst: str
     sql: str
@@ -94,8 +95,9 @@ class RecordedNote(Frozen):
 
 
 class PaidAnswer(Frozen):
-    """A stored answer, the data it is for, and what was charged for it."""
+    """A stored answer, the number of its event, the data it is for, and what was charged for it."""
 
+    seq: int
     data: str
     body: str
     charge: Charge
@@ -396,8 +398,9 @@ class ReportingLedger(Ledger):
         """The notes of all accounts of a budget about standing queries, oldest first."""
         found = self._events("kind = 'answer' AND digest = $1 AND budget = $2 AND body IS NOT NULL ORDER BY seq", STANDING,
                              budget)
-        return [RecordedNote(at=event.at, analyst=event.account.named.analyst, sql=event.sql, body=event.body or "", data=tuple(
-            dict.fromkeys(answer.data for answer in self._answers_to(event.account, event.sql)))) for event in found]
+        return [RecordedNote(
+            seq=event.seq, at=event.at, analyst=event.account.named.analyst, sql=event.sql, body=event.body or "",
+            data=tuple(dict.fromkeys(answer.data for answer in self._answers_to(event.account, event.sql)))) for event in found]
 
     def _waits_for(self, account: Account, charge: Charge, digest: str, data: str) -> Callable[[Ledger], None]:
         """What is told of closed periods stays, so it is charged once to an account, also if a timer and a person ask at once:
@@ -419,8 +422,8 @@ class ReportingLedger(Ledger):
         found = self._answers_to(account, sql)
         seqs = ", ".join(str(answer.answers) for answer in found) or "0"
         charges = {event.seq: event.cost for event in self._events(f"seq IN ({seqs}) AND kind = 'charge'")}
-        return [PaidAnswer(data=answer.data, body=self._told(answer).body or "", charge=charges[answer.answers or 0])
-                for answer in found]
+        return [PaidAnswer(seq=answer.seq, data=answer.data, body=self._told(answer).body or "",
+                           charge=charges[answer.answers or 0]) for answer in found]
 
     def bodies_to(self, account: Account, sql: str) -> dict[tuple[str, str], str]:
         """The newest of the same answers to each statement on each data, by what identifies both."""
