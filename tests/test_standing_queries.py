@@ -243,6 +243,8 @@ def test_an_agent_makes_none(policy: Path) -> None:
         for statement in (CREATE, "DROP STANDING QUERY visits"):
             with pytest.raises(ProgrammingError, match="an agent has no standing queries"):
                 desk.ask(statement, "to see whether it works")
+        with pytest.raises(ProgrammingError, match="an agent has no standing queries"):
+            connection.execute(CREATE)
 
 
 @pytest.fixture

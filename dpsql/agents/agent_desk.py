@@ -22,7 +22,7 @@ from dpsql.engine.accounts import answers_of, releases_of
 from dpsql.engine.answering import PlannedStatement, quoted, with_all_tables
 from dpsql.errors import BudgetExhausted, Error, OptionError, ProgrammingError
 from dpsql.sql.text.parse import parse, parse_check
-from dpsql.sql.text.statement import CreateStandingQuery, Drop, DropStandingQuery
+from dpsql.sql.text.statement import Drop, DropStandingQuery
 
 if TYPE_CHECKING:
     from dpsql.catalog.price import Price
@@ -125,7 +125,7 @@ class AgentDesk:
         statement = parse(sql)
         if isinstance(statement, Drop):
             raise ProgrammingError("an agent does not drop tables", code="agent", try_="the owner, or another name")
-        if isinstance(statement, CreateStandingQuery | DropStandingQuery):  # its periods are charged later, when nobody is asked
+        if isinstance(statement, DropStandingQuery):
             raise ProgrammingError("an agent has no standing queries", code="agent", try_="the query itself, or the owner")
         planned, quote = self._priced(sql)
         if exceeds(quote, limit, session.budget):

@@ -12,7 +12,7 @@ from dpsql.engine.session import Session
 from dpsql.engine.standing_prices import listed_one
 from dpsql.engine.standing_queries import PlanOf, StandingQuery, check_terms, growth_of, named, next_closing, record, series_on
 from dpsql.engine.standing_series import StandingSeries
-from dpsql.errors import OptionError, SqlError, Unsupported
+from dpsql.errors import OptionError, ProgrammingError, SqlError, Unsupported
 from dpsql.frozen import Frozen, replace
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.statement import CreateStandingQuery
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 def creating(statement: CreateStandingQuery, session: Session, plan_of: PlanOf) -> CreatingStatement:
     """The plan of a statement that creates a standing query. Raises a located error if it is wrong."""
     with located(statement.text):
+        if session.analyst in session.budget.agents:  # its periods are charged later, when nobody is asked for consent
+            raise ProgrammingError("an agent has no standing queries", code="agent", span=statement.span,
+                                   try_="the query itself, or the owner")
         query = statement.priced_query
         today = session.today
         growth = growth_of(query, session.catalog)
