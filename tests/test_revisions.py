@@ -90,6 +90,28 @@ def test_other_periods_keep_their_answers(policy: Path) -> None:
     assert not any("revised" in note for note in asked(policy, "SELECT COUNT(*) FROM visits WHERE visited_on < DATE '2025-03-01'")[2])
 
 
+@pytest.mark.parametrize("text", [
+    BY_MONTH.replace("GROUP BY month", "GROUP BY ROLLUP (month)"), f"{BY_MONTH} ERROR WITHIN 20", "SELECT COUNT(*), COUNT(cost) FROM visits ERROR WITHIN 900",
+    "SELECT sex, COUNT(*) FROM visits JOIN people USING (person_id) GROUP BY CUBE (sex)"])
+def test_every_kind_of_answer_tells_revisions_and_what_each_period_is_charged(policy: Path, text: str) -> None:
+    revise("visits", period="2025-03", policy=policy, reason="a clinic was late")
+    terms = {} if "ERROR" not in text else {"epsilon": None}
+    with connected(policy, **terms) as connection:
+        told = str(connection.execute(f"EXPLAIN PRIVACY {text}").explanation)
+        notes = connection.execute(text).answer.notes
+    assert any("2025-03 of visits was revised on" in note for note in notes), notes
+    assert any("charged" in note for note in notes) and "charged" in told
+
+
+def test_running_totals_tell_revisions(policy: Path) -> None:
+    totals = "SELECT date_trunc('month', visited_on) AS month, SUM(COUNT(*)) OVER (ORDER BY date_trunc('month', visited_on)) AS n FROM visits GROUP BY month"
+    policy.write_text(policy.read_text().replace("epsilon = 1000\ndelta = 1e-3", "rho = 100").replace("epsilon = 10, delta = 1e-4", "rho = 2").replace(
+        "epsilon = 5, delta = 1e-4", "rho = 1.5"))
+    revise("visits", period="2025-03", policy=policy, reason="a clinic was late")
+    with connected(policy, epsilon=None, rho=0.1) as connection:
+        assert any("2025-03 of visits was revised on" in note for note in connection.execute(totals).answer.notes)
+
+
 def test_a_statement_over_several_periods_is_another_one_if_one_of_them_was_revised(policy: Path) -> None:
     half = "SELECT COUNT(*) FROM visits"
     asked(policy, half, epsilon=0.5)

@@ -69,7 +69,8 @@ class Accurate(Charged[Answers]):
             made = self.cheapest()
             told = explained_batch(made, self.session.kernel, entity=self.session.catalog.entity.name,
                                    price=str(price_of(made) or "nothing"), left=left_in_budget(self.session))
-            return replace(told, first_line=made.goals_and_price, notes=left_out_of(made, self.session.catalog))
+            notes = *self.notes_on_periods(made.allotted), *left_out_of(made, self.session.catalog)
+            return replace(told, first_line=made.goals_and_price, notes=notes)
 
     def answer(self) -> Answer:
         return self.answers()[0]
@@ -86,10 +87,10 @@ class Accurate(Charged[Answers]):
         """The bill for the cheapest plan, or the answers themselves if earlier measurements suffice."""
         made = self.cheapest()
         options = replace(self.options, price=price_of(made))
-        steps = batch_steps(made, options, self.session)
         if made.free:
-            found: Answers = without_requests(steps)
+            found: Answers = without_requests(batch_steps(made, options, self.session))
             return found
+        steps = batch_steps(made, options, self.session, lambda: self.notes_on_periods(made.allotted))
         return Dear(steps=steps, cost=made.allotted, views=[group.view for group in made.groups], options=options, made=made)
 
     def uses(self) -> tuple[int, ...]:

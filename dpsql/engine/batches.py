@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any
 
 from dpsql.answers.answer import Answer
@@ -145,7 +145,10 @@ class WorkloadStatement(Charged[Answers]):
         told = explained_batch(self.made, self.session.kernel, entity=self.session.catalog.entity.name,
                                price=str(price_charged(self.options.price, self.made.allotted)),
                                left=left_in_budget(self.session))
-        return replace(told, notes=left_out_of(self.made, self.session.catalog))
+        return replace(told, notes=(*self._on_periods(), *left_out_of(self.made, self.session.catalog)))
+
+    def _on_periods(self) -> tuple[str, ...]:
+        return self.notes_on_periods(self.made.allotted)
 
     def answer(self) -> Answer:
         return self.answers()[0]
@@ -158,7 +161,7 @@ class WorkloadStatement(Charged[Answers]):
         return answers_read(stored, self.made.asked)
 
     def bill(self) -> ChargeRequest:
-        return ChargeRequest(steps=batch_steps(self.made, self.options, self.session), cost=self.made.allotted,
+        return ChargeRequest(steps=batch_steps(self.made, self.options, self.session, self._on_periods), cost=self.made.allotted,
                              options=self.options, views=[group.view for group in self.made.groups])
 
 
@@ -167,10 +170,11 @@ def answers_read(stored: str, asked: Sequence[LinearStatement]) -> Answers:
     return of_json(stored).named([[output.name for output in one.question.outputs] for one in asked])
 
 
-def batch_steps(made: Batch, options: Options, session: Session) -> Generator[Request, Any, Answers]:
+def batch_steps(made: Batch, options: Options, session: Session,
+                on_periods: Callable[[], tuple[str, ...]] = tuple) -> Generator[Request, Any, Answers]:
     """The requests of a batch, and the answers made from them. What the answers leave out is determined at once, before any
-    charge."""
-    return _steps(made, options, session, left_out_of(made, session.catalog))
+    charge; notes `on_periods` follow from the bill."""
+    return _steps(made, options, session, left_out_of(made, session.catalog), on_periods)
 
 
 def _open(one: LinearStatement, aggregates: Mapping[str, Estimate]) -> Mapping[str, Estimate]:
@@ -179,10 +183,12 @@ def _open(one: LinearStatement, aggregates: Mapping[str, Estimate]) -> Mapping[s
     return {call.id: aggregates[call.id].beyond(*beyond_limits(one.question, call, lost)) for call in one.question.aggregates}
 
 
-def _steps(made: Batch, options: Options, session: Session, left_out: tuple[str, ...]) -> Generator[Request, Any, Answers]:
+def _steps(made: Batch, options: Options, session: Session, left_out: tuple[str, ...],
+           on_periods: Callable[[], tuple[str, ...]]) -> Generator[Request, Any, Answers]:
     records: list[Record] = []
     found = yield from recording(made.steps(), records)
-    notes = (*([made.goals_and_price] if isinstance(made, AccuracyPlan) else []), *notes_of(made), *found.notes, *left_out)
+    notes = (*([made.goals_and_price] if isinstance(made, AccuracyPlan) else []), *notes_of(made), *found.notes,
+             *on_periods(), *left_out)
     told, price = notes if len(made.asked) == 1 else (), price_charged(options.price, made.allotted)
     answers = tuple(compose_answer(
         with_values_beyond(one.question, missing(one.source)), options,

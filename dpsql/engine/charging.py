@@ -164,6 +164,16 @@ class Charged(AbstractFrozen, Generic[Made]):
 
         return revisions_of(asked[0], self.session.revised)
 
+    def notes_on_periods(self, cost: Cost) -> tuple[str, ...]:
+        """What a person is charged in each period that is read, at this cost, and which of the periods were revised."""
+        if (reads := self.reads) is None:
+            return ()
+        from dpsql.planning.claimed_periods import charged_in, charged_in_any, revised_in_words  # loaded only where tables grow
+
+        entity, many = self.session.catalog.entity.name, self.session.budget.in_any_periods
+        return (charged_in(reads, cost, entity), *([charged_in_any(reads, entity, many)] if many else []),
+                *revised_in_words(self.revised))
+
     @cached_property
     def _growing(self) -> tuple[PeriodReads | None, Sequence[Table] | None]:
         """The periods that are read, and the tables that do not grow; None for these if the version of all data stands for them,

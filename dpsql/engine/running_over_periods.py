@@ -41,7 +41,7 @@ from dpsql.engine.stored_periods import data_of_closed, found_stored
 from dpsql.errors import Unsupported
 from dpsql.estimates import Estimate
 from dpsql.frozen import Frozen, replace
-from dpsql.planning.claimed_periods import certificate_of, leaves_nothing
+from dpsql.planning.claimed_periods import certificate_of, leaves_nothing, revised_in_words, revisions_of
 from dpsql.planning.program import Program
 from dpsql.planning.script import Released, script
 from dpsql.questions.identity import SharedTexts, canonical, digest, digest_of
@@ -225,7 +225,8 @@ class RunningTotals(Frozen):
         spent = _price(sum((part.cost for part in new[1:]), new[0].cost)) if new else None
         made = self._totals(measured)
         shown = self._shown_together(made, spent) or _joined([self._shown(at, total, spent) for at, total in enumerate(made)])
-        return in_order(self.question, replace(shown, stored=not new))
+        revised = revised_in_words(revisions_of([self.question.view], self.session.revised))
+        return in_order(self.question, replace(shown, stored=not new, notes=(*shown.notes, *revised)))
 
     def told(self, measured: Sequence[Totals]) -> list[Answer]:
         """The rows of the first periods, which follow from what was measured for them."""

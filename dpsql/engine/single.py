@@ -104,13 +104,7 @@ class SingleStatement(Charged[Answer]):
     @cached_property
     def _notes(self) -> tuple[str, ...]:
         program, session = self.program, self.session
-        notes = left_out(program, session.catalog, session.kernel)
-        if (reads := self.reads) is not None:
-            from dpsql.planning.claimed_periods import charged_in, charged_in_any, revised_in_words  # where tables grow
-
-            entity, many = session.catalog.entity.name, session.budget.in_any_periods
-            notes = (charged_in(reads, program.cost, entity), *([charged_in_any(reads, entity, many)] if many else []),
-                     *revised_in_words(self.revised), *notes)
+        notes = *self.notes_on_periods(program.cost), *left_out(program, session.catalog, session.kernel)
         if not session.released and not session.series:
             return notes
         from dpsql.engine.synthetic_notes import notes_on_public_parts  # loaded only where there are synthetic tables

@@ -77,7 +77,8 @@ class Paid:
 
 class Seen(Frozen, kw_only=False):
     """What an analyst saw of a statement: an answer or an error, in words; and whether the answer was stored before. `day` is the one
-    by which periods are closed: a clock that is set back closes none again after something was recorded on a later day."""
+    by which periods are closed: a clock that is set back closes none again after something was recorded on a later day, and none
+    is read that has closed since the connection was opened."""
 
     ask: Ask
     day: dt.date
@@ -105,6 +106,7 @@ class Run:
         self.prepared = 0
         self._asks, self._state, self._serving, self._last = 0, -1, False, 3
         self._open: dict[str, Connection] = {}
+        self._read_on: dict[str, dt.date] = {}  # the day on which each connection was opened
         self._day = self._newest = dt.date(2021, 1, 1)
         self._events = 0
         self._folder = Path(tempfile.mkdtemp(dir=PLACE if PLACE.is_dir() else None))
@@ -184,7 +186,10 @@ class Run:
     def _ask(self, ask: Ask) -> None:
         text = ask.asked.text.replace(ANSWER, str(self._last))
         is_answered = is_stored = False
-        code, day = "", max(self._day, self._newest)
+        code, today = "", max(self._day, self._newest)
+        if ask.analyst not in self._open:
+            self._read_on[ask.analyst] = today
+        day = min(today, self._read_on[ask.analyst])
         try:
             cursor = self._connection(ask.analyst).execute(text)
             told, is_answered = _told(cursor), True
