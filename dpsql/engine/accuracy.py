@@ -39,8 +39,9 @@ from dpsql.planning.program import priced
 from dpsql.questions.identity import digest
 from dpsql.questions.question import Question
 from dpsql.sql.text.statement import Goal, Option, Query
-from dpsql.trusted.accounting.cost import concentrated, pure
+from dpsql.trusted.accounting.cost import Cost, concentrated, pure
 from dpsql.trusted.kernel.ledger import Refused
+from dpsql.trusted.plan.node import Node
 
 
 class Accurate(Charged[Answers]):
@@ -90,8 +91,12 @@ class Accurate(Charged[Answers]):
         if made.free:
             found: Answers = without_requests(batch_steps(made, options, self.session))
             return found
-        steps = batch_steps(made, options, self.session, lambda: self.notes_on_periods(made.allotted))
+        steps = batch_steps(made, options, self.session, self.notes_on_periods(made.allotted))
         return Dear(steps=steps, cost=made.allotted, views=[group.view for group in made.groups], options=options, made=made)
+
+    def queried(self) -> tuple[Sequence[Node], Cost] | None:
+        made = self.cheapest()
+        return None if made.free else ([group.view for group in made.groups], made.allotted)
 
     def uses(self) -> tuple[int, ...]:
         used = [plan.basis for plan in self.cheapest().chosen if isinstance(plan, AnsweredFromKept | MeasuredAnew)]

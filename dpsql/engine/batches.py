@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from typing import Any
 
 from dpsql.answers.answer import Answer
@@ -37,8 +37,10 @@ from dpsql.questions.question import Question
 from dpsql.sql.binding.bind import bind
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.statement import Option, Query
+from dpsql.trusted.accounting.cost import Cost
 from dpsql.trusted.measurements.reading.request import Request
 from dpsql.trusted.plan.certificate import stability
+from dpsql.trusted.plan.node import Node
 
 LIMITS = "max_rows = 10, or rows_per_entity in the policy"
 
@@ -145,10 +147,10 @@ class WorkloadStatement(Charged[Answers]):
         told = explained_batch(self.made, self.session.kernel, entity=self.session.catalog.entity.name,
                                price=str(price_charged(self.options.price, self.made.allotted)),
                                left=left_in_budget(self.session))
-        return replace(told, notes=(*self._on_periods(), *left_out_of(self.made, self.session.catalog)))
+        return replace(told, notes=(*self.notes_on_periods(self.made.allotted), *left_out_of(self.made, self.session.catalog)))
 
-    def _on_periods(self) -> tuple[str, ...]:
-        return self.notes_on_periods(self.made.allotted)
+    def queried(self) -> tuple[Sequence[Node], Cost]:
+        return [group.view for group in self.made.groups], self.made.allotted
 
     def answer(self) -> Answer:
         return self.answers()[0]
@@ -161,8 +163,9 @@ class WorkloadStatement(Charged[Answers]):
         return answers_read(stored, self.made.asked)
 
     def bill(self) -> ChargeRequest:
-        return ChargeRequest(steps=batch_steps(self.made, self.options, self.session, self._on_periods), cost=self.made.allotted,
-                             options=self.options, views=[group.view for group in self.made.groups])
+        views, cost = self.queried()
+        return ChargeRequest(steps=batch_steps(self.made, self.options, self.session, self.notes_on_periods(cost)), cost=cost,
+                             options=self.options, views=views)
 
 
 def answers_read(stored: str, asked: Sequence[LinearStatement]) -> Answers:
@@ -171,10 +174,10 @@ def answers_read(stored: str, asked: Sequence[LinearStatement]) -> Answers:
 
 
 def batch_steps(made: Batch, options: Options, session: Session,
-                on_periods: Callable[[], tuple[str, ...]] = tuple) -> Generator[Request, Any, Answers]:
-    """The requests of a batch, and the answers made from them. What the answers leave out is determined at once, before any
-    charge; notes `on_periods` follow from the bill."""
-    return _steps(made, options, session, left_out_of(made, session.catalog), on_periods)
+                on_periods: tuple[str, ...] = ()) -> Generator[Request, Any, Answers]:
+    """The requests of a batch, and the answers made from them, with notes `on_periods`. What the answers leave out is determined
+    at once, before any charge."""
+    return _steps(made, options, session, (*on_periods, *left_out_of(made, session.catalog)))
 
 
 def _open(one: LinearStatement, aggregates: Mapping[str, Estimate]) -> Mapping[str, Estimate]:
@@ -183,12 +186,10 @@ def _open(one: LinearStatement, aggregates: Mapping[str, Estimate]) -> Mapping[s
     return {call.id: aggregates[call.id].beyond(*beyond_limits(one.question, call, lost)) for call in one.question.aggregates}
 
 
-def _steps(made: Batch, options: Options, session: Session, left_out: tuple[str, ...],
-           on_periods: Callable[[], tuple[str, ...]]) -> Generator[Request, Any, Answers]:
+def _steps(made: Batch, options: Options, session: Session, left_out: tuple[str, ...]) -> Generator[Request, Any, Answers]:
     records: list[Record] = []
     found = yield from recording(made.steps(), records)
-    notes = (*([made.goals_and_price] if isinstance(made, AccuracyPlan) else []), *notes_of(made), *found.notes,
-             *on_periods(), *left_out)
+    notes = (*([made.goals_and_price] if isinstance(made, AccuracyPlan) else []), *notes_of(made), *found.notes, *left_out)
     told, price = notes if len(made.asked) == 1 else (), price_charged(options.price, made.allotted)
     answers = tuple(compose_answer(
         with_values_beyond(one.question, missing(one.source)), options,

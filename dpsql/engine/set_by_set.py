@@ -10,7 +10,7 @@ are shown one set after the other, and all are charged together.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dpsql.answers.answer import Answer, of_json
@@ -30,10 +30,11 @@ from dpsql.planning.program import Program
 from dpsql.planning.script import Released, parts_released
 from dpsql.questions.identity import digest
 from dpsql.questions.question import Question, Scalar
+from dpsql.trusted.accounting.cost import Cost
 from dpsql.trusted.measurements.reading.request import Request
 from dpsql.trusted.plan.certificate import stabilities
 from dpsql.trusted.plan.expr.nodes import Placeholder
-from dpsql.trusted.plan.node import Stability
+from dpsql.trusted.plan.node import Node, Stability
 from dpsql.types import ANY_NUMBER, Span, Type
 
 if TYPE_CHECKING:
@@ -91,10 +92,11 @@ class SetBySet(Charged[Answer]):
         view, sets = self.program.first[-1][1].view, kept_keys(self.question)
         cost = told.cost if self.reads_rows else "nothing: only declared groups are shown"
         return replace(told, steps=tuple(steps(view, stabilities(view, session.kernel), 0, entity)),
-                       groups=f"those of {len(sets)} grouping sets, each released separately", notes=self._left_out(), cost=cost)
+                       groups=f"those of {len(sets)} grouping sets, each released separately", notes=self._notes(), cost=cost)
 
-    def _left_out(self) -> tuple[str, ...]:
-        return left_out(self.program, self.session.catalog, self.session.kernel)
+    def _notes(self) -> tuple[str, ...]:
+        program, session = self.program, self.session
+        return *self.notes_on_periods(program.cost), *left_out(program, session.catalog, session.kernel)
 
     def answer(self) -> Answer:
         with located(self.text):
@@ -104,9 +106,11 @@ class SetBySet(Charged[Answer]):
         return of_json(stored).named([output.name for output in self.question.outputs])
 
     def bill(self) -> ChargeRequest:
-        program = self.program
-        return ChargeRequest(steps=self._steps(self._left_out()), cost=program.cost, options=program.options,
-                             views=[below.view for _, below in program.first])
+        views, cost = self.queried()
+        return ChargeRequest(steps=self._steps(self._notes()), cost=cost, options=self.program.options, views=views)
+
+    def queried(self) -> tuple[Sequence[Node], Cost]:
+        return [below.view for _, below in self.program.first], self.program.cost
 
     def _steps(self, left: tuple[str, ...]) -> Generator[Request, Any, Answer]:
         question, program, session = self.question, self.program, self.session

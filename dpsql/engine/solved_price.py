@@ -45,7 +45,7 @@ from dpsql.questions.question import AggregateCall, Question
 from dpsql.sql.text.parse import parse
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.statement import Goal, Option, Query
-from dpsql.trusted.accounting.cost import NANO
+from dpsql.trusted.accounting.cost import NANO, Cost
 from dpsql.trusted.kernel.ledger import Refused
 from dpsql.trusted.measurements.reading.request import Request
 from dpsql.trusted.plan.expr.nodes import columns
@@ -101,7 +101,10 @@ class SolvedStatement(Charged[Answer]):
             made = self.cheapest()
         told = explained(made.program, self.session.kernel, entity=self.session.catalog.entity.name,
                          left=left_in_budget(self.session))
-        return replace(told, first_line=made.told, notes=left_out(made.program, self.session.catalog, self.session.kernel))
+        return replace(told, first_line=made.told, notes=self._notes(made.program))
+
+    def _notes(self, program: Program) -> tuple[str, ...]:
+        return *self.notes_on_periods(program.cost), *left_out(program, self.session.catalog, self.session.kernel)
 
     def answer(self) -> Answer:
         with located(self.text):
@@ -113,10 +116,13 @@ class SolvedStatement(Charged[Answer]):
         return of_json(stored).named([output.name for output in self.question.outputs])
 
     def bill(self) -> ChargeRequest:
-        made = self.cheapest()
-        program = made.program
-        return ChargeRequest(steps=_steps(made, self.session, left_out(program, self.session.catalog, self.session.kernel)),
-                             cost=program.cost, options=program.options, views=(program.view,))
+        made, (views, cost) = self.cheapest(), self.queried()
+        return ChargeRequest(steps=_steps(made, self.session, self._notes(made.program)), cost=cost, options=made.program.options,
+                             views=views)
+
+    def queried(self) -> tuple[Sequence[Node], Cost]:
+        program = self.cheapest().program
+        return (program.view,), program.cost
 
     def too_dear(self, refused: Refused, due: ChargeRequest) -> BudgetExhausted:
         """The error, stating which accuracy the remaining budget can buy."""
