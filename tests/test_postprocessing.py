@@ -212,6 +212,15 @@ def test_errors_of_linear_sql_are_exact(size: int, tmp_path: Path) -> None:
     assert made.errors[0][2] is None and made.rows[0][2] is None and not any(column.approximate for column in made.columns)
 
 
+def test_errors_of_linear_sql_stay_when_rows_are_added(tmp_path: Path) -> None:
+    """To the last digit, as numbers do: probes are others then."""
+    asks, moved = Simulated(LINEAR, exact(tmp_path), [100 + 37 * k % 200 for k in range(40)]), np.zeros(40)
+    before = asks.answer(moved, 3.0, 1)
+    asks.truth, moved = np.append(asks.truth, 70.0), np.zeros(41)
+    after = asks.answer(moved, 3.0, 2)
+    assert after.errors[:39] == before.errors[:39] and after.intervals[:39] == before.intervals[:39]
+
+
 BENT = ("year, 1.0 * n / SUM(n) OVER () AS share, RANK() OVER (ORDER BY n DESC) AS place, MAX(n) OVER () AS most, n * n AS square, "
         "SUM(CASE WHEN n > 60 THEN n ELSE 0 END) OVER () AS large, n - LAG(n) OVER (ORDER BY n) AS gap")
 

@@ -15,6 +15,7 @@ from dpsql.trusted.cached import cached_property
 
 LINEAR = 1e-7  # of how far an answer moves: what a linear function of its inputs may leave
 NOTHING = 1e-9
+SETTLED = 2.0**36  # how many parts of a weight are told apart
 MOST_TOGETHER = 2_000  # answers that are added up together
 ENOUGH = 0.5  # of the draws in which a row must be there
 BENT = 0.25  # how far a function may bend where noise moves it by 1
@@ -146,7 +147,13 @@ class LinearErrors(CarriedErrors):
         left = np.abs(given - (moves / sizes) @ parts).max(axis=0, initial=0.0)
         scale = np.maximum(np.abs(given).max(axis=0, initial=0.0), NOTHING * np.nan_to_num(np.abs(answers[0])))
         parts = np.where(np.abs(parts) > NOTHING * np.maximum(scale, 1e-300), parts, 0.0)
-        return np.where(whole & (left <= LINEAR * scale), parts / sizes[:, None], np.nan)
+        return np.where(whole & (left <= LINEAR * scale), _settled(parts / sizes[:, None]), np.nan)
+
+
+def _settled(weights: Numbers) -> Numbers:
+    """Weights without their last digits, which depend on the probes: so the errors of old rows stay when rows are added."""
+    parts, exponents = np.frexp(weights)
+    return np.asarray(np.ldexp(np.rint(parts * SETTLED) / SETTLED, exponents))
 
 
 class DrawnErrors(CarriedErrors):
