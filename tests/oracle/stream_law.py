@@ -143,7 +143,9 @@ def unexpected(run: Run) -> Iterator[tuple[Seen, str]]:
             if stays and state != seen.state and not (reads and all(one.steps == 1 or one.stated for one in reads)):
                 yield seen, "an answer of other data was shown as stored"
             grown = [name for name in named if world.tables[name].time is not None]
-            if reads and grown and all(any(_meets(one, name, reads) for when, one in run.revised if before < when <= at) for name in grown):
+            since = [when for name in grown for when, one in run.revised if before < when <= at and _meets(one, name, reads)]
+            revised = all(any(_meets(one, name, reads) for when, one in run.revised if before < when <= at) for name in grown)
+            if reads and grown and revised and not _measured_since(run, max(since), at, reads):
                 yield seen, "an answer from before a revision was shown as stored"
         if seen.is_answered and not seen.is_stored:
             told[key] = at, seen.state, [paid.reads for paid in run.paid if paid.ask == at and paid.reads is not None]
@@ -152,6 +154,12 @@ def unexpected(run: Run) -> Iterator[tuple[Seen, str]]:
 def _meets(revision: Revision, table: str, reads: Sequence[PeriodReads]) -> bool:
     """Whether all periods of a statement that has read a table were revised there."""
     return revision.table == table and all(one.periods in revision.periods for one in reads)
+
+
+def _measured_since(run: Run, since: int, at: int, reads: Sequence[PeriodReads]) -> bool:
+    """Whether all these periods were measured after a revision: a statement in other words may have had the same parts."""
+    return all(any(since <= paid.ask < at and paid.reads is not None and paid.reads.periods == one.periods for paid in run.paid)
+               for one in reads)
 
 
 def misstated(run: Run) -> Iterator[tuple[Paid, str]]:
