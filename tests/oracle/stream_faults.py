@@ -36,7 +36,8 @@ class StreamFault(Frozen, kw_only=False):
 
 
 def _unread(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Scan, "in_periods", lambda self: iter(()))
+    tests = Scan.in_periods
+    patch.setattr(Scan, "in_periods", lambda self: ("TRUE" for _ in tests(self)))
 
 
 def _over_all_periods(patch: pytest.MonkeyPatch) -> None:
@@ -183,7 +184,7 @@ FAULTS = (
     StreamFault("a limit on rows acts over all periods", _over_all_periods),
     StreamFault("late rows decide a refusal", _refused_where_rows_are_late),
     StreamFault("several periods are charged to the first alone", _of_the_first_alone),
-    StreamFault("a stored answer of other data is shown", _stored_of_other_data),
+    StreamFault("a stored answer of other data is shown", _stored_of_other_data, ("per_person", "static")),
     StreamFault("a clock that is set back closes periods again", _by_the_clock_alone, ("open", "aggregates")),
     StreamFault("periods are read before they close", _before_they_close),
     StreamFault("two steps are charged as one", _always_one_step),
