@@ -68,8 +68,8 @@ class HeldColumns:
         return _typed(kind, arrays, f"{self._alias(column)}.value", f"{self._alias(column)}.missing", listed)
 
 
-def make_table(connection: duckdb.DuckDBPyConnection, place: str, columns: Mapping[str, tuple[str, Sequence[Any]]], *,
-               unless_exists: bool = False) -> None:
+def make_table(connection: duckdb.DuckDBPyConnection, place: str,
+               columns: Mapping[str, tuple[str, Sequence[Any] | ColumnArrays]], *, unless_exists: bool = False) -> None:
     """Create a table from the SQL types and the values of its columns. `place` is its name in SQL."""
     run_over(connection, columns, f"CREATE TABLE {'IF NOT EXISTS ' * unless_exists}{place} AS ", "")
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.backends.duckdb import scratch
-from dpsql.backends.held_columns import run_over
+from dpsql.backends.held_columns import make_table
 from dpsql.frozen import replace
 from dpsql.trusted.cached import cached_property
 from dpsql.trusted.plan.expr.nodes import Call, Expr, Literal, Ref, rewrite
@@ -152,9 +152,9 @@ class ScratchTables:
         """Create a table from its columns; `versions` gives the version of each row, if there are several."""
         place = name if versions is None else stored(name)
         given = {**({} if versions is None else {VERSION: (Type.BIGINT, versions)}), **columns}
-        run_over(self._connection, {
+        make_table(self._connection, quote(place), {
             column: (kind.value if isinstance(values, ColumnArrays) else _carrier(kind, values), values)
-            for column, (kind, values) in given.items()}, f"CREATE TABLE {quote(place)} AS ", "")
+            for column, (kind, values) in given.items()})
         if versions is not None:
             shown = ", ".join(map(quote, columns))
             self._versioned[name] = f"SELECT {shown} FROM {quote(place)} WHERE {quote(VERSION)} = "

@@ -7,8 +7,10 @@ checks each charge again; if others spend meanwhile, the statement can still end
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from dpsql.engine.charging import ChargeRequest, refusal
@@ -35,20 +37,11 @@ def check_room(parts: Sequence[ChargedPart], session: Session) -> None:
     if len(new) < 2:  # the charge itself is checked
         return
     session.ledger.refresh()
-    total: Charge = NOTHING
-    periods: defaultdict[int, Charge] = defaultdict(lambda: NOTHING)
-    windows: defaultdict[int, Charge] = defaultdict(lambda: NOTHING)
-    many = session.budget.in_any_periods
-    for reads, due in new:
-        cost = due.cost.rounded()
-        total += cost
-        for numbers, charge in reads.charges(cost) if reads is not None else ():
-            for number in numbers:
-                periods[number] += charge
-        if reads is not None and session.window_prices:
-            for number in range(reads.periods.first - many + 1, reads.periods.last + 1):
-                windows[number] += charge_in_window(reads, cost)
-    refused = _refused_together(total, periods, windows, session)
+    charges = [(reads, due.cost.rounded()) for reads, due in new]
+    total = functools.reduce(operator.add, (cost for _, cost in charges), NOTHING)
+    in_growing = [(reads, cost) for reads, cost in charges if reads is not None]
+    windows = in_windows(in_growing, session.budget.in_any_periods) if session.window_prices else {}
+    refused = _refused_together(total, in_periods(in_growing), windows, session)
     if refused is not None:
         fault = refusal(refused, new[0][1], session)
         costs = "the statement costs "
@@ -56,6 +49,25 @@ def check_room(parts: Sequence[ChargedPart], session: Session) -> None:
         fault.try_ = ("fewer periods, a lower price, or a statement that was answered before, which is free; SHOW PERIODS lists "
                       "what is left")
         raise fault
+
+
+def in_periods(charges: Iterable[tuple[PeriodReads, Charge]]) -> dict[int, Charge]:
+    """What a person in each period is charged altogether, given what statements read and what they charge in all."""
+    found: defaultdict[int, Charge] = defaultdict(lambda: NOTHING)
+    for reads, in_all in charges:
+        for numbers, charge in reads.charges(in_all):
+            for number in numbers:
+                found[number] += charge
+    return dict(found)
+
+
+def in_windows(charges: Iterable[tuple[PeriodReads, Charge]], many: int) -> dict[int, Charge]:
+    """The same for a person in `many` consecutive periods, by the first one."""
+    found: defaultdict[int, Charge] = defaultdict(lambda: NOTHING)
+    for reads, in_all in charges:
+        for number in range(reads.periods.first - many + 1, reads.periods.last + 1):
+            found[number] += charge_in_window(reads, in_all)
+    return dict(found)
 
 
 def _refused_together(total: Charge, periods: Mapping[int, Charge], windows: Mapping[int, Charge],

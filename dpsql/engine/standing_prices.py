@@ -16,6 +16,7 @@ from dpsql.answers.listings import price_in_words
 from dpsql.budgets.convert import limit
 from dpsql.catalog.price import Price
 from dpsql.engine.period_accounts import window_name
+from dpsql.engine.room_for_periods import in_windows
 from dpsql.engine.session import Session
 from dpsql.engine.standing_queries import (
     PlanOf,
@@ -28,12 +29,11 @@ from dpsql.engine.standing_queries import (
     series_on,
     session_of,
 )
-from dpsql.engine.standing_series import Due, StandingSeries, added, in_periods, worst
+from dpsql.engine.standing_series import Due, StandingSeries, added, charged_in_periods, worst
 from dpsql.errors import Error
 from dpsql.frozen import Frozen, replace
 from dpsql.trusted.accounting.cost import NOTHING, Charge
 from dpsql.trusted.declarations.growth import CALENDAR, Growth, PeriodRange, name_of, names_of
-from dpsql.trusted.kernel.period_sums import charge_in_window
 
 MOST_LOOKED_UP = 50
 YEAR = dt.timedelta(days=365)
@@ -59,7 +59,7 @@ class Foreseen(Frozen):
     @property
     def in_periods(self) -> dict[int, Charge]:
         """What a person in each period is charged within a year."""
-        return in_periods(due for _, dues in self.dues for due in dues)
+        return charged_in_periods(due for _, dues in self.dues for due in dues)
 
     @property
     def in_one(self) -> Charge:
@@ -141,11 +141,7 @@ class Accounts:
         price, many = self._session.window_prices.get(whose), self._session.budget.in_any_periods
         if price is None:
             return []
-        charged: defaultdict[int, Charge] = defaultdict(lambda: NOTHING)
-        for _, dues in due.dues:
-            for one in dues:
-                for number in range(one.reads.periods.first - many + 1, one.reads.periods.last + 1):
-                    charged[number] += charge_in_window(one.reads, one.in_all)
+        charged = in_windows(((one.reads, one.in_all) for _, dues in due.dues for one in dues), many)
         for number, charge in charged.items():
             self._windows[whose, number] += charge
         return [f"no: {window_name(self._session, number, many)}{owner}" for number in sorted(charged)

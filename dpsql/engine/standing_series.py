@@ -32,6 +32,7 @@ from dpsql.engine.looking_back import looks_back, period_shown
 from dpsql.engine.merged_periods import MergedPeriods
 from dpsql.engine.period_by_period import PeriodByPeriod, PeriodPart, places_in_order
 from dpsql.engine.plan import Plan
+from dpsql.engine.room_for_periods import in_periods
 from dpsql.engine.running_over_periods import OfOnePeriod, RunningTotals, Totals
 from dpsql.engine.stored_periods import StoredPeriod
 from dpsql.errors import Unsupported
@@ -312,17 +313,12 @@ class TotalsSoFar(StandingSeries):
 
 def worst(dues: Iterable[Due]) -> Charge:
     """The most that a person in one period is charged for some measurements."""
-    return max(in_periods(dues).values(), key=lambda charge: (charge.rho, charge.epsilon or 0), default=NOTHING)
+    return max(charged_in_periods(dues).values(), key=lambda charge: (charge.rho, charge.epsilon or 0), default=NOTHING)
 
 
-def in_periods(dues: Iterable[Due]) -> dict[int, Charge]:
+def charged_in_periods(dues: Iterable[Due]) -> dict[int, Charge]:
     """What a person in each period is charged for some measurements."""
-    found: dict[int, Charge] = {}
-    for due in dues:
-        for numbers, charge in due.reads.charges(due.in_all):
-            for number in numbers:
-                found[number] = found.get(number, NOTHING) + charge
-    return found
+    return in_periods((due.reads, due.in_all) for due in dues)
 
 
 class OfAllPeriods(StandingSeries):
