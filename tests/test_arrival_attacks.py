@@ -95,7 +95,7 @@ def clinic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Clinic:
 @pytest.mark.parametrize("charged", [False, True])
 @pytest.mark.parametrize("second", [STATIC, OTHERWISE])
 def test_rows_of_a_period_are_in_no_other_period_of_another_table(second: str, charged: bool, clinic: Clinic) -> None:
-    """Else what is told of them there would be charged to other periods, or to none."""
+    """Statements about the second table would be charged to other periods, or to none."""
     if charged:
         with clinic.connect() as connection:
             connection.execute("SELECT COUNT(*) FROM visits")

@@ -166,7 +166,7 @@ def find_store(folder: Path, entity: str, origin: DataOrigin, facts: RememberedF
 
 
 def last_store(folder: Path, entity: str, facts: RememberedFacts) -> Store | None:
-    """The newest store of a kind of entity, whatever files it was made from; None if there is none."""
+    """The newest store of this kind of entity, even if its source files have changed since; None if there is no store."""
     text = remembered(manifest_of(folder, entity), facts)
     store = None if text is None else Store.from_json(text)
     return store if store is not None and store.entity == entity else None

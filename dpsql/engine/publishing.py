@@ -198,8 +198,8 @@ MOST_LOOKED_UP = 50  # periods: each has to be planned
 
 def measured_so_far(query: StandingQuery, session: Session, *, telling: bool = False) -> PublishedSeries | None:
     """What was measured of a standing query so far, as far as the session's account was told it; None if nothing was. Nothing is
-    charged and no row is read, and if the policy no longer allows the query, what was told of it stays. With `telling`, it is
-    recorded first that the account is told all that another one was told of it, where the budget shares answers."""
+    charged and no row is read, and if the policy no longer allows the query, what was told of it stays. With `telling`,
+    the answers of the account that created the query are first shared with this one, which the ledger records."""
     mine, series = session_of(query, session), None
     with contextlib.suppress(Error):
         series = _series(query, mine)

@@ -1,9 +1,8 @@
-"""Refuses policies in which rows of a table that grows are also those of another table, and belong to other periods there, or to
-none.
+"""Refuses policies in which a second table has the rows of a growing table, but assigns them to other periods, or to none.
 
-What is charged to a period protects the rows that one growing table has in it. If a second table has the same rows by another
-column of time, or does not grow, a statement that reads them there is charged to other periods, or to none: then no account has
-all that is told of these rows, and no limit in a period holds for them.
+The account of a period limits what answers reveal about the rows of a growing table in that period. If a second table has the
+same rows, and does not grow or grows by another column, statements about it are charged to other periods, or to none. Then the
+limit of a period no longer holds for its rows.
 """
 
 from __future__ import annotations
@@ -31,9 +30,9 @@ def check_same_rows(policy: Policy, sources: Mapping[str, SourceFiles], read_fro
             if grows != others:
                 how = f"grows by {others}" if others else "does not grow"
                 raise OperationalError(
-                    f"table {one} grows by {grows}, and has rows of {other}, which {how}: what is told of them there is not "
-                    "charged to their periods here", code="policy-schema", subject=one,
-                    try_=f"leaving out one of both tables, or the same grows_by and period in {other}")
+                    f"table {one} grows by {grows}, and has rows of {other}, which {how}: statements about {other} would "
+                    "not be charged to the periods of these rows", code="policy-schema", subject=one,
+                    try_=f"leaving out one of the two tables, or the same grows_by and period in {other}")
 
 
 def _in_both(policy: Policy, names: list[str], sources: Mapping[str, SourceFiles],

@@ -140,7 +140,8 @@ def _as_known(notes: Mapping[int, PeriodNote], query: StandingQuery, session: Se
 
 
 def tell_parts(query: StandingQuery, session: Session) -> None:
-    """Record that the account is told the answers to all parts of a query of another one, where the budget shares answers."""
+    """Record that another account's answers to all parts of its query are shared with this one. Nothing is recorded unless the
+    budget shares answers."""
     number, text, ledger = 1, query.text, session.ledger
     ledger.tell_answers_to(session.account, query.analyst, text)
     while ledger.answers_to(session.account, text):

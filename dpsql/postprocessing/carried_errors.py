@@ -15,7 +15,7 @@ from dpsql.trusted.cached import cached_property
 
 LINEAR = 1e-7  # of how far an answer moves: what a linear function of its inputs may leave
 NOTHING = 1e-9
-SETTLED = 2.0**36  # how many parts of a weight are told apart
+SETTLED = 2.0**36  # weights are rounded to 36 binary digits
 MOST_TOGETHER = 2_000  # answers that are added up together
 ENOUGH = 0.5  # of the draws in which a row must be there
 BENT = 0.25  # how far a function may bend where noise moves it by 1
@@ -151,7 +151,7 @@ class LinearErrors(CarriedErrors):
 
 
 def _settled(weights: Numbers) -> Numbers:
-    """Weights without their last digits, which depend on the probes: so the errors of old rows stay when rows are added."""
+    """The weights, rounded: their last digits depend on the probes, so errors of old rows would change when rows are added."""
     parts, exponents = np.frexp(weights)
     return np.asarray(np.ldexp(np.rint(parts * SETTLED) / SETTLED, exponents))
 
